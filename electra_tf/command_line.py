@@ -7,6 +7,7 @@ A mistake of the user's ends with one sentence on stderr and exit code 1.
 import dataclasses
 import difflib
 import gc
+import logging as python_logging
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 
 from absl import app
 from absl import flags
+from absl import logging
 
 from electra_tf import config
 from electra_tf import errors
@@ -47,6 +49,16 @@ def run(
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
+    handler = logging.get_absl_handler()
+    # A fact is told once, as a sentence, not as a line of a server's log.
+    told: set[str] = set()
+    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
+    handler.addFilter(
+        lambda record: (
+            record.getMessage() not in told
+            and not told.add(record.getMessage())
+        )  # type: ignore[func-returns-value]
+    )
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),

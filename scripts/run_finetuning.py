@@ -55,6 +55,7 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
+    from electra_tf.finetuning import results
 
     pretrained_dir = FLAGS.pretrained_dir
     request = finetune.Request(
@@ -70,7 +71,8 @@ def main() -> None:
         splits=tuple(FLAGS.splits),
         search=search or None,
     )
-    finetune.finetune(request)
+    if isinstance(finetune.finetune(request), results.Summary):
+        print(f"\n{results.next_commands(request.output_dir)}")
 
 
 def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:

@@ -25,6 +25,12 @@ flags.DEFINE_string(
     "folder, a KerasHub preset, a TF1 checkpoint, or tiny-en. Short for "
     "--config.training.init_from.",
 )
+flags.DEFINE_bool(
+    "extend",
+    False,
+    "Make the run in model_dir longer, to --config.training.num_train_steps. "
+    "Its learning-rate schedule is stretched over all steps.",
+)
 
 
 def main() -> None:
@@ -36,7 +42,7 @@ def main() -> None:
     # before that.
     from electra_tf.pretraining import run
 
-    run.pretrain(settings, pathlib.Path(FLAGS.model_dir))
+    run.pretrain(settings, pathlib.Path(FLAGS.model_dir), FLAGS.extend)
 
 
 if __name__ == "__main__":

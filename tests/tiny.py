@@ -1,6 +1,8 @@
 """A model small enough to trace in a second, for tests of every stage."""
 
 import dataclasses
+import pathlib
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +15,9 @@ VOCABULARY = vocabulary_lib.Vocabulary(
     vocabulary_lib.TokenizerSettings(),
 )
 LENGTH = 16
+_PAGE = pathlib.Path(__file__).parent.parent / "docs" / "metrics.md"
+DOCUMENTED_METRICS = {*re.findall(r"`(\w+)`", _PAGE.read_text("utf-8"))}
+"""Names that the page of all metrics explains."""
 
 
 def build_settings(**training: object) -> config.ExperimentConfig:

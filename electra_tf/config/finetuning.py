@@ -176,19 +176,13 @@ class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     # The lowest layers, with the embeddings, that stay as they are; -1: all.
     frozen_layers: Annotated[int, Field(ge=-1)] = 0
     log_steps: Positive = 50
+    # Steps between scores on dev; 0: an epoch, or several if dev is large.
+    eval_steps: Count = 0
     # Evaluations without a better dev score after which training ends; the
     # best weights are taken. 0 never.
     early_stopping_patience: Count = 0
     save_checkpoints_steps: Positive = 500
     keep_checkpoints: Positive = 1  # newest ones kept, beside the best
-
-    def __post_init__(self) -> None:
-        require(
-            self.early_stopping_patience == 0 or self.eval_steps > 0,
-            "`training.early_stopping_patience` counts evaluations while "
-            "training. Received: eval_steps=0. Set "
-            "--config.training.eval_steps.",
-        )
 
 
 @schema.frozen

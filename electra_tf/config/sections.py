@@ -338,8 +338,6 @@ class SharedTrainingConfig:
     seed: Count = 1
     steps_per_loop: Positive = 50  # steps per call of the compiled loop
     log_steps: Positive = 100
-    # Steps between evaluations; 0 never (fine-tuning: at the end alone).
-    eval_steps: Count = 0
     save_checkpoints_steps: Positive = 1_000
     keep_checkpoints: Positive = 3  # newest ones kept, beside the best
 
@@ -348,8 +346,9 @@ class SharedTrainingConfig:
 class TrainingConfig(SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
+    # A run goes on to more steps with --extend.
     num_train_steps: Positive = 1_000_000
-    eval_steps: Count = 5_000
+    eval_steps: Count = 5_000  # steps between evaluations; 0 never
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0

@@ -195,14 +195,16 @@ class Session:
     ) -> trial_lib.Trial:
         request = self.request
         settings = request.trial_settings(number)
-        folder = request.folder(number)
+        folder, count = request.folder(number), request.num_trials
+        is_brief = count > 1 and request.num_parallel == 1
+        place = f"Trial {number} of {count}" if is_brief else ""
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
                 request.settings, loaded.vocabulary, most, *known
             )
         return trial_lib.Trial(
-            settings, loaded, self._prepared, self.strategy, folder
+            settings, loaded, self._prepared, self.strategy, folder, place
         )
 
 
@@ -301,7 +303,7 @@ def _finetune_model(request: Request) -> results.Summary | None:
             test = best.evaluate(best.prepared.labelled_test_splits())
             summary = dataclasses.replace(summary, test=test)
         results.write(request.output_dir, summary, request.settings)
-        print(summary.format_table(), flush=True)
+        print(f"\n{summary.format_table()}", flush=True)
     if "predict" in request.actions:
         _write_predictions(_load_best(request), request)
     return summary
@@ -366,6 +368,9 @@ def _run_in_turn(session: Session) -> bool:
         for number in numbers:
             if not session.run(number, stop):
                 return False
+            if len(numbers) > 1 and session.is_chief:
+                told = trial_lib.describe_result(request.folder(number))
+                print(f"Trial {number}: {told}", flush=True)
             # A model that has been trained is a heap of cycles.
             gc.collect()
     return not stop.signal_name
@@ -414,8 +419,8 @@ def _run_side_by_side(request: Request) -> bool:
                 failed[number] = error
                 say(number, "has failed")
             elif is_finished:
-                trial = results.read_trials(request.output_dir)[number]
-                say(number, f"is done after {trial.seconds:.0f} s")
+                told = trial_lib.describe_result(request.folder(number))
+                say(number, f"is done: {told}")
             else:
                 is_done = False
                 say(number, "has stopped")

@@ -25,6 +25,8 @@ BENCHMARK = "glue"
 """What `task.names` says for all tasks; `glue:cola,rte` are some of them."""
 # Stands beside the scores of a trial that says the same of everything.
 _MARK = "*"
+# Numbers among a task's metrics that are no scores, so not for a table.
+_NO_SCORES = ("total", "_thresh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,12 +203,28 @@ def summarize_split(
 
 
 def _deciding_first(score: trial_lib.Score, metric: str) -> list[str]:
-    return sorted(score.metrics, key=lambda name: name != metric)
+    names = [n for n in score.metrics if not n.endswith(_NO_SCORES)]
+    return sorted(names, key=lambda name: name != metric)
 
 
 def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
     """Returns the number of the trial with the best deciding score."""
     return max(trials, key=lambda number: trials[number].merit)
+
+
+def next_commands(output_dir: pathlib.Path) -> str:
+    """Says where the best trial's predictions are, and how to use it."""
+    folder, export = find_trial(output_dir), output_dir / "export"
+    make = f"electra-export --model_dir={output_dir}"
+    return (
+        f"Dev examples with gold and prediction: {folder}/predictions\n"
+        "To predict new text (or --question and --context), serve, and load in "
+        "Python:\n"
+        f"  {make} --export_dir={export}\n"
+        f'  electra-predict --saved_model={export} --text="..."\n'
+        f"  {make} --serving_dir=serving --model_name={output_dir.name}\n"
+        f'  electra_tf.load("{output_dir}").predict(["..."])'
+    )
 
 
 def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:

@@ -29,12 +29,14 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import networks
 from electra_tf.processes import atomic
+from electra_tf.processes import progress
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import scores as sentence_scores
 from electra_tf.tasks.tagging import words as tagging_words
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
+from electra_tf.training import reporting
 from electra_tf.training import training_run
 
 CONFIG_FILE = checkpoints.CONFIG_FILE
@@ -208,6 +210,7 @@ class Trial:
     prepared: task_data.PreparedTasks  # shared by all trials of a process
     strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
     folder: pathlib.Path
+    place: str = ""  # as one of several, which are told of in brief
 
     def __post_init__(self) -> None:
         prepared, strategy = self.prepared, self.strategy
@@ -239,7 +242,10 @@ class Trial:
     def evaluate(
         self, splits: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, dict[str, Score]]:
-        """Returns scores by task and split, by default of the dev splits."""
+        """Returns scores by task and split, by default of the dev splits.
+
+        The trial's folder gets the examples with their predictions.
+        """
         if splits is None:
             tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
@@ -249,6 +255,11 @@ class Trial:
             for split in chosen:
                 examples = self.prepared.examples(name, split)
                 found = examples, self.predict(name, split)
+                if distribution.is_chief(self.strategy):
+                    folder = self.folder / "predictions"
+                    folder.mkdir(exist_ok=True)
+                    path = folder / f"{name}_{split}.jsonl"
+                    task.write_examples(path, *found)
                 is_degenerate = bool(task.is_degenerate(*found))
                 scores[name][split] = Score(
                     task.score(*found), is_degenerate, task.lower_is_better
@@ -276,7 +287,6 @@ class _Training(training_run.TrainingRun):
     """The training of a trial."""
 
     title = "Fine-tuning"
-    late_metrics = ("score",)
     training: finetuning_config.FinetuningTrainingConfig
 
     def __init__(self, trial: Trial) -> None:
@@ -286,9 +296,11 @@ class _Training(training_run.TrainingRun):
         # What will be scored is read now: a mistake shows before training.
         for name, task in prepared.tasks.items():
             schema.require(
-                bool(task.dev_splits) or not training.eval_steps,
+                bool(task.dev_splits)
+                or not training.eval_steps + training.early_stopping_patience,
                 f"`training.eval_steps` needs dev data of {name}. Received: "
-                "none. Name its file, or set --config.training.eval_steps=0.",
+                "none. Name its file, or set --config.training.eval_steps=0 "
+                "and --config.training.early_stopping_patience=0.",
             )
             for split in (*task.dev_splits, *task.test_splits):
                 prepared.examples(name, split)
@@ -309,6 +321,17 @@ class _Training(training_run.TrainingRun):
             training, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
+        self.scores: Scores | None = None  # the latest
+        self.title, self.is_brief = trial.place or self.title, bool(trial.place)
+        if not self.eval_steps:
+            num_rows, num_dev = (
+                len(self.table.row_lengths),
+                prepared.num_dev_rows,
+            )
+            # Scoring takes a third of learning: at most a tenth of the time.
+            rows = num_rows * math.ceil(3 * num_dev / num_rows)
+            self.eval_steps = math.ceil(rows / self.units_per_step)
+        self.late_metrics = ("score",) if self.eval_steps else ()
 
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains; with early stopping the weights are then the best ones."""
@@ -364,7 +387,7 @@ class _Training(training_run.TrainingRun):
         )
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        found = self.trial.evaluate()
+        found = self.scores = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
             for name, splits in found.items()
@@ -373,15 +396,20 @@ class _Training(training_run.TrainingRun):
         }
         score = mean_merit(found, self.trial.deciding_metrics)
         is_best = self.best_score is None or score > self.best_score
-        if is_best:
-            self.best_score, self.best_step = score, step
         patience = self.training.early_stopping_patience
-        waited = (step - (self.best_step or 0)) / self.training.eval_steps
+        if is_best and patience:
+            self.best_score, self.best_step = score, step
+        waited = (step - (self.best_step or 0)) / self.eval_steps
         self.is_finished = bool(patience) and waited >= patience
         if self.is_finished:
             best = f"step {self.best_step}, score {self.best_score:.2f}"
             self.report.say(f"Stopped early: takes the weights of {best}.")
         return {"score": score, **metrics}, is_best and bool(patience)
+
+    def introduce(self, origin: str) -> str:
+        # All of several trials begin alike.
+        is_later = self.is_brief and not self.title.startswith("Trial 1 ")
+        return "" if is_later else super().introduce(origin)
 
     def describe(self) -> str:
         paths = [v.path for v in self.model.weights]
@@ -407,11 +435,14 @@ def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
     if done is not None:
         return done
     start = time.monotonic()
-    if not _Training(trial).run(stop):
+    training = _Training(trial)
+    if not training.run(stop):
         return None
+    is_early = trial.settings.training.early_stopping_patience > 0
     result = TrialResult(
         seed=trial.settings.training.seed,
-        scores=trial.evaluate(),
+        # The last step has been scored, unless it was made before.
+        scores=(None if is_early else training.scores) or trial.evaluate(),
         metrics=trial.deciding_metrics,
         num_steps=int(trial.model.optimizer.iterations.numpy()),
         origin=trial.loaded.origin,
@@ -422,3 +453,12 @@ def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
     if distribution.is_chief(trial.strategy):
         write_result(trial.folder, result)
     return result
+
+
+def describe_result(folder: pathlib.Path) -> str:
+    """One line about a finished trial, with its latest scores on dev."""
+    result = schema.read(TrialResult, folder / RESULT_FILE, errors.ModelError)
+    lines = reporting.read_lines(folder / "metrics.jsonl")
+    scores = [f"{line['score']:.2f}" for line in lines if "score" in line]
+    seconds = progress.format_time(result.seconds)
+    return f"{seconds}, dev score {' '.join(scores[-8:])}".strip()

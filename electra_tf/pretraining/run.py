@@ -6,7 +6,6 @@ bit), else from another run, `training.init_from` (fresh optimizer), else from
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
 import time
@@ -45,9 +44,14 @@ _MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 
 
 def pretrain(
-    settings: config.ExperimentConfig, model_dir: pathlib.Path
+    settings: config.ExperimentConfig,
+    model_dir: pathlib.Path,
+    may_extend: bool = False,
 ) -> bool:
     """Trains to the last step of the config; False if asked to stop before.
+
+    A run of fewer steps in `model_dir` goes on if it `may_extend`: with the
+    learning rates of one that was of so many steps from the beginning.
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
@@ -60,7 +64,7 @@ def pretrain(
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
-    run = _Run(settings, model_dir, strategy)
+    run = _Run(settings, model_dir, strategy, may_extend)
     with stopping.StopRequest() as stop:
         return run.run(stop)
 
@@ -69,7 +73,6 @@ class _Run(training_run.TrainingRun):
     """Pre-training as a config describes it."""
 
     title, unit = "Pre-training", "tokens"
-    late_metrics = ("share_of_peak",)
     model: model_lib.PretrainingModel
     training: config.TrainingConfig
 
@@ -78,6 +81,7 @@ class _Run(training_run.TrainingRun):
         settings: config.ExperimentConfig,
         model_dir: pathlib.Path,
         strategy: tf.distribute.Strategy,
+        may_extend: bool = False,
     ) -> None:
         training, data = settings.training, settings.data
         self.settings = settings
@@ -92,7 +96,9 @@ class _Run(training_run.TrainingRun):
             seed=training.seed,
             shuffle_block=data.shuffle_block,
         )
-        checkpoints.check_folder(model_dir, settings, self.vocabulary)
+        self.changed = checkpoints.check_folder(
+            model_dir, settings, self.vocabulary, may_extend
+        )
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
@@ -112,6 +118,12 @@ class _Run(training_run.TrainingRun):
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
         self.flops = cost_lib.Cost(model.settings)
+        # Operations per second that all devices could do, 0 if unknown.
+        peak = training.peak_flops or distribution.peak_flops(
+            self.device, training.precision
+        )
+        self._peak = peak * strategy.num_replicas_in_sync
+        self.late_metrics = ("share_of_peak",) if peak else ()
         self.best_loss: float | None = None
         self.start_position = streams.Position()
 
@@ -129,9 +141,16 @@ class _Run(training_run.TrainingRun):
 
     def _restore(self) -> str:
         origin = super()._restore()
+        changed = "; ".join(self.changed)
+        is_extended = "training.num_train_steps: " in changed
+        if changed:
+            origin += f"; changed (there, now): {changed}"
+        if is_extended:
+            rate = self.model.optimizer._learning_rate(self.step)
+            origin += f"; the learning rate is now {rate:.2e}"
         if self.is_chief:
             checkpoints.claim_folder(
-                self.folder, self.settings, self.vocabulary
+                self.folder, self.settings, self.vocabulary, is_extended
             )
         return origin
 
@@ -217,17 +236,11 @@ class _Run(training_run.TrainingRun):
         timing = super().timing(seconds, steps)
         if self._peak:
             # Within a phase all steps cost the same.
-            work = self.flops.step_flops(self.step - 1)
-            timing["share_of_peak"] = work * steps / seconds / self._peak
+            rate = self.flops.step_flops(self.step - 1) * steps / seconds
+            # What was reached is possible, whatever was measured.
+            self._peak = max(self._peak, rate)
+            timing["share_of_peak"] = rate / self._peak
         return timing
-
-    @functools.cached_property
-    def _peak(self) -> float:
-        """Operations per second that all devices could do, 0 if unknown."""
-        peak = self.training.peak_flops or distribution.peak_flops(
-            self.device, self.training.precision
-        )
-        return peak * self.strategy.num_replicas_in_sync
 
     def cost(self, step: int) -> Mapping[str, float]:
         return {"train_flops": self.flops.flops_until(step)}
@@ -279,9 +292,10 @@ class _Run(training_run.TrainingRun):
             with atomic.replacing_file(path) as partial:
                 partial.write_text(text, "utf-8")
             picture = reporting.draw_training_curves(self.folder)
+        drawn = f" and {picture}" if picture else ""
         self.report.say(
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
-            f"{path} and {picture}."
+            f"{path}{drawn}."
         )
 
 

@@ -32,21 +32,29 @@ class TimeLeft:
 class ProgressBar:
     """Shows a share of the work and a status.
 
-    A terminal gets a moving bar; anything else a line every so often.
+    A terminal gets a moving bar; anything else a line every so often, ever
+    more seldom if the bar `is_transient`: short, and gone in the end.
     """
 
     def __init__(
-        self, title: str, log_seconds: float = 10.0, is_error: bool = True
+        self,
+        title: str,
+        log_seconds: float = 10.0,
+        is_error: bool = True,
+        is_transient: bool = False,
     ) -> None:
         self._title = title
         self._log_seconds = log_seconds
+        self._growth = 3 if is_transient else 1
         self._console = rich.console.Console(stderr=is_error)
         self._bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
+            rich.progress.BarColumn(14 if is_transient else 40),
             rich.progress.TaskProgressColumn(),
             rich.progress.TextColumn("{task.fields[status]}", markup=False),
             console=self._console,
+            refresh_per_second=2,
+            transient=is_transient,
             disable=not self._console.is_terminal,
         )
         self._task = self._bar.add_task(title, total=1, status="")
@@ -69,6 +77,7 @@ class ProgressBar:
         if time.monotonic() - self._last_line > self._log_seconds:
             self.say(self._unsaid)
             self._last_line, self._unsaid = time.monotonic(), ""
+            self._log_seconds *= self._growth
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""

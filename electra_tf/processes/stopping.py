@@ -57,6 +57,8 @@ class StopRequest:
             if has_come:
                 # As if it had been killed: nothing is lost but the steps since
                 # the last checkpoint.
+                if sys.stdout.isatty():
+                    print("\033[?25h", end="", flush=True)  # Shows the cursor.
                 os._exit(128 + number)
             has_come = True
             self._handle(number, None)

@@ -5,6 +5,8 @@ predictions. Adding one is an entry in a table, or a class with these methods.
 """
 
 import abc
+import dataclasses
+import json
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -123,6 +125,23 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
         """Whether the model says the same of everything: it learned nothing."""
+
+    def write_examples(
+        self, path: pathlib.Path, examples: Examples, predictions: Any
+    ) -> None:
+        """Writes JSON lines: each example, with its gold, and `prediction`."""
+        lines = []
+        found = self.list_predictions(examples, predictions)
+        for example, predicted in zip(examples, found, strict=True):
+            is_tuple = isinstance(example, tuple)
+            own = example._asdict() if is_tuple else dataclasses.asdict(example)
+            own["prediction"] = predicted
+            lines.append(json.dumps(own, ensure_ascii=False))
+        write_file(path, lines)
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists what is predicted of each example."""
+        return predictions
 
     @abc.abstractmethod
     def write_predictions(

@@ -68,16 +68,31 @@ def check_folder(
     model_dir: pathlib.Path,
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
-) -> None:
-    """Checks that the folder is free or already this run's; writes nothing."""
+    may_extend: bool = False,
+) -> list[str]:
+    """Checks that the folder is free or already this run's; writes nothing.
+
+    More steps than the run has are refused, unless it `may_extend`. Returns
+    the settings that differ, each as `section.field: there, now`.
+    """
     if not has_config(model_dir, "run", "--model_dir"):
-        return
+        return []
     old = load_settings(model_dir)
-    require_same_settings(
-        model_dir, old, settings, _SAFE_IN_PRETRAINING, "--model_dir"
-    )
+    now, there = (s.training.num_train_steps for s in (settings, old))
+    extended = {"training.num_train_steps"} if now > there else set()
+    safe = _SAFE_IN_PRETRAINING | extended
+    found = require_same_settings(model_dir, old, settings, safe, "--model_dir")
+    if extended and not may_extend:
+        raise errors.ModelError(
+            f"{model_dir} holds a run of {there} steps. Received: "
+            f"training.num_train_steps={now}. With --extend it goes on, its "
+            "learning-rate schedule stretched over all of them, so that the "
+            "rate jumps up. For a new warm-up and decay, begin in another "
+            f"--model_dir with --init_from={model_dir}."
+        )
     if (model_dir / "vocab.txt").exists():
         require_same_vocabulary(model_dir, vocabulary)
+    return found
 
 
 def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
@@ -95,14 +110,18 @@ def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
 
 
 def claim_folder(
-    folder: pathlib.Path, content: Any, vocabulary: vocabulary_lib.Vocabulary
+    folder: pathlib.Path,
+    content: Any,
+    vocabulary: vocabulary_lib.Vocabulary,
+    is_extended: bool = False,
 ) -> None:
     """Writes config and vocabulary to a folder that was checked before.
 
     Call it last: a run that failed before can have other settings next time.
+    The config stays as it was first, unless the run `is_extended`.
     """
     path = folder / CONFIG_FILE
-    if not path.exists():
+    if is_extended or not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with atomic.replacing_file(path) as partial:
             partial.write_text(schema.to_json(content), "utf-8")
@@ -127,8 +146,8 @@ def require_same_settings(
     new: Any,
     safe_to_change: Collection[str],
     flag: str,
-) -> None:
-    """Raises `ModelError` if fields differ that are not safe to change."""
+) -> list[str]:
+    """Lists what differs; `ModelError` if it is not all safe to change."""
     found = schema.find_differences(old, new)
     changed = [d for d in found if d.partition(":")[0] not in safe_to_change]
     if changed:
@@ -137,6 +156,7 @@ def require_same_settings(
             f"{'; '.join(changed)}. Choose another {flag}, or restore these "
             "settings."
         )
+    return found
 
 
 def require_same_vocabulary(
@@ -238,8 +258,8 @@ def save(
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
             f"{_first_line(error)}. Earlier ones are untouched, the newest is "
-            f"{latest(model_dir)}. Free space or repair the disk, then start "
-            "the same command again: it goes on from there."
+            f"{latest(model_dir) or 'none'}. Free space or repair the disk, "
+            "then start the same command again: it goes on from there."
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):

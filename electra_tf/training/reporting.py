@@ -12,6 +12,8 @@ import math
 import pathlib
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -131,7 +133,8 @@ class RunReport(contextlib.AbstractContextManager):
 
     No `model_dir`, on other than the chief, writes and prints nothing. Lines
     of later steps than the first, which a killed run left, are removed. The
-    table keeps room for `late_names`.
+    table keeps room for `late_names`; a brief report has none. `work_until`
+    gives the work of the first steps, for the time left.
     """
 
     def __init__(
@@ -140,9 +143,20 @@ class RunReport(contextlib.AbstractContextManager):
         first_step: int,
         total_steps: int,
         late_names: Sequence[str] = (),
+        *,
+        title: str = "Training",
+        is_brief: bool = False,
+        work_until: Callable[[int], float] = float,
     ) -> None:
         self._late_names = late_names
-        self._time_left = progress.TimeLeft(total_steps)
+        self._is_brief, self._work_until = is_brief, work_until
+        self._time_left = progress.TimeLeft(work_until(total_steps))
+        seconds = 30.0 if is_brief else math.inf
+        self._bar = progress.ProgressBar(title, seconds, False, True)
+        self._start = time.monotonic()
+        # When to print before the log's first line, and how long until then.
+        self._next_early, self._gap = 0.0, 5.0
+        self._latest: dict[str, float] = {}
         self._table = Table(total_steps, set())
         self._total_steps = total_steps
         self._path = model_dir and model_dir / "metrics.jsonl"
@@ -154,8 +168,36 @@ class RunReport(contextlib.AbstractContextManager):
                 self._writers[split] = tf.summary.create_file_writer(folder)
 
     def __exit__(self, *exception: object) -> None:
+        self._bar.__exit__(*exception)
         for writer in self._writers.values():
             writer.close()
+
+    def begin(self, text: str) -> None:
+        """Says what begins; on a terminal a moving line stays below it."""
+        self.say(text)
+        if self._path is not None:
+            self._bar.__enter__()
+            self._bar.show(0, "tracing the first step")
+
+    def advance(self, step: int) -> bool:
+        """Tells how far it is; whether to `print` before the log's first line.
+
+        That is so when two steps are known, then after ever more seconds.
+        """
+        if self._path is None:
+            return False
+        now, total = time.monotonic(), self._total_steps
+        left = self._time_left.estimate(self._work_until(step))
+        shown = [f"{step}/{total}"]
+        shown += [f"{name} {v:.3f}" for name, v in self._latest.items()]
+        shown += [f"{progress.format_time(left)} left"] if left else []
+        self._bar.show(step / total, ", ".join(shown))
+        if left is None and not self._is_brief:
+            self.say(f"The first step took {now - self._start:.1f} s.")
+        is_due = left is not None and now >= self._next_early
+        if is_due:
+            self._next_early, self._gap = now + self._gap, 3 * self._gap
+        return is_due
 
     def write(
         self,
@@ -178,19 +220,29 @@ class RunReport(contextlib.AbstractContextManager):
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
+        if split == "train":
+            self._next_early = math.inf
+        self.print(split, step, values)
+
+    def print(self, split: str, step: int, values: Mapping[str, float]) -> None:
+        """Prints metrics as lines of the table, unless the report is brief."""
+        name = "loss" if split == "train" else "score"
+        self._latest |= {n: v for n, v in values.items() if n == name}
+        if self._is_brief:
+            return
         names = {c.name for c in COLUMNS} & {*values, *self._late_names}
         # A later phase of training may report more, under a new heading.
         if not names <= self._table.names:
             terminal = shutil.get_terminal_size().columns
             width = terminal if sys.stdout.isatty() else math.inf
             self._table = Table(self._total_steps, names, width)
-        left = self._time_left.estimate(step)
+        left = self._time_left.estimate(self._work_until(step))
         for text in self._table.lines(split, step, left, values):
             self.say(text)
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
-        if self._path is not None:
+        if self._path is not None and text:
             print(text, flush=True)
 
 

@@ -69,6 +69,8 @@ class TrainingRun(abc.ABC):
     unit = "rows"
     late_metrics: tuple[str, ...] = ()
     """Metrics that the first line of the printed table does not have."""
+    is_brief = False
+    """Whether it prints no table, as one of several."""
 
     report: reporting.RunReport
 
@@ -123,14 +125,12 @@ class TrainingRun(abc.ABC):
             self.start_step,
             self.num_steps,
             (f"{self.unit}_per_second", *self.late_metrics),
+            title=self.title,
+            is_brief=self.is_brief,
+            work_until=lambda step: self.cost(step).get("train_flops", step),
         )
         with self.report, distribution.naming_lost_workers(self.strategy):
-            self.report.say(
-                f"{self.title} in {self.folder} on {self.device}, "
-                f"{self.training.precision}, seed {self.training.seed}: "
-                f"{origin}.\n{self.describe()} The first step is being "
-                "traced ..."
-            )
+            self.report.begin(self.introduce(origin))
             return self.is_finished or self._train(stop)
 
     def _restore(self) -> str:
@@ -211,9 +211,12 @@ class TrainingRun(abc.ABC):
                 f"in the {num_skipped} steps up to {step}",
                 ["the gradient of every step"],
             )
+        is_early = self.report.advance(step)
         is_due = self._is_due(step, self.training.log_steps)
-        if is_due or step in self.model.phase_starts:
-            self._log(step, statistics)
+        is_due |= step in self.model.phase_starts
+        if is_due or is_early:
+            self._log(step, statistics, is_due)
+        if is_due:
             self._num_skipped_before = num_skipped
         return step
 
@@ -240,7 +243,9 @@ class TrainingRun(abc.ABC):
         left = self.num_steps - step
         return min(training.steps_per_loop, left, in_time, *until)
 
-    def _log(self, step: int, statistics: Mapping[str, np.ndarray]) -> None:
+    def _log(
+        self, step: int, statistics: Mapping[str, np.ndarray], is_due: bool
+    ) -> None:
         num_skipped = int(statistics["num_skipped_steps"][0])
         num_taken = max(1, int(statistics["num_steps"][0]) - num_skipped)
         rate = self.model.optimizer._learning_rate
@@ -255,9 +260,12 @@ class TrainingRun(abc.ABC):
             metrics["skipped_steps"] = num_skipped
             metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
         timing = self.timing(*self._timed) if self._timed[1] else {}
-        self.report.write("train", step, metrics, timing)
-        self._timed = 0.0, 0
-        self.statistics.reset_state()
+        if is_due:
+            self.report.write("train", step, metrics, timing)
+            self._timed = 0.0, 0
+            self.statistics.reset_state()
+        else:
+            self.report.print("train", step, metrics | timing)
 
     def _trace_anew(self) -> None:
         """Forgets what was traced; the next calls trace the model as it is."""
@@ -372,6 +380,14 @@ class TrainingRun(abc.ABC):
     @abc.abstractmethod
     def describe(self) -> str:
         """Describes model and data, for people who wait for the first step."""
+
+    def introduce(self, origin: str) -> str:
+        """Tells what begins, and that the first step takes long."""
+        return (
+            f"{self.title} in {self.folder} on {self.device}, "
+            f"{self.training.precision}, seed {self.training.seed}: {origin}.\n"
+            f"{self.describe()} The first step is being traced ..."
+        )
 
     @abc.abstractmethod
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:

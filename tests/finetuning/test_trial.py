@@ -13,6 +13,7 @@ from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
+from tests import tiny
 from tests.finetuning import little_task
 from tests.finetuning.conftest import write_run
 
@@ -51,6 +52,22 @@ def test_a_word_that_decides_is_learned(finished):
     count = len(trial.model.encoder.variables)
     start = f"{count} of {count} encoder variables restored from "
     assert result.origin.startswith(start)
+
+
+def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
+    _, trial, result = finished
+    lines = _lines(trial, "validation")
+    # 64 rows in batches of 8; dev has 24, a score of all costs an epoch's
+    # rows, so every second epoch is scored, and the last step.
+    assert [line["step"] for line in lines] == [16, 24]
+    score = result.scores["own"]["dev"].metrics["accuracy"]
+    assert lines[-1]["score"] == lines[-1]["own/dev/accuracy"] == score
+    names = {n.split("/")[-1] for line in lines + _lines(trial) for n in line}
+    assert names <= tiny.DOCUMENTED_METRICS
+    path = trial.folder / "predictions" / "own_dev.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    right = [row["prediction"] == row["label"] for row in rows]
+    assert 100 * sum(right) / len(rows) == score and rows[0]["text"]
 
 
 class _StopAfter(stopping.StopRequest):
@@ -128,9 +145,10 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
         _run(dataclasses.replace(request, output_dir=tmp_path / "other"))
     without = little_task.replace(request, "own", dev_file="")
-    without = little_task.replace(without, "training", eval_steps=4)
-    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
-        _run(dataclasses.replace(without, output_dir=tmp_path / "third"))
+    for name in ("eval_steps", "early_stopping_patience"):
+        asked = little_task.replace(without, "training", **{name: 4})
+        with pytest.raises(ValueError, match="eval_steps. needs dev data"):
+            _run(dataclasses.replace(asked, output_dir=tmp_path / "third"))
 
 
 def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):

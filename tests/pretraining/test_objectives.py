@@ -70,6 +70,7 @@ def test_the_total_is_the_sum_of_factors_times_means(model):
                 total += factor * mean
         assert metrics["loss"] == pytest.approx(total, rel=1e-6)
         assert np.isfinite(list(metrics.values())).all()
+        assert {*metrics} <= tiny.DOCUMENTED_METRICS
 
 
 def test_losses_and_statistics_add_up_over_parts_of_a_batch(model):

@@ -193,6 +193,41 @@ def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
     assert set(_lines_by_place(one)) == set(_lines_by_place(two))
 
 
+def test_every_logged_name_is_on_the_page_of_metrics(whole):
+    lines = reporting.read_lines(whole[0] / "metrics.jsonl")
+    assert {n for line in lines for n in line} <= tiny.DOCUMENTED_METRICS
+    timing = lines[-2]["timing"]
+    assert {*timing} <= tiny.DOCUMENTED_METRICS
+    # The tiny model's peak is far too low; what was reached counts.
+    assert timing["share_of_peak"] <= 1.0
+
+
+def test_a_longer_run_is_refused_until_it_is_told_how(
+    dataset, tmp_path, capsys
+):
+    short, long = (
+        tiny_run.build_settings(
+            dataset, num_train_steps=steps, log_steps=steps, eval_steps=0
+        )
+        for steps in (4, 8)
+    )
+    folder = tmp_path / "run"
+    assert run.pretrain(short, folder)
+    assert "--extend" in _refused(long, folder, errors.ModelError)
+    assert run.pretrain(long, folder, may_extend=True)
+    told = capsys.readouterr().out
+    assert "changed (there, now): training.log_steps: 4, 8; training" in told
+    assert "num_train_steps: 4, 8; the learning rate is now" in told
+    lines = _lines_by_place(folder)
+    assert {*lines} == {("train", 4), ("train", 8)}
+    # The last update, number 7, by the schedule of a run of 8 steps.
+    schedule = run.build_optimizer(long)._learning_rate
+    assert lines["train", 8]["learning_rate"] == float(schedule(7)) > 0
+    # Extended, it is that run; the shorter one is refused.
+    assert run.pretrain(long, folder)
+    assert "num_train_steps: 8, 4" in _refused(short, folder, errors.ModelError)
+
+
 def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
     model_dir, parts = whole
     last = _lines_by_place(model_dir)["validation", 16]

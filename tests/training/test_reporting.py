@@ -52,7 +52,7 @@ def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
 def test_the_console_shows_a_table_with_the_time_left(
     tmp_path, capsys, monkeypatch
 ):
-    times = iter([100.0, 130.0])
+    times = iter([80.0, 90.0, 100.0, 130.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     with reporting.RunReport(tmp_path, 0, 100, ["share_of_peak"]) as report:
         report.write("train", 10, METRICS, TIMING)

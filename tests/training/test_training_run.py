@@ -65,7 +65,7 @@ class Run(training_run.TrainingRun):
             model = Line(rate)
         super().__init__(settings, strategy, model, None, total)
         self.report = self
-        self.held_out = dict(held_out)
+        self.held_out, self.early = dict(held_out), ()
         self.diary, self.written, self.said, self.hooks = [], [], [], {}
 
     def go(self, values=(1.0,), stop=None):
@@ -100,6 +100,13 @@ class Run(training_run.TrainingRun):
 
     def say(self, text):
         self.said.append(text)
+
+    def advance(self, step):
+        return step in self.early
+
+    def print(self, split, step, values):
+        self.written.append((split, step, values, None))
+        self._note(f"print {split}", step)
 
     def cost(self, step):
         return {"cost": 3.0 * step}
@@ -164,6 +171,15 @@ def test_a_log_covers_the_steps_since_the_last_one():
     # Those of the updates 1 and 3, counted from 0.
     assert first["learning_rate"] == pytest.approx(1e-20)
     assert second["learning_rate"] == pytest.approx(3e-20)
+
+
+def test_an_early_line_leaves_the_log_as_it_is():
+    run = Run(4, log=4, steps_per_loop=1, rate=1e-20)
+    run.early = (2,)
+    run.go([1, 2, 3, 4])
+    assert run.diary == [("print train", 2), ("write train", 4), ("save", 4)]
+    losses = [metrics["loss"] for _, _, metrics, _ in run.written]
+    assert losses == pytest.approx([(1 + 4) / 2, (1 + 4 + 9 + 16) / 4])
 
 
 def _slow_down(run, monkeypatch, seconds):

@@ -144,6 +144,19 @@ class QuestionAnsweringTask(task_lib.Task):
         best = self.score(examples, predictions)["best_f1"]
         return best <= 100.0 * golds.count(()) / len(golds)
 
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists answers, empty where the question seems to have none."""
+        found = self._submit(predictions)
+        return [found.get(example.id) for example in examples]
+
+    def _submit(self, predictions: Predictions) -> Texts:
+        """Answers by id, empty where null odds exceed `qa.qa_na_threshold`."""
+        texts, odds = predictions.texts, predictions.null_odds
+        most = self.settings.qa_na_threshold
+        if not self.has_unanswerable:
+            return texts
+        return {i: "" if odds[i] > most else text for i, text in texts.items()}
+
     def write_predictions(
         self,
         folder: pathlib.Path,
@@ -156,18 +169,13 @@ class QuestionAnsweringTask(task_lib.Task):
         Where questions may be unanswerable, null odds too, and a submission in
         SQuAD 2.0's form: empty where the odds exceed `qa.qa_na_threshold`.
         """
-        texts, odds = predictions.texts, predictions.null_odds
-        contents: dict[str, dict] = {
-            "predictions": texts,
+        contents: dict[str, Any] = {
+            "predictions": predictions.texts,
             "nbest": predictions.nbest,
         }
         if self.has_unanswerable:
-            threshold = self.settings.qa_na_threshold
-            contents["null_odds"] = odds
-            contents["submission"] = {
-                identity: "" if odds[identity] > threshold else text
-                for identity, text in texts.items()
-            }
+            contents["null_odds"] = predictions.null_odds
+            contents["submission"] = self._submit(predictions)
         return [
             task_lib.write_file(
                 folder / f"{split}_{name}.json", [json.dumps(content)]
