@@ -8,14 +8,15 @@ Open the address that it prints; Ctrl-C ends it. Nothing is loaded from
 elsewhere, and no other machine can reach it unless --host says so.
 """
 
-import pathlib
-
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", "", "In any format, or tiny-en.")
+flags.DEFINE_string(
+    "model", "", "A folder in any format, tiny-en, or a name of the hub."
+)
 flags.DEFINE_string("generator", "", "A second model, for its generator.")
 flags.DEFINE_string(
     "saved_model",
@@ -33,18 +34,22 @@ def main() -> None:
         raise ValueError("Give --model, --saved_model, or both.")
     if FLAGS.generator and not FLAGS.model:
         raise ValueError("--generator needs --model.")
+    model, generator = (
+        installed.find_model(path) if path else None
+        for path in (FLAGS.model, FLAGS.generator)
+    )
+    export = None
+    if FLAGS.saved_model:
+        export = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
     from electra_tf.export.demo import server
 
     loaded = None
-    if FLAGS.model:
-        loaded = electra_lib.Electra.load(
-            FLAGS.model, generator_path=FLAGS.generator or None
-        )
-    export = pathlib.Path(FLAGS.saved_model) if FLAGS.saved_model else None
-    model = server.build_demo_model(loaded, export)
-    server.serve(server.DemoServer(model, FLAGS.host, FLAGS.port))
+    if model:
+        loaded = electra_lib.Electra.load(model, generator_path=generator)
+    shown = server.build_demo_model(loaded, export)
+    server.serve(server.DemoServer(shown, FLAGS.host, FLAGS.port))
 
 
 if __name__ == "__main__":

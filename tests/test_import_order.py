@@ -9,6 +9,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
     "errors",
     "config",
+    "hub",
     "installed",
     "command_line",
     "processes",
