@@ -34,6 +34,12 @@ _SHOW_TRACEBACK = flags.DEFINE_bool(
 # Flags that take a file of configs/.
 _CONFIG_FLAGS = ("config", "study")
 _USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
+_OUT_OF_MEMORY = "ResourceExhaustedError"
+_TOO_LARGE = (
+    "The device has too little memory for the model or a batch. Take a smaller "
+    "batch, shorter rows or a smaller model; for training also --config."
+    "training.num_micro_batches or --config.training.precision=bfloat16."
+)
 
 
 def run(
@@ -53,12 +59,14 @@ def run(
     # A fact is told once, as a sentence, not as a line of a server's log.
     told: set[str] = set()
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
-    handler.addFilter(
-        lambda record: (
-            record.getMessage() not in told
-            and not told.add(record.getMessage())
-        )  # type: ignore[func-returns-value]
-    )
+
+    def is_new(record: python_logging.LogRecord) -> bool:
+        message = record.getMessage()
+        is_told = message in told
+        told.add(message)
+        return not is_told
+
+    handler.addFilter(is_new)
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),
@@ -175,4 +183,10 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         if _SHOW_TRACEBACK.value:
             raise
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        # TensorFlow's, which this module does not import.
+        if type(error).__name__ != _OUT_OF_MEMORY or _SHOW_TRACEBACK.value:
+            raise
+        print(f"error: {_TOO_LARGE}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Scripts, configs and shipped models, wherever this package is installed.
+"""Scripts, configs and models, found by the name or path that a user gives.
 
 In a checkout they are `scripts/`, `configs/` and `data/pretrained/` beside the
 package; a wheel carries them inside it (`setup.py`). The console commands
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from electra_tf import errors
+from electra_tf import hub
 
 _PACKAGE = pathlib.Path(__file__).parent
 _MODELS = "data/pretrained"
@@ -23,6 +24,11 @@ _IN_WHEEL = {
     "configs": _PACKAGE / "configs",
     _MODELS: _PACKAGE / "pretrained",
 }
+# What TensorFlow calls the graph of an export.
+_EXPORTED = "saved_model.pb"
+# Of a run or trial, and of a fine-tuning with its trials.
+_MODEL_FILES = ("config.json", "trial_*/config.json")
+_ON_HUB = "such as google/electra-small-discriminator"
 
 
 def _folder(name: str) -> pathlib.Path:
@@ -62,12 +68,57 @@ def model_names() -> tuple[str, ...]:
 
 
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """A model's path as given if it exists, else that of the shipped one."""
+    """Returns where a model lies: at a path, in this package, on the hub.
+
+    What lies at that path goes first; of the hub the model is downloaded, see
+    `hub.download`. Raises `FileNotFoundError` if it is nowhere, `ModelError`
+    if it is an export.
+    """
     given = pathlib.Path(path)
-    if str(given) not in model_names():
+    if given.is_dir() or pathlib.Path(f"{given}.index").exists():
+        if not is_export(given):
+            return given
+        raise errors.ModelError(
+            "A model must be given whose weights can be read. Received: "
+            f"{given}, an export, which can only be run. Give the run or trial "
+            f"that it was made from; {given / 'README.md'} names it."
+        )
+    if str(given) in model_names():
+        return _folder(_MODELS) / given
+    # A folder is meant that lies beside others.
+    is_beside = given.name and pathlib.Path(given.parts[0]).exists()
+    if hub.is_name(str(given)) and not is_beside:
+        return hub.download(str(given))
+    raise FileNotFoundError(
+        "A model is a folder, the prefix of a TF1 checkpoint, one that comes "
+        f"along ({', '.join(model_names()) or 'none'}), or one of the Hugging "
+        f"Face hub ({_ON_HUB}). Received: {given}, which is nothing of these. "
+        "Mind its spelling and the folder that you are in."
+    )
+
+
+def is_export(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a SavedModel lies at a path."""
+    return (pathlib.Path(path) / _EXPORTED).is_file()
+
+
+def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the folder of an export, or `FileNotFoundError` says why not."""
+    given = pathlib.Path(path)
+    if is_export(given):
         return given
-    is_there = given.exists() or pathlib.Path(f"{given}.index").exists()
-    return given if is_there else _folder(_MODELS) / given
+    source, received = "RUN_OR_TRIAL", "no such folder"
+    if given.is_dir():
+        received = "a folder without it"
+    if str(given) in model_names() or any(
+        next(given.glob(pattern), None) for pattern in _MODEL_FILES
+    ):
+        source, received = str(given), "a model that is not exported"
+    raise FileNotFoundError(
+        f"An export must be given, a folder with {_EXPORTED}. Received: "
+        f"{given}, {received}. Make one: electra-export --model_dir={source} "
+        "--export_dir=DIR"
+    )
 
 
 def import_extra(module: str, extra: str) -> Any:

@@ -14,6 +14,7 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 config_flags.DEFINE_config_file("config", None, "Config to time.")
@@ -26,6 +27,8 @@ flags.DEFINE_string("dataset_dir", None, "Dataset whose pipeline is timed.")
 def main() -> None:
     """Prints one line per measurement."""
     settings = config.freeze(FLAGS.config)
+    if FLAGS.dataset_dir:
+        manifest.require_dataset(pathlib.Path(FLAGS.dataset_dir))
     from electra_tf.analysis import benchmarks
 
     if FLAGS.dataset_dir:

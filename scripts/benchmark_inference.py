@@ -15,6 +15,7 @@ import sys
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -37,6 +38,7 @@ flags.DEFINE_integer(
 
 def main() -> None:
     """Prints the timings of every batch size."""
+    saved_model = installed.find_export(FLAGS.saved_model)
     from electra_tf.analysis import benchmarks
 
     peer = None
@@ -48,7 +50,7 @@ def main() -> None:
             FLAGS.peer_threads,
         )
     for line in benchmarks.time_export(
-        pathlib.Path(FLAGS.saved_model),
+        saved_model,
         pathlib.Path(FLAGS.texts),
         [int(size) for size in FLAGS.batch_sizes],
         benchmarks.Amount(FLAGS.num_texts, FLAGS.num_batches, FLAGS.rounds),

@@ -15,11 +15,14 @@ from absl import flags
 from absl import logging
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 _FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
 flags.DEFINE_string(
-    "input", None, "A folder, the prefix of a TF1 checkpoint, or tiny-en."
+    "input",
+    None,
+    "A folder, the prefix of a TF1 checkpoint, tiny-en, or a name of the hub.",
 )
 flags.DEFINE_string("output_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_enum("from", "", ("", *_FORMATS), "Format of the input, if given.")
@@ -63,6 +66,7 @@ def main() -> None:
     """Converts and says what was found and what was left out."""
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
+    source = installed.find_model(FLAGS.input)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import conversion
     from electra_tf.formats import portable
@@ -81,9 +85,7 @@ def main() -> None:
         is_rounded=FLAGS.weights == "bfloat16",
     )
     output_dir = pathlib.Path(FLAGS.output_dir)
-    written = conversion.convert(
-        pathlib.Path(FLAGS.input), FLAGS.to, output_dir, options
-    )
+    written = conversion.convert(source, FLAGS.to, output_dir, options)
     print("\n".join(portable.describe(written)))
     print(f"Written to {output_dir} as {FLAGS.to}; read back bit by bit.")
 

@@ -14,6 +14,7 @@ from absl import logging
 
 from electra_tf import command_line
 from electra_tf import errors
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -26,12 +27,13 @@ def main() -> None:
     """Converts, checks, and says where the result is."""
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.ERROR)
+    saved_model = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import converted_model
 
     try:
         converted = converted_model.convert(
-            pathlib.Path(FLAGS.saved_model),
+            saved_model,
             pathlib.Path(FLAGS.out),
             FLAGS.format,
             FLAGS.signature,

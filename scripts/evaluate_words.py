@@ -14,6 +14,7 @@ import pathlib
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
@@ -31,6 +32,7 @@ def main() -> None:
         raise ValueError("Give --sentences, --swaps or --text.")
     if FLAGS.json and FLAGS.text:
         raise ValueError("--json prints numbers alone. Leave --text out.")
+    model = installed.find_model(FLAGS.model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
     from electra_tf.analysis import word_tests
@@ -42,7 +44,7 @@ def main() -> None:
         )
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(pathlib.Path(FLAGS.swaps))
-    electra = electra_lib.Electra.load(FLAGS.model)
+    electra = electra_lib.Electra.load(model)
     results = {}
     if drawn:
         results["sentences"] = word_tests.run(electra, drawn, FLAGS.seed)

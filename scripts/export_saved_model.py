@@ -83,6 +83,7 @@ def main() -> None:
         raise ValueError("Give --serving_dir and --model_name together.")
     if FLAGS.server_dir is not None and serving_dir is None:
         raise ValueError("--server_dir belongs to --serving_dir.")
+    model_dir = installed.find_model(FLAGS.model_dir)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
@@ -102,9 +103,7 @@ def main() -> None:
             pathlib.Path(serving_dir), name, FLAGS.server_dir or ""
         )
         export_dir = served.next_version()
-    exported = saved_model.export(
-        installed.find_model(FLAGS.model_dir), export_dir, options, FLAGS.task
-    )
+    exported = saved_model.export(model_dir, export_dir, options, FLAGS.task)
     print(
         f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "
         "gives the same answers, largest difference "

@@ -13,6 +13,7 @@ place in the context. Flags may be given again for further rows.
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -25,11 +26,12 @@ _INPUTS = ("text", "text_pair", "question", "context")
 
 def main() -> None:
     """Prints the answers, one block for each row."""
+    folder = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.clients import predictions
     from electra_tf.export.clients import text_models
 
-    export = text_models.LoadedExport(FLAGS.saved_model)
+    export = text_models.LoadedExport(folder)
     inputs = {f"{name}s": getattr(FLAGS, name) for name in _INPUTS}
     for lines in predictions.describe(export, inputs):
         print(lines)

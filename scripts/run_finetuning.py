@@ -20,8 +20,10 @@ from absl import flags
 from ml_collections import config_flags
 
 from electra_tf import command_line
+from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.tasks import files
 
 FLAGS = flags.FLAGS
 config_flags.DEFINE_config_file("config", None, "A file of configs/finetune.")
@@ -52,15 +54,19 @@ def main() -> None:
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
     search = dict(map(_parse_axis, FLAGS.search))
     finetuning_config.build_grid(settings, search)
+    files.require_named(settings, "train" in FLAGS.do)
+    output_dir = pathlib.Path(FLAGS.output_dir)
+    pretrained_dir = FLAGS.pretrained_dir
+    if pretrained_dir and not output_dir.exists():
+        installed.find_model(pretrained_dir)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
     from electra_tf.finetuning import results
 
-    pretrained_dir = FLAGS.pretrained_dir
     request = finetune.Request(
         settings,
-        pathlib.Path(FLAGS.output_dir),
+        output_dir,
         pathlib.Path(pretrained_dir) if pretrained_dir else None,
         checkpoint=FLAGS.checkpoint,
         use_average=FLAGS.use_average,

@@ -14,6 +14,8 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import installed
+from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 config_flags.DEFINE_config_file("config", None, "A file of configs/pretrain.")
@@ -38,11 +40,16 @@ def main() -> None:
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
+    manifest.require_dataset(pathlib.Path(settings.data.dataset_dir))
+    model_dir = pathlib.Path(FLAGS.model_dir)
+    origin = settings.training.init_from
+    if origin and not (model_dir / "config.json").exists():
+        installed.find_model(origin)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.pretraining import run
 
-    run.pretrain(settings, pathlib.Path(FLAGS.model_dir), FLAGS.extend)
+    run.pretrain(settings, model_dir, FLAGS.extend)
 
 
 if __name__ == "__main__":

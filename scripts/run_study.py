@@ -13,6 +13,7 @@ import sys
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("study", None, "File of configs/studies.")
@@ -32,6 +33,9 @@ _USUAL_VOCABULARY = 8192
 
 def main() -> int:
     """Plans, runs, and says where the report is."""
+    folder = FLAGS.dataset_dir
+    if folder:
+        manifest.require_dataset(pathlib.Path(folder))
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_runner
     from electra_tf.inputs import dataset
@@ -40,7 +44,7 @@ def main() -> int:
     study = studies.load_study(pathlib.Path(FLAGS.study))
     if FLAGS.seeds:
         study = studies.with_seeds(study, FLAGS.seeds)
-    size, folder = _USUAL_VOCABULARY, FLAGS.dataset_dir
+    size = _USUAL_VOCABULARY
     if folder:
         size = dataset.load_vocabulary(pathlib.Path(folder)).size
     tasks = FLAGS.tasks_dir or study.tasks_dir

@@ -9,6 +9,7 @@ An export of the objective `electric` says how likely text and words are.
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -24,6 +25,7 @@ flags.DEFINE_integer("num_marked", 1, "Words to mark in each text.", 1)
 
 def main() -> None:
     """Prints a table of words and the marked text for every text."""
+    folder = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.clients import display
     from electra_tf.export.clients import scoring
@@ -32,7 +34,7 @@ def main() -> None:
     texts, swap, num_marked = FLAGS.text, FLAGS.swap, FLAGS.num_marked
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [change.data for change in swaps]
-    export = text_models.LoadedExport(FLAGS.saved_model)
+    export = text_models.LoadedExport(folder)
     signature = "score_text"
     if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
         signature = scoring.LIKELIHOOD_SIGNATURE

@@ -10,19 +10,18 @@ prints; Ctrl-C ends it. Nothing is loaded from elsewhere, and no other machine
 can reach it unless --host says so.
 """
 
-import pathlib
-
 from absl import flags
 
 import electra_tf
 from electra_tf import command_line
+from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "model",
     "",
-    "In any format, or tiny-en; a fine-tuning's output_dir, or a trial; or an "
-    "export.",
+    "A folder in any format, tiny-en, or a name of the hub; a fine-tuning's "
+    "output_dir, or a trial; or an export.",
 )
 flags.DEFINE_string("generator", "", "A second model, for its generator.")
 flags.DEFINE_string(
@@ -41,18 +40,22 @@ def main() -> None:
         raise ValueError("Give --model, --saved_model, or both.")
     if FLAGS.generator and not FLAGS.model:
         raise ValueError("--generator needs --model.")
+    path, exported = FLAGS.model, FLAGS.saved_model
+    if not exported and installed.is_export(path):
+        path, exported = "", path
+    model, generator = (
+        installed.find_model(name) if name else None
+        for name in (path, FLAGS.generator)
+    )
+    export = installed.find_export(exported) if exported else None
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.demo import server
 
-    path, export = FLAGS.model, FLAGS.saved_model
-    if not export and (pathlib.Path(path) / "saved_model.pb").is_file():
-        path, export = "", path
     loaded = None
-    if path:
-        loaded = electra_tf.load(path, generator_path=FLAGS.generator or None)
-    folder = pathlib.Path(export) if export else None
-    model = server.build_demo_model(loaded, folder)
-    server.serve(server.DemoServer(model, FLAGS.host, FLAGS.port))
+    if model:
+        loaded = electra_tf.load(model, generator_path=generator)
+    shown = server.build_demo_model(loaded, export)
+    server.serve(server.DemoServer(shown, FLAGS.host, FLAGS.port))
 
 
 if __name__ == "__main__":

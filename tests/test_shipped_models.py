@@ -45,7 +45,6 @@ def shipped(pretrained, monkeypatch, tmp_path):
 def test_a_shipped_model_is_found_by_its_name(shipped):
     assert installed.model_names() == (NAME,)
     assert installed.find_model(NAME) == shipped
-    assert installed.find_model("no-model") == pathlib.Path("no-model")
     assert installed.find_model("") == pathlib.Path("")
     # What lies at that path goes first.
     pathlib.Path(f"{NAME}.index").touch()
@@ -55,7 +54,7 @@ def test_a_shipped_model_is_found_by_its_name(shipped):
 def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
     shipped,
 ):
-    message = r"comes along \(stand-in\). Received: tiny-fr, which is nothing"
+    message = r"comes along \(stand-in\),.*Received: tiny-fr, which is nothing"
     for read in (
         electra_tf.load,
         reading.read,

@@ -8,13 +8,11 @@ them, or a fine-tuned model.
 
 import dataclasses
 import pathlib
-import zipfile
 from collections.abc import Mapping
 from typing import Annotated
 from typing import Any
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 import pydantic
 import safetensors.numpy
@@ -24,6 +22,7 @@ from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
+from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
@@ -32,9 +31,6 @@ from electra_tf.formats.portable import Tensors
 from electra_tf.formats.task_kinds import KINDS
 
 CONFIG_FILE = "config.json"
-SAFETENSORS_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
-TORCH_FILE = "pytorch_model.bin"
 CLASSES = {name: kind.hugging_face for name, kind in KINDS.items()}
 """Kind of task to the class there."""
 # Class to the part that it has beside its encoder.
@@ -53,7 +49,6 @@ _TIED_OUTPUT = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
 
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
-_FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
 _Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
 _Name = Annotated[str, pydantic.Field(pattern="^[^/]*$")]
@@ -83,13 +78,6 @@ class _Config:
     label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
     text_pairs: bool = False
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
-
-
-@schema.frozen
-class _Index:
-    """Which file beside the index holds which tensor."""
-
-    weight_map: dict[str, _FileName]
 
 
 def read(path: pathlib.Path) -> PortableModel:
@@ -122,7 +110,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         expected |= head_shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
         expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
-    arrays, source = read_tensors(path)
+    arrays, source = tensor_files.read(path)
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
     )
@@ -311,90 +299,6 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
     }
 
 
-def read_tensors(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
-    """Reads all tensors of a model's folder."""
-    readers = {
-        SAFETENSORS_FILE: _read_safetensors,
-        INDEX_FILE: _read_parts,
-        TORCH_FILE: _read_torch,
-    }
-    for path in map(folder.joinpath, readers):
-        if path.is_file():
-            return readers[path.name](path), path
-    raise FileNotFoundError(
-        f"Expected {', '.join(readers)} in {folder}. Received: none of them. "
-        "Give the folder of a model, downloaded whole."
-    )
-
-
-def _read_safetensors(path: pathlib.Path) -> Arrays:
-    try:
-        return safetensors.numpy.load_file(path)
-    except Exception as error:
-        # A damaged file can make it fail in many ways.
-        raise errors.ModelError(
-            f"{path} must be a safetensors file of types that numpy has, such "
-            f"as float32. Received: {error}. If it is cut off or damaged, "
-            "download it again."
-        ) from error
-
-
-def _read_parts(index: pathlib.Path) -> Arrays:
-    stated = schema.read_object(index, errors.ModelError)
-    parts = portable.build_known(_Index, stated, index).weight_map
-    tensors: Arrays = {}
-    for name in sorted(set(parts.values())):
-        found = _read_safetensors(index.parent / name)
-        wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
-        if wrong:
-            raise errors.ModelError(
-                f"{index} must name every tensor of its files. Received: "
-                f"others in {name}: {', '.join(wrong)}. Download all files of "
-                "the model again."
-            )
-        tensors |= found
-    return tensors
-
-
-def _read_torch(path: pathlib.Path) -> Arrays:
-    """Reads what `torch.save` wrote.
-
-    The file is a pickle, which could run any program; `weights_only` refuses
-    whatever is not a tensor.
-    """
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            f"{path} can only be read with PyTorch. Install it with pip "
-            "install 'electra-tf[torch]', or take the model's "
-            f"{SAFETENSORS_FILE}."
-        ) from error
-    try:
-        # PyTorch itself does not compare the checksums of its archive.
-        if zipfile.is_zipfile(path):
-            damaged = zipfile.ZipFile(path).testzip()
-            schema.require(not damaged, f"the checksum of {damaged} differs")
-        found = torch.load(path, map_location="cpu", weights_only=True)
-        return {str(n): _to_array(value, torch) for n, value in found.items()}
-    except Exception as error:
-        # A damaged file can make it fail in any way.
-        reason = (str(error).splitlines() or [""])[0]
-        raise errors.ModelError(
-            f"{path} must hold a dict of tensors, as torch.save writes it. "
-            f"Received: {type(error).__name__}: {reason:.300}. Download it "
-            f"again, or take the model's {SAFETENSORS_FILE}."
-        ) from error
-
-
-def _to_array(tensor: Any, torch: Any) -> np.ndarray:
-    if tensor.dtype == torch.bfloat16:
-        # PyTorch makes no arrays of these.
-        bits = tensor.detach().contiguous().view(torch.uint16).numpy()
-        return bits.view(ml_dtypes.bfloat16)
-    return tensor.detach().numpy()
-
-
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     """Writes what `from_pretrained` reads; returns the model as stated."""
     model = portable.state_initializers(model)
@@ -432,7 +336,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     # transformers refuses files that do not name their framework. The library
     # that saves them itself would let only the owner read them.
     content = safetensors.numpy.save(arrays, {"format": "pt"})
-    (folder / SAFETENSORS_FILE).write_bytes(content)
+    (folder / tensor_files.SAFETENSORS_FILE).write_bytes(content)
     fields = {
         "architectures": [architecture],
         "model_type": "electra",

@@ -49,17 +49,10 @@ _GENERATOR_FLAGS = ("generator_hidden_size", "generator_layers",
 
 
 def detect(path: str | pathlib.Path) -> str:
-    """Finds out the format of what lies at a path."""
+    """Finds out the format of a model that `installed.find_model` found."""
     path = pathlib.Path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
-    if not path.is_dir():
-        raise FileNotFoundError(
-            "A model is a folder, the prefix of a TF1 checkpoint, or one that "
-            f"comes along ({', '.join(installed.model_names()) or 'none'}). "
-            f"Received: {path}, which is nothing of these. Mind its spelling "
-            "and the folder that you are in."
-        )
     if own_run.is_trial(path):
         raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned "
@@ -88,9 +81,9 @@ def detect(path: str | pathlib.Path) -> str:
 def read(path: str | pathlib.Path, format_name: str = "") -> PortableModel:
     """Reads a model of one of `FORMATS`, or finds out which.
 
-    `path` is a folder, the prefix of a TF1 checkpoint, or the name of a model
-    that comes along. `FileNotFoundError` or `ModelError` says what is missing,
-    damaged or of another kind.
+    `path` is a folder, the prefix of a TF1 checkpoint, or a name of a model
+    that comes along or is on the hub. `FileNotFoundError` or `ModelError` says
+    what is missing, damaged or of another kind.
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)

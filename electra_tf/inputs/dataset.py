@@ -70,12 +70,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
 
 def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
     """The vocabulary that travels with a dataset."""
-    if not (folder / TRAIN / manifest.MANIFEST_FILE).is_file():
-        raise FileNotFoundError(
-            f"No dataset in {str(folder)!r}: expected train/manifest.json "
-            "there. Build one with scripts/build_pretraining_dataset.py and "
-            "name it with --config.data.dataset_dir."
-        )
+    manifest.require_dataset(folder)
     return Vocabulary.load(folder)
 
 

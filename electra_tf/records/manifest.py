@@ -104,6 +104,16 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
+def require_dataset(folder: pathlib.Path) -> None:
+    """Raises `FileNotFoundError` if a folder holds no dataset."""
+    if not (folder / TRAIN / MANIFEST_FILE).is_file():
+        raise FileNotFoundError(
+            f"No dataset in {str(folder)!r}: expected {TRAIN}/{MANIFEST_FILE} "
+            "there. Build one with electra-build-dataset and name it with "
+            "--config.data.dataset_dir (--dataset_dir)."
+        )
+
+
 def load_token_counts(
     folder: str | os.PathLike, vocab_size: int | None = None
 ) -> np.ndarray:

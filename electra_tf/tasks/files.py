@@ -24,12 +24,15 @@ from absl import logging
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
+from electra_tf.config.finetuning import FinetuningConfig
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The ending of a table's file name to its format."""
-
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_ZIP = b"PK\x03\x04"  # how .xlsx and .ods begin, by whatever name
+_MAX_HEADER = 65_536
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
 
@@ -72,6 +75,50 @@ def list_some(items: Sequence[object]) -> str:
     return ", ".join(map(str, items[:10])) + more
 
 
+def require_named(settings: FinetuningConfig, is_trained: bool) -> None:
+    """Looks at what a config names, before anything slow begins.
+
+    The training file is not looked at if nothing is trained.
+    """
+    data_dir = settings.task.data_dir
+    if data_dir not in ("", TFDS):
+        _require_folder(data_dir, settings.task.names)
+    for split, file in settings.own.files.items():
+        if split != "train" or is_trained:
+            require_table(pathlib.Path(file))
+
+
+def _require_folder(folder: str | pathlib.Path, task: str) -> None:
+    # An empty path would be the current folder.
+    if not folder or not pathlib.Path(folder).is_dir():
+        raise FileNotFoundError(
+            f"Expected a folder with the official files of {task}. Received: "
+            f"{str(folder)!r}, no folder there. Set --config.task.data_dir."
+        )
+
+
+def require_table(path: pathlib.Path) -> None:
+    """Raises for what often stands in the place of a text file of rows."""
+    if not path.is_file():
+        raise FileNotFoundError(
+            "Expected a file with your own data. Received: "
+            f"{path}, no such file. Mind its spelling and the folder that you "
+            "are in."
+        )
+    with path.open("rb") as file:
+        start = file.readline(_MAX_HEADER)
+    if path.suffix.lower() in _SPREADSHEETS or start.startswith(_ZIP):
+        remedy = "Save the sheet as CSV, with commas and in UTF-8."
+        raise unexpected(path, "a text file", "a spreadsheet", remedy)
+    if path.suffix.lower() == ".csv" and b";" in start and b"," not in start:
+        remedy = (
+            'Save it with commas: python -c "import pandas; pandas.read_csv('
+            f"'{path}', sep=';').to_csv('commas.csv', index=False)\""
+        )
+        expected, received = "commas between the columns", "semicolons"
+        raise unexpected(f"{path}, line 1", expected, received, remedy)
+
+
 def find_file(
     data_dir: str | pathlib.Path,
     folder_names: Sequence[str],
@@ -84,12 +131,8 @@ def find_file(
     none for a folder of any name. `file_names` are those of the file, the usual
     one first. The file nearest to the top counts; two are a `DataError`.
     """
+    _require_folder(data_dir, task)
     top = pathlib.Path(data_dir).absolute()
-    if not data_dir or not top.is_dir():
-        raise FileNotFoundError(
-            f"Expected a folder with the official files of {task}. Received: "
-            f"{str(data_dir)!r}, no folder there. Set --config.task.data_dir."
-        )
     wanted = {name.lower() for name in folder_names}
     incomplete = []
     for depth in range(_MAX_DEPTH + 1):
@@ -188,6 +231,7 @@ def resolve_format(
     endings: Mapping[str, str] = ENDINGS,
 ) -> str:
     """Returns the format of a file, for `auto` by the ending of its name."""
+    require_table(path)
     expected, received = "", file_format
     if file_format == "auto":
         file_format = endings.get(path.suffix.lower(), "")

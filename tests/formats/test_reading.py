@@ -33,10 +33,10 @@ def test_every_format_is_told_by_its_files(tmp_path, format_name):
 
 def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent, which is nothing"):
-        reading.detect(tmp_path / "absent")
+        reading.read(tmp_path / "absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(FileNotFoundError, match="file, which is nothing"):
-        reading.detect(tmp_path / "file")
+        reading.read(tmp_path / "file")
     with pytest.raises(errors.ModelError, match=r"Received: file\."):
         reading.detect(tmp_path)
     (tmp_path / "config.json").write_text('{"class_name": "x"}')

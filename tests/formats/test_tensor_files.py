@@ -4,13 +4,14 @@ import json
 import pickle
 import sys
 
+import h5py
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from electra_tf import errors
-from electra_tf.formats import hugging_face
+from electra_tf.formats import tensor_files
 from tests.formats import tiny_models
 
 TENSORS = {
@@ -26,7 +27,7 @@ def _write_safetensors(folder, tensors=None, name="model.safetensors"):
 
 
 def _read(path):
-    return hugging_face.read_tensors(path.parent)[0]
+    return tensor_files.read(path.parent)[0]
 
 
 def _write_parts(folder):
@@ -56,9 +57,9 @@ def test_parts_are_put_together_or_refused(tmp_path, changes, message):
     _write_index(folder, {"weight_map": _write_parts(folder) | changes})
     if message:
         with pytest.raises(errors.ModelError, match=message):
-            hugging_face.read_tensors(folder)
+            tensor_files.read(folder)
     else:
-        found, _ = hugging_face.read_tensors(folder)
+        found, _ = tensor_files.read(folder)
         tiny_models.require_tensors(found, TENSORS)
 
 
@@ -144,4 +145,55 @@ def test_without_pytorch_the_extra_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     path.write_bytes(b"PK")
     with pytest.raises(ImportError, match=r"electra-tf\[torch\].*safetensors"):
-        hugging_face.read_tensors(path.parent)
+        tensor_files.read(path.parent)
+
+
+def _write_keras(folder, tensors, **storage):
+    path = folder / "tf_model.h5"
+    with h5py.File(path, "w") as file:
+        for name, value in tensors.items():
+            file.create_dataset(name, data=value, **storage)
+    return path
+
+
+def test_files_for_tensorflow_have_the_names_of_pytorch(tmp_path):
+    (layer, model), a = ("electra", "tf_electra_model_1/electra"), TENSORS["a"]
+    path = f"{layer}/{model}/encoder/layer_._0/attention/self/query"
+    tables = f"{layer}/{model}/embeddings"
+    file = _write_keras(
+        tmp_path,
+        {
+            f"{path}/kernel:0": a,
+            f"{path}/bias:0": a,
+            f"{tables}/LayerNorm/gamma:0": a,
+            f"{tables}/LayerNorm/beta:0": a,
+            f"{tables}/word_embeddings/weight:0": a,
+            f"{tables}/position_embeddings/embeddings:0": a,
+        },
+    )
+    query = "electra.encoder.layer.0.attention.self.query"
+    expected = {
+        f"{query}.weight": a.T,
+        f"{query}.bias": a,
+        "electra.embeddings.LayerNorm.weight": a,
+        "electra.embeddings.LayerNorm.bias": a,
+        "electra.embeddings.word_embeddings.weight": a,
+        "electra.embeddings.position_embeddings.weight": a,
+    }
+    tiny_models.require_tensors(_read(file), expected)
+    # A pickle is not opened where there is another file.
+    (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")
+    assert _read(file).keys() == expected.keys()
+
+
+def test_a_damaged_file_for_tensorflow_is_refused(tmp_path):
+    zeros = np.zeros([1000, 1000], np.float32)
+    path = _write_keras(tmp_path, {"a/b/c/kernel:0": zeros}, compression="gzip")
+    with pytest.raises(errors.ModelError, match="h5 must be.*is compressed"):
+        _read(path)
+    _write_keras(tmp_path, {"kernel:0": zeros})
+    with pytest.raises(errors.ModelError, match="h5 must be the HDF5 file"):
+        _read(path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(errors.ModelError, match="h5 must be the HDF5 file"):
+        _read(path)

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of exports)
 
+from electra_tf import installed
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 
@@ -113,13 +114,7 @@ class InMemoryModel(TextModel):
 
 def load_saved_model(export_dir: pathlib.Path) -> Any:
     """Loads a SavedModel; keep it, or its signatures lose their weights."""
-    if not (export_dir / "saved_model.pb").is_file():
-        raise FileNotFoundError(
-            "A SavedModel must be given, a folder with saved_model.pb. "
-            f"Received: {export_dir}. Make one with "
-            "scripts/export_saved_model.py."
-        )
-    return tf.saved_model.load(str(export_dir))
+    return tf.saved_model.load(str(installed.find_export(export_dir)))
 
 
 def predict_in_batches(

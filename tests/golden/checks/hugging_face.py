@@ -19,6 +19,7 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.formats import tensor_files
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
 from electra_tf.modeling.task_heads import QuestionAnsweringHead
@@ -34,7 +35,7 @@ _IDS_ONLY = "_ids_only"
 
 def list_cases(folder):
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-        config, weights = hugging_face.CONFIG_FILE, hugging_face.TORCH_FILE
+        config, weights = hugging_face.CONFIG_FILE, tensor_files.TORCH_FILE
         has_torch, reason = importlib.util.find_spec("torch") is not None, ""
         if not (path / config).is_file():
             reason = f"no {config}"

@@ -1,0 +1,169 @@
+"""Models of the hub are taken by name, from a stand-in of it."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from huggingface_hub import constants
+
+import electra_tf
+from electra_tf import errors
+from electra_tf import hub as hub_lib
+from electra_tf import installed
+from electra_tf.formats import hugging_face
+from tests import hub_server
+from tests.formats import tiny_models
+
+NAME = "google/electra-small-discriminator"
+GENERATOR = "google/electra-small-generator"
+COMMIT = "0" * 40
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub with both networks, asked from an empty folder."""
+    for name, value in {
+        "HF_HUB_CACHE": str(tmp_path / "cache"),
+        "HF_TOKEN_PATH": str(tmp_path / "token"),
+        "HF_HUB_DISABLE_XET": True,
+    }.items():
+        monkeypatch.setattr(constants, name, value)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with hub_server.serve() as server:
+        for name, kind in ((NAME, "discriminator"), (GENERATOR, "masked_lm")):
+            folder = tmp_path / kind
+            folder.mkdir()
+            hugging_face.write(tiny_models.build(kind), folder)
+            for other in (
+                "README.md",
+                "pytorch_model.bin",
+                "flax_model.msgpack",
+            ):
+                (folder / other).write_text(other)
+            server.add(name, folder)
+        _set_endpoint(monkeypatch, server.url)
+        yield server
+
+
+def _set_endpoint(monkeypatch, url):
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+def _refuses(name, message, kind=FileNotFoundError):
+    with pytest.raises(kind, match=message) as caught:
+        installed.find_model(name)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_discriminator_and_its_generator_are_loaded_by_name(hub):
+    loaded = electra_tf.load(NAME, generator_path=GENERATOR)
+    assert loaded.can_score and loaded.can_fill_masks
+    assert NAME.replace("/", "--") in loaded.origin
+
+
+def test_only_what_is_needed_is_fetched_once(hub):
+    folder = installed.find_model(NAME)
+    files = {"config.json", "vocab.txt", "tokenizer.json",
+             "tokenizer_config.json", "model.safetensors"}  # fmt: skip
+    assert {path.name for path in folder.iterdir()} == files
+    assert sorted(hub.fetched) == sorted(f"{NAME}/{file}" for file in files)
+    assert installed.find_model(f"{NAME}@{COMMIT}") == folder
+    assert len(hub.fetched) == len(files)
+
+
+def test_weights_are_taken_without_a_pickle_where_that_is_possible(
+    hub, monkeypatch
+):
+    files = hub.models[NAME]
+    del files["model.safetensors"]
+    monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: None)
+    page = f"{hub.url}/{NAME}"
+    _refuses(NAME, f"^{page} must have weights.*none", errors.ModelError)
+    assert f"{NAME}/pytorch_model.bin" not in hub.fetched
+    monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: "torch")
+    assert (installed.find_model(NAME) / "pytorch_model.bin").is_file()
+    hub.fetched.clear()
+    files["tf_model.h5"] = b"h5"
+    folder = installed.find_model(f"{NAME}@old")
+    assert folder.name == "1" * 40
+    assert (folder / "tf_model.h5").is_file()
+    assert f"{NAME}/pytorch_model.bin" not in hub.fetched
+
+
+def test_both_networks_may_lie_in_one_repository(hub, tmp_path):
+    folder = tmp_path / "both"
+    folder.mkdir()
+    model = tiny_models.build("same_size")
+    hugging_face.write(model, folder)
+    hub.add("me/both", folder)
+    tiny_models.require_same(
+        hugging_face.read(installed.find_model("me/both")),
+        hugging_face.read(folder),
+    )
+
+
+def test_what_lies_here_goes_first_and_is_not_asked_for(hub):
+    folder = pathlib.Path(NAME)
+    folder.mkdir(parents=True)
+    assert installed.find_model(NAME) == folder
+    # Beside it a folder is meant, not a model of the hub.
+    _refuses(GENERATOR, f"Received: {GENERATOR}, which is nothing of these")
+    assert not hub.fetched
+
+
+def test_a_model_that_the_hub_does_not_give_is_refused_in_a_sentence(
+    hub, monkeypatch
+):
+    page = f"{hub.url}/{NAME}"
+    _refuses("google/electra-tiny", "electra-tiny does not exist or is private")
+    _refuses(f"{NAME}@v9", f"tag or commit of {page} after the @")
+    hub.gated.add(NAME)
+    _refuses(NAME, f"^{page} must be open to you")
+    hub.private.add(NAME)
+    _refuses(NAME, "is private. .* HF_TOKEN")
+    monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
+    assert installed.find_model(NAME).name == COMMIT
+
+
+def test_without_the_hub_the_cache_is_used_or_named(hub, monkeypatch):
+    folder = installed.find_model(NAME)
+    _set_endpoint(monkeypatch, "http://127.0.0.1:9")
+    assert installed.find_model(NAME) == folder
+    cache = constants.HF_HUB_CACHE
+    _refuses(
+        GENERATOR,
+        f"in the cache {cache}, or on the hub http://127.0.0.1:9.*"
+        rf"cannot be asked \(ConnectError.*into the folder {GENERATOR} here",
+    )
+
+
+def test_what_users_of_the_hub_set_holds(hub, tmp_path):
+    """And TensorFlow is not imported to know where a model lies."""
+    code = (
+        "import sys; from electra_tf import installed\n"
+        "try: print(installed.find_model(sys.argv[1]))\n"
+        "except FileNotFoundError as error: print(error)\n"
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+
+    def ask(name, **settings):
+        return subprocess.run(
+            [sys.executable, "-c", code, name],
+            env={"HF_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT),
+                 "HF_ENDPOINT": hub.url, **settings},
+            capture_output=True, check=True, text=True,
+        ).stdout.strip()  # fmt: skip
+
+    folder = ask(NAME)
+    assert folder.startswith(str(tmp_path / "home" / "hub"))
+    hub.fetched.clear()
+    assert ask(NAME, HF_HUB_OFFLINE="1") == folder
+    assert "(HF_HUB_OFFLINE is set)" in ask(GENERATOR, HF_HUB_OFFLINE="1")
+    assert not hub.fetched
