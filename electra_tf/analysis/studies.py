@@ -235,17 +235,16 @@ def with_num_steps(
 ) -> config.ExperimentConfig:
     """The same training, its schedules too, in another number of steps.
 
-    What was more than 0 steps stays at least 1, except in a run of one step.
+    What was more than 0 steps stays at least 1, except the warm-up.
     """
     ratio = num_steps / settings.training.num_train_steps
-    least = int(num_steps > 1)
     schedules = {
         section: {
             name: max(least, round(count * ratio))
             for name, count in vars(getattr(settings, section)).items()
             if name.endswith(("_step", "_steps")) and count
         }
-        for section in ("optimizer", "objective")
+        for section, least in (("optimizer", 0), ("objective", 1))
     }
     training = {"num_train_steps": num_steps}
     return schema.replace_fields(settings, training=training, **schedules)
