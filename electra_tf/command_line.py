@@ -55,10 +55,9 @@ def run(
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
-    handler = logging.get_absl_handler()
-    # A fact is told once, as a sentence, not as a line of a server's log.
-    told: set[str] = set()
+    handler, told = logging.get_absl_handler(), dict[str, object]()
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
+<<<<<<< HEAD
 
     def is_new(record: python_logging.LogRecord) -> bool:
         message = record.getMessage()
@@ -67,6 +66,17 @@ def run(
         return not is_told
 
     handler.addFilter(is_new)
+||||||| c30e6e5
+    handler.addFilter(
+        lambda record: (
+            record.getMessage() not in told
+            and not told.add(record.getMessage())
+        )  # type: ignore[func-returns-value]
+    )
+=======
+    # One warning for one fact.
+    handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
+>>>>>>> i14-out
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),

@@ -78,7 +78,22 @@ def main() -> None:
         search=search or None,
     )
     if isinstance(finetune.finetune(request), results.Summary):
-        print(f"\n{results.next_commands(request.output_dir)}")
+        _tell_what_is_next(request.output_dir)
+
+
+def _tell_what_is_next(output_dir: pathlib.Path) -> None:
+    from electra_tf.finetuning import results
+
+    export, trial = output_dir / "export", results.find_trial(output_dir)
+    make = f"  electra-export --model_dir={output_dir}"
+    print(
+        f"\nDev examples with gold and prediction: {trial}/predictions\n"
+        "To predict new text (or --question and --context), to serve, and to "
+        f"load in Python:\n{make} --export_dir={export}\n"
+        f'  electra-predict --saved_model={export} --text="..."\n'
+        f"{make} --serving_dir=serving --model_name={output_dir.name}\n"
+        f'  electra_tf.load("{output_dir}").predict(["..."])'
+    )
 
 
 def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:

@@ -346,8 +346,7 @@ class SharedTrainingConfig:
 class TrainingConfig(SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
-    # A run goes on to more steps with --extend.
-    num_train_steps: Positive = 1_000_000
+    num_train_steps: Positive = 1_000_000  # can be raised with --extend
     eval_steps: Count = 5_000  # steps between evaluations; 0 never
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.

@@ -196,8 +196,8 @@ class Session:
         request = self.request
         settings = request.trial_settings(number)
         folder, count = request.folder(number), request.num_trials
-        is_brief = count > 1 and request.num_parallel == 1
-        place = f"Trial {number} of {count}" if is_brief else ""
+        has_more = count > request.num_parallel == 1
+        place = f"Trial {number} of {count}" if has_more else ""
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(

@@ -113,13 +113,6 @@ class PreparedTasks:
         return found
 
     @property
-    def num_dev_rows(self) -> int:
-        """Rows of all dev splits."""
-        tasks = self.tasks.items()
-        places = [(n, split) for n, task in tasks for split in task.dev_splits]
-        return sum(self.rows(*place).num_rows for place in places)
-
-    @property
     def num_steps(self) -> int:
         """Updates of a trial."""
         training = self.settings.training

@@ -242,10 +242,7 @@ class Trial:
     def evaluate(
         self, splits: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, dict[str, Score]]:
-        """Returns scores by task and split, by default of the dev splits.
-
-        The trial's folder gets the examples with their predictions.
-        """
+        """Writes predictions and returns scores, by default of dev splits."""
         if splits is None:
             tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
@@ -256,9 +253,7 @@ class Trial:
                 examples = self.prepared.examples(name, split)
                 found = examples, self.predict(name, split)
                 if distribution.is_chief(self.strategy):
-                    folder = self.folder / "predictions"
-                    folder.mkdir(exist_ok=True)
-                    path = folder / f"{name}_{split}.jsonl"
+                    path = self.folder / "predictions" / f"{name}_{split}.jsonl"
                     task.write_examples(path, *found)
                 is_degenerate = bool(task.is_degenerate(*found))
                 scores[name][split] = Score(
@@ -294,13 +289,12 @@ class _Training(training_run.TrainingRun):
         training = trial.settings.training
         prepared, model = trial.prepared, trial.model
         # What will be scored is read now: a mistake shows before training.
+        wanted = training.eval_steps or training.early_stopping_patience
         for name, task in prepared.tasks.items():
             schema.require(
-                bool(task.dev_splits)
-                or not training.eval_steps + training.early_stopping_patience,
-                f"`training.eval_steps` needs dev data of {name}. Received: "
-                "none. Name its file, or set --config.training.eval_steps=0 "
-                "and --config.training.early_stopping_patience=0.",
+                bool(task.dev_splits) or not wanted,
+                "`training.eval_steps` and `early_stopping_patience` need dev "
+                f"data of {name}. Received: none. Name its file, or set 0.",
             )
             for split in (*task.dev_splits, *task.test_splits):
                 prepared.examples(name, split)
@@ -321,14 +315,16 @@ class _Training(training_run.TrainingRun):
             training, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
-        self.scores: Scores | None = None  # the latest
-        self.title, self.is_brief = trial.place or self.title, bool(trial.place)
+        self.scores: Scores | None = None  # of the weights as they are
+        if trial.place:
+            self.title, self.is_brief = trial.place, True
+            self.has_introduction = trial.place.startswith("Trial 1 ")
         if not self.eval_steps:
-            num_rows, num_dev = (
-                len(self.table.row_lengths),
-                prepared.num_dev_rows,
-            )
+            tasks = prepared.tasks.items()
+            dev = [(n, split) for n, task in tasks for split in task.dev_splits]
+            num_dev = sum(prepared.rows(*place).num_rows for place in dev)
             # Scoring takes a third of learning: at most a tenth of the time.
+            num_rows = len(self.table.row_lengths)
             rows = num_rows * math.ceil(3 * num_dev / num_rows)
             self.eval_steps = math.ceil(rows / self.units_per_step)
         self.late_metrics = ("score",) if self.eval_steps else ()
@@ -337,7 +333,7 @@ class _Training(training_run.TrainingRun):
         """Trains; with early stopping the weights are then the best ones."""
         is_done = super().run(stop)
         if is_done and self.training.early_stopping_patience:
-            best = checkpoints.best(self.folder)
+            best, self.scores = checkpoints.best(self.folder), None
             if best is not None:
                 self.trial.load_weights(best)
         return is_done
@@ -406,11 +402,6 @@ class _Training(training_run.TrainingRun):
             self.report.say(f"Stopped early: takes the weights of {best}.")
         return {"score": score, **metrics}, is_best and bool(patience)
 
-    def introduce(self, origin: str) -> str:
-        # All of several trials begin alike.
-        is_later = self.is_brief and not self.title.startswith("Trial 1 ")
-        return "" if is_later else super().introduce(origin)
-
     def describe(self) -> str:
         paths = [v.path for v in self.model.weights]
         encoder = f"{networks.MAIN_ENCODER}/"
@@ -438,11 +429,9 @@ def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
     training = _Training(trial)
     if not training.run(stop):
         return None
-    is_early = trial.settings.training.early_stopping_patience > 0
     result = TrialResult(
         seed=trial.settings.training.seed,
-        # The last step has been scored, unless it was made before.
-        scores=(None if is_early else training.scores) or trial.evaluate(),
+        scores=training.scores or trial.evaluate(),
         metrics=trial.deciding_metrics,
         num_steps=int(trial.model.optimizer.iterations.numpy()),
         origin=trial.loaded.origin,

@@ -46,12 +46,9 @@ _MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 def pretrain(
     settings: config.ExperimentConfig,
     model_dir: pathlib.Path,
-    may_extend: bool = False,
+    may_extend: bool = False,  # a run of fewer steps, its rates stretched
 ) -> bool:
     """Trains to the last step of the config; False if asked to stop before.
-
-    A run of fewer steps in `model_dir` goes on if it `may_extend`: with the
-    learning rates of one that was of so many steps from the beginning.
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
@@ -292,10 +289,9 @@ class _Run(training_run.TrainingRun):
             with atomic.replacing_file(path) as partial:
                 partial.write_text(text, "utf-8")
             picture = reporting.draw_training_curves(self.folder)
-        drawn = f" and {picture}" if picture else ""
         self.report.say(
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
-            f"{path}{drawn}."
+            f"{path}{f' and {picture}' if picture else ''}."
         )
 
 

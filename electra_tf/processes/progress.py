@@ -32,8 +32,8 @@ class TimeLeft:
 class ProgressBar:
     """Shows a share of the work and a status.
 
-    A terminal gets a moving bar; anything else a line every so often, ever
-    more seldom if the bar `is_transient`: short, and gone in the end.
+    A terminal gets a moving bar; anything else a line every so often. Less
+    and less often, if it `is_transient`: a short bar, gone in the end.
     """
 
     def __init__(

@@ -133,10 +133,11 @@ class Task(abc.ABC):
         lines = []
         found = self.list_predictions(examples, predictions)
         for example, predicted in zip(examples, found, strict=True):
-            is_tuple = isinstance(example, tuple)
-            own = example._asdict() if is_tuple else dataclasses.asdict(example)
+            as_dict = getattr(example, "_asdict", None)
+            own = as_dict() if as_dict else dataclasses.asdict(example)
             own["prediction"] = predicted
             lines.append(json.dumps(own, ensure_ascii=False))
+        path.parent.mkdir(exist_ok=True)
         write_file(path, lines)
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:

@@ -85,10 +85,9 @@ def check_folder(
     if extended and not may_extend:
         raise errors.ModelError(
             f"{model_dir} holds a run of {there} steps. Received: "
-            f"training.num_train_steps={now}. With --extend it goes on, its "
-            "learning-rate schedule stretched over all of them, so that the "
-            "rate jumps up. For a new warm-up and decay, begin in another "
-            f"--model_dir with --init_from={model_dir}."
+            f"training.num_train_steps={now}. --extend stretches its learning-"
+            "rate schedule over all of them: the rate jumps up. Or warm up and "
+            f"decay anew, in another --model_dir with --init_from={model_dir}."
         )
     if (model_dir / "vocab.txt").exists():
         require_same_vocabulary(model_dir, vocabulary)
@@ -118,7 +117,6 @@ def claim_folder(
     """Writes config and vocabulary to a folder that was checked before.
 
     Call it last: a run that failed before can have other settings next time.
-    The config stays as it was first, unless the run `is_extended`.
     """
     path = folder / CONFIG_FILE
     if is_extended or not path.exists():

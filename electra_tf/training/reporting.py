@@ -143,7 +143,6 @@ class RunReport(contextlib.AbstractContextManager):
         first_step: int,
         total_steps: int,
         late_names: Sequence[str] = (),
-        *,
         title: str = "Training",
         is_brief: bool = False,
         work_until: Callable[[int], float] = float,
@@ -154,8 +153,7 @@ class RunReport(contextlib.AbstractContextManager):
         seconds = 30.0 if is_brief else math.inf
         self._bar = progress.ProgressBar(title, seconds, False, True)
         self._start = time.monotonic()
-        # When to print before the log's first line, and how long until then.
-        self._next_early, self._gap = 0.0, 5.0
+        self._next_early, self._gap = 0.0, 5.0  # until the log's first line
         self._latest: dict[str, float] = {}
         self._table = Table(total_steps, set())
         self._total_steps = total_steps
@@ -172,12 +170,11 @@ class RunReport(contextlib.AbstractContextManager):
         for writer in self._writers.values():
             writer.close()
 
-    def begin(self, text: str) -> None:
-        """Says what begins; on a terminal a moving line stays below it."""
-        self.say(text)
+    def begin(self) -> None:
+        """Keeps, on a terminal, a moving line below all that is printed."""
         if self._path is not None:
+            self.say("The first step is being traced ...")
             self._bar.__enter__()
-            self._bar.show(0, "tracing the first step")
 
     def advance(self, step: int) -> bool:
         """Tells how far it is; whether to `print` before the log's first line.
@@ -188,16 +185,15 @@ class RunReport(contextlib.AbstractContextManager):
             return False
         now, total = time.monotonic(), self._total_steps
         left = self._time_left.estimate(self._work_until(step))
-        shown = [f"{step}/{total}"]
-        shown += [f"{name} {v:.3f}" for name, v in self._latest.items()]
-        shown += [f"{progress.format_time(left)} left"] if left else []
-        self._bar.show(step / total, ", ".join(shown))
+        latest = "".join(f", {n} {v:.3f}" for n, v in self._latest.items())
+        status = f"{step}/{total}{latest}, {progress.format_time(left)} left"
+        self._bar.show(step / total, status)
         if left is None and not self._is_brief:
             self.say(f"The first step took {now - self._start:.1f} s.")
-        is_due = left is not None and now >= self._next_early
-        if is_due:
-            self._next_early, self._gap = now + self._gap, 3 * self._gap
-        return is_due
+        if left is None or now < self._next_early:
+            return False
+        self._next_early, self._gap = now + self._gap, 3 * self._gap
+        return True
 
     def write(
         self,
@@ -242,7 +238,7 @@ class RunReport(contextlib.AbstractContextManager):
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
-        if self._path is not None and text:
+        if self._path is not None:
             print(text, flush=True)
 
 

@@ -71,6 +71,7 @@ class TrainingRun(abc.ABC):
     """Metrics that the first line of the printed table does not have."""
     is_brief = False
     """Whether it prints no table, as one of several."""
+    has_introduction = True  # what it is of, before the first step
 
     report: reporting.RunReport
 
@@ -130,7 +131,13 @@ class TrainingRun(abc.ABC):
             work_until=lambda step: self.cost(step).get("train_flops", step),
         )
         with self.report, distribution.naming_lost_workers(self.strategy):
-            self.report.begin(self.introduce(origin))
+            if self.has_introduction:
+                self.report.say(
+                    f"{self.title} in {self.folder} on {self.device}, "
+                    f"{self.training.precision}, seed {self.training.seed}: "
+                    f"{origin}.\n{self.describe()}"
+                )
+            self.report.begin()
             return self.is_finished or self._train(stop)
 
     def _restore(self) -> str:
@@ -380,14 +387,6 @@ class TrainingRun(abc.ABC):
     @abc.abstractmethod
     def describe(self) -> str:
         """Describes model and data, for people who wait for the first step."""
-
-    def introduce(self, origin: str) -> str:
-        """Tells what begins, and that the first step takes long."""
-        return (
-            f"{self.title} in {self.folder} on {self.device}, "
-            f"{self.training.precision}, seed {self.training.seed}: {origin}.\n"
-            f"{self.describe()} The first step is being traced ..."
-        )
 
     @abc.abstractmethod
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:

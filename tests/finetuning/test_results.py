@@ -75,6 +75,12 @@ def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
     ]
 
 
+def test_counts_and_thresholds_are_no_scores():
+    metrics = {"total": 9.0, "HasAns_total": 4.0, "best_f1_thresh": -2.0}
+    score = trial_lib.Score(metrics | {"f1": 50.0}, False)
+    assert list(results.summarize_split([score, score], "f1")) == ["f1"]
+
+
 def test_files_hold_the_settings_and_every_trial(folder):
     summary = results.summarize(folder)
     results.write(folder, summary, finetuning_config.FinetuningConfig())

@@ -147,7 +147,7 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     without = little_task.replace(request, "own", dev_file="")
     for name in ("eval_steps", "early_stopping_patience"):
         asked = little_task.replace(without, "training", **{name: 4})
-        with pytest.raises(ValueError, match="eval_steps. needs dev data"):
+        with pytest.raises(ValueError, match="patience. need dev"):
             _run(dataclasses.replace(asked, output_dir=tmp_path / "third"))
 
 

@@ -66,6 +66,51 @@ def test_the_console_shows_a_table_with_the_time_left(
     ]
 
 
+def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
+    tmp_path, capsys, monkeypatch
+):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with reporting.RunReport(tmp_path, 0, 100) as report:
+        due = []
+        # The first step traces for 7 s; then each takes 1 s.
+        for step, now in enumerate(range(7, 60), 1):
+            clock[0] = float(now)
+            if report.advance(step):
+                due.append(step)
+                report.print("train", step, METRICS)
+        # The second step's; 5 and 15 seconds later; not yet 45.
+        assert due == [2, 7, 22]
+        report.write("train", 53, METRICS)
+        clock[0] += 1000
+        assert not report.advance(54)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "The first step took 7.0 s."
+    # 98 steps of a second are left.
+    assert lines[2].split()[:3] == ["train", "2/100", "0:01:38"]
+    assert [line["step"] for line in _written(tmp_path)] == [53]
+
+
+def test_one_of_several_says_rarely_how_far_it_is(
+    tmp_path, capsys, monkeypatch
+):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with reporting.RunReport(
+        tmp_path, 0, 200, title="Trial 2 of 5", is_brief=True,
+        work_until=lambda step: step**2,
+    ) as report:  # fmt: skip
+        for step in range(1, 171):
+            clock[0] += 1.0
+            if report.advance(step):
+                report.print("train", step, METRICS)
+    # After 30 and 90 more seconds. Of 40,000 units of work 961 - 1 are done.
+    assert capsys.readouterr().out.splitlines() == [
+        "Trial 2 of 5: 16 %, 31/200, loss 2.500, 0:20:20 left",
+        "Trial 2 of 5: 61 %, 122/200, loss 2.500, 0:03:24 left",
+    ]
+
+
 def test_the_log_and_tensorboard_have_every_number_at_its_step(tmp_path):
     _write_steps(tmp_path, [5, 10])
     assert _written(tmp_path)[2:] == [

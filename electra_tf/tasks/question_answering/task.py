@@ -152,9 +152,9 @@ class QuestionAnsweringTask(task_lib.Task):
     def _submit(self, predictions: Predictions) -> Texts:
         """Answers by id, empty where null odds exceed `qa.qa_na_threshold`."""
         texts, odds = predictions.texts, predictions.null_odds
-        most = self.settings.qa_na_threshold
         if not self.has_unanswerable:
             return texts
+        most = self.settings.qa_na_threshold
         return {i: "" if odds[i] > most else text for i, text in texts.items()}
 
     def write_predictions(

@@ -105,6 +105,20 @@ def test_files_hold_answers_by_id(tmp_path):
     assert names == ["dev_predictions.json", "dev_nbest.json"]
 
 
+def test_examples_stand_beside_what_is_answered(tmp_path):
+    answered = _predictions({"a": "cat", "b": "mat"}, [-9.0, 9.0])
+    examples = [
+        records.Example(identity, "Who?", "The cat sat.", golds)
+        for identity, golds in (("a", ("cat",)), ("b", ()))
+    ]
+    qa = task.build_task("squad2", _settings(tmp_path))
+    qa.write_examples(tmp_path / "dev.jsonl", examples, answered)
+    lines = (tmp_path / "dev.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    found = [(row["golds"], row["prediction"]) for row in rows]
+    assert found == [(["cat"], "cat"), ([], "")]
+
+
 def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
     qa = task.build_task("squad2", _settings(tmp_path))
     examples = [
