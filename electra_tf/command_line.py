@@ -57,26 +57,8 @@ def run(
     gc.set_threshold(200_000, 20, 20)
     handler, told = logging.get_absl_handler(), dict[str, object]()
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
-<<<<<<< HEAD
-
-    def is_new(record: python_logging.LogRecord) -> bool:
-        message = record.getMessage()
-        is_told = message in told
-        told.add(message)
-        return not is_told
-
-    handler.addFilter(is_new)
-||||||| c30e6e5
-    handler.addFilter(
-        lambda record: (
-            record.getMessage() not in told
-            and not told.add(record.getMessage())
-        )  # type: ignore[func-returns-value]
-    )
-=======
     # One warning for one fact.
     handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
->>>>>>> i14-out
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),

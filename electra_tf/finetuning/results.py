@@ -212,43 +212,7 @@ def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
     return max(trials, key=lambda number: trials[number].merit)
 
 
-<<<<<<< HEAD
-def next_commands(output_dir: pathlib.Path) -> str:
-    """Says where the best trial's predictions are, and how to use it."""
-    folder, export = find_trial(output_dir), output_dir / "export"
-    make = f"electra-export --model_dir={output_dir}"
-    return (
-        f"Dev examples with gold and prediction: {folder}/predictions\n"
-        "To predict new text (or --question and --context), serve, and load in "
-        "Python:\n"
-        f"  {make} --export_dir={export}\n"
-        f'  electra-predict --saved_model={export} --text="..."\n'
-        f"  {make} --serving_dir=serving --model_name={output_dir.name}\n"
-        f'  electra_tf.load("{output_dir}").predict(["..."])'
-    )
-
-
 def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
-||||||| c30e6e5
-def next_commands(output_dir: pathlib.Path) -> str:
-    """Says where the best trial's predictions are, and how to use it."""
-    folder, export = find_trial(output_dir), output_dir / "export"
-    make = f"electra-export --model_dir={output_dir}"
-    return (
-        f"Dev examples with gold and prediction: {folder}/predictions\n"
-        "To predict new text (or --question and --context), serve, and load in "
-        "Python:\n"
-        f"  {make} --export_dir={export}\n"
-        f'  electra-predict --saved_model={export} --text="..."\n'
-        f"  {make} --serving_dir=serving --model_name={output_dir.name}\n"
-        f'  electra_tf.load("{output_dir}").predict(["..."])'
-    )
-
-
-def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
-=======
-def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
->>>>>>> i14-out
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
     The output_dir of a fine-tuning means the trial with the best dev score,
