@@ -182,3 +182,33 @@ def test_a_preset_that_keras_hub_made_is_read(tmp_path):
     after = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
     # Its tanh-gelu is what the documentation says differs.
     assert after < _TOLERANCE < before
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "multiple_choice", "ranking"])
+def test_transformers_has_the_heads_of_ones_own_kinds(tmp_path, peer, kind):
+    model, folder = _build(kind), tmp_path / "hf"
+    folder.mkdir()
+    hugging_face.write(model, folder)
+    inputs = _inputs(model.encoder.vocab_size)
+    first = _encode(model, inputs)[:, 0]
+    head = {
+        path.removeprefix("task_specific/own/"): value
+        for path, value in model.tensors.items()
+    }
+    if kind == "ranking":
+        first = first @ head["hidden/kernel"] + head["hidden/bias"]
+        first = tf.nn.gelu(first, approximate=False)
+    expected = first @ head["dense/kernel"] + head["dense/bias"]
+    # Rows are the choices of one question there.
+    is_choice = kind == "multiple_choice"
+    given = {n: v[np.newaxis] if is_choice else v for n, v in inputs.items()}
+    np.savez(tmp_path / "inputs.npz", **given)
+    files = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    peer(folder, hugging_face.CLASSES[model.task.kind], *files)
+    found = np.load(files[1])
+    problems = json.loads(str(found["report"]))
+    assert not any(problems.values())
+    np.testing.assert_allclose(
+        found["logits"].reshape(expected.shape), expected, atol=_TOLERANCE
+    )
+    assert np.ptp(expected) > 0.1

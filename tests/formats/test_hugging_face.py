@@ -322,5 +322,5 @@ def test_a_task_is_what_its_class_and_config_say(
     name = hugging_face.CLASSES[architecture]
     task = hugging_face.read_task(fields, name, pathlib.Path("config.json"))
     plain = portable.PortableTask(*expected, has_pairs=True)
-    has_hidden_layer = architecture == "classification"
+    has_hidden_layer = architecture in ("classification", "multiple_choice")
     assert task == dataclasses.replace(plain, has_hidden_layer=has_hidden_layer)
