@@ -307,7 +307,7 @@ class Electra:
     ) -> finetuned.FinetunedModel:
         """Fine-tunes a copy of the encoder as it is on data of your own.
 
-        The training is that of `scripts/run_finetuning.py`, the task `own`.
+        The training is that of `electra-finetune`, the task `own`.
 
         Args:
             train: rows `(text, label)`, `(text, second text, label)` or

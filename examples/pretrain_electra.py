@@ -4,7 +4,7 @@ r"""Pre-trains a small ELECTRA with Keras' `fit`, from text to scored words.
 
 The whole path in one file: vocabulary, rows, model, training, and what the
 model says about a sentence. The text is the documentation that ships with
-Python itself. `scripts/run_pretraining.py` does the same for large corpora and
+Python itself. `electra-pretrain` does the same for large corpora and
 several devices, and goes on to the bit where it was stopped.
 
 ELECTRA (https://arxiv.org/abs/2003.10555) trains two networks together. A

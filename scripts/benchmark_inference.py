@@ -1,10 +1,10 @@
 r"""Times an export on raw text, alone or beside Hugging Face's transformers.
 
-    python scripts/benchmark_inference.py --saved_model=DIR --texts=FILE \
+    electra-benchmark-inference --saved_model=DIR --texts=FILE \
         [--peer_dir=HF_FOLDER --peer_python=PATH]
 
 The export is that of a discriminator; the peer's folder holds the same weights
-(scripts/convert_checkpoint.py writes it). Both answer which tokens look
+(electra-convert writes it). Both answer which tokens look
 replaced. Compare by ratio within one run: machines differ and are noisy.
 """
 

@@ -3,7 +3,7 @@
 A linear probe and a short fine-tune for each task, on a part of its training
 data: three tasks take about a minute of CPU time for a model of 2 layers of
 128. The scores compare such models with each other, not with published results:
-those come from `scripts/run_finetuning.py`.
+those come from `electra-finetune`.
 """
 
 import pathlib

@@ -56,8 +56,8 @@ def detect(path: str | pathlib.Path) -> str:
     if own_run.is_trial(path):
         raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned "
-            "trial of ours, which scripts/export_saved_model.py and "
-            "scripts/convert_checkpoint.py take."
+            "trial of ours, which electra-export and "
+            "electra-convert take."
         )
     pair = path / "discriminator" / "config.json"
     content = portable.peek(path / "config.json") or portable.peek(pair)

@@ -143,5 +143,5 @@ def _damaged(
     return DamagedShardError(
         f"Shard {path} must hold {expected} readable records. Received: "
         f"{found}. Delete the file if it exists and run "
-        "scripts/build_pretraining_dataset.py again with --resume."
+        "electra-build-dataset again with --resume."
     )

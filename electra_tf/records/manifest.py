@@ -315,7 +315,7 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
     if not path.is_file():
         raise errors.DataError(
             f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build one "
-            "with scripts/build_pretraining_dataset.py; an interrupted build "
+            "with electra-build-dataset; an interrupted build "
             "goes on with --resume."
         )
     content = schema.read_object(path, errors.DataError)

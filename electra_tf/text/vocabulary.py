@@ -87,7 +87,7 @@ class Vocabulary:
             raise FileNotFoundError(
                 f"Expected a vocabulary at {path}, but there is no such file. "
                 "Give a folder with vocab.txt, or make one with "
-                "scripts/train_vocabulary.py."
+                "electra-train-vocabulary."
             )
         settings = _read_settings(path.with_name(SETTINGS_FILE))
         tokens = read_tokens(path)
@@ -178,7 +178,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         raise errors.DataError(
             f"Special tokens are missing: {', '.join(missing)} among "
             f"{len(tokens)} tokens. Put them on lines of unused tokens, or "
-            "train a vocabulary with scripts/train_vocabulary.py."
+            "train a vocabulary with electra-train-vocabulary."
         )
 
 
@@ -201,7 +201,7 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     except errors.DataError as error:
         raise errors.DataError(
             f"{error} If the file is Hugging Face's, convert the model with "
-            "scripts/convert_checkpoint.py --to=electra_tf first."
+            "electra-convert --to=electra_tf first."
         ) from error
 
 

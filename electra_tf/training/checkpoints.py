@@ -208,7 +208,7 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     """The checkpoint that is `latest`, `best` or in a folder."""
     if which == "latest":
         found = latest(model_dir)
-        remedy = "Train first with scripts/run_pretraining.py."
+        remedy = "Train first with electra-pretrain."
     elif which == "best":
         found = best(model_dir)
         remedy = "Evaluation makes one (training.eval_steps); or take latest."

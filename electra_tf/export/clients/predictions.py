@@ -272,7 +272,7 @@ def describe(
             "The SavedModel must be of a fine-tuned model: its export.json "
             f"says of {', '.join(_KINDS)}. Received: {export.folder}, of "
             f"{metadata.kind if metadata else 'nothing'}. "
-            "scripts/score_text.py is for pre-trained ones."
+            "electra-score is for pre-trained ones."
         )
     given = {name: texts or None for name, texts in inputs.items()}
     rows = predict(export, metadata, given)

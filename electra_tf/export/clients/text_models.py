@@ -63,7 +63,7 @@ class TextModel:
 
 
 class LoadedExport(TextModel):
-    """A model that `scripts/export_saved_model.py` made.
+    """A model that `electra-export` made.
 
     Attributes:
         folder: where it is.
