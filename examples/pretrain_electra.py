@@ -51,8 +51,12 @@ def read_documents(num_documents: int | None) -> tuple[Documents, Documents]:
         Training and held-out documents, each a list of lines.
     """
     corpus = corpus_lib.open_corpus(["python_docs"])
-    found = itertools.islice(corpus.documents(), num_documents)
-    documents = [document.lines for document in found]
+    readers = (
+        corpus_lib.open_source(source, corpus.options)
+        for source in corpus.sources
+    )
+    found = itertools.chain.from_iterable(readers)
+    documents = [d.lines for d in itertools.islice(found, num_documents)]
     random.Random(1).shuffle(documents)
     count = max(1, int(HELD_OUT_SHARE * len(documents)))
     return documents[count:], documents[:count]

@@ -53,7 +53,8 @@ def main() -> None:
     """Freezes the config and does what is asked."""
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
     search = dict(map(_parse_axis, FLAGS.search))
-    finetuning_config.build_grid(settings, search)
+    if search:
+        finetuning_config.build_grid(settings, search)
     files.require_named(settings, "train" in FLAGS.do)
     output_dir = pathlib.Path(FLAGS.output_dir)
     pretrained_dir = FLAGS.pretrained_dir

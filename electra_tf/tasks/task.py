@@ -136,7 +136,7 @@ class Task(abc.ABC):
             as_dict = getattr(example, "_asdict", None)
             own = as_dict() if as_dict else dataclasses.asdict(example)
             own["prediction"] = predicted
-            lines.append(json.dumps(own, ensure_ascii=False))
+            lines.append(json.dumps(own, ensure_ascii=False, default=float))
         path.parent.mkdir(exist_ok=True)
         write_file(path, lines)
 

@@ -219,7 +219,7 @@ def test_own_tables_and_columns_are_read(tmp_path):
             {"train_file": "x.conll", "metric": "mcc"},
             "one of f1, accuracy.*'mcc'",
         ),
-        ({"train_file": "x.doc"}, "ends with one of.*'.doc'"),
+        ({"train_file": __file__}, "ends with one of.*'.py'"),
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
     ],
 )
