@@ -122,11 +122,11 @@ def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Imports a module of an optional extra; `DataError` says how to get it."""
+    """Imports a module of an extra; `ImportError` says how to get it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise errors.DataError(
+        raise ImportError(
             f"{module} is needed and cannot be imported ({error}). Install it: "
             f"pip install 'electra-tf[{extra}]'."
         ) from error

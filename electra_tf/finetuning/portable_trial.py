@@ -24,6 +24,7 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import own
 from electra_tf.tasks.sentences import task as sentence_task
+from electra_tf.tasks.tagging import words
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -61,6 +62,12 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     tensors = checkpoints.load_tensors(checkpoint, "model")
     labels = description.labels.get(task.name, ())
     portable_task = _describe(task, labels)
+    if found := (description.conventions or {}).get(task.name):
+        portable_task = dataclasses.replace(
+            portable_task,
+            tag_scheme=found.scheme,
+            splits_punctuation=found.splits_punctuation,
+        )
     description = dataclasses.replace(
         description,
         settings=schema.replace_fields(
@@ -133,11 +140,16 @@ def write(
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
     portable.check(model)
+    conventions = None
+    if task.tag_scheme is not None:
+        found = words.Conventions(task.tag_scheme, task.splits_punctuation)
+        conventions = {task.name: found}
     description = trial_lib.TrialDescription(
         _settings(task, renamed),
         model.encoder,
         {task.name: task.labels},
         f"converted from {model.origin}",
+        conventions,
     )
     history: History | None = model.history
     if history is not None and history.task == task:  # With the same labels.

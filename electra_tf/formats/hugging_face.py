@@ -77,6 +77,8 @@ class _Config:
     electra_tf_kind: str = ""  # of what the fields above cannot tell
     label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
     text_pairs: bool = False
+    tag_scheme: str | None = None
+    splits_punctuation: bool = False
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
 
 
@@ -170,6 +172,8 @@ def read_task(
         known.regression_value_range,
         known.label_threshold,
         known.text_pairs,
+        known.tag_scheme,
+        known.splits_punctuation,
     )
 
 
@@ -379,6 +383,9 @@ def task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
         fields["regression_value_range"] = list(task.value_range)
     if task.kind == "multilabel":
         fields["label_threshold"] = task.threshold
+    if task.kind == "tagging" and task.tag_scheme is not None:
+        fields["tag_scheme"] = task.tag_scheme
+        fields["splits_punctuation"] = task.splits_punctuation
     if task.kind == "ranking":
         fields["electra_tf_kind"] = task.kind
     return fields

@@ -82,6 +82,9 @@ class PortableTask:
     value_range: tuple[float, float] = (0.0, 1.0)
     threshold: float = 0.5  # of multi-label classification, a probability
     has_pairs: bool = False  # of a task called `own`; of others it is known
+    # Of tagging, see `tagging.words.Conventions`; None if files do not say.
+    tag_scheme: str | None = None
+    splits_punctuation: bool = False
 
     @property
     def head(self) -> str:

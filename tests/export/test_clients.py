@@ -355,7 +355,7 @@ def test_inputs_that_the_model_does_not_take_are_refused():
         (export, {"texts": ["a"]}, "questions and contexts, as.*: 1 texts"),
         (export, {"questions": ["a"] * 3, "contexts": ["b"] * 4},
          "3 questions and 4 contexts"),
-        (detector, {"texts": ["a"]}, "score_text.py is for pre-trained"),
+        (detector, {"texts": ["a"]}, "electra-score is for pre-trained"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             describe(model, **inputs)

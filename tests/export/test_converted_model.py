@@ -179,6 +179,6 @@ def test_onnx_without_its_packages_names_them(
     if package == "onnxruntime":
         fake = runtimes.RUNTIMES["onnx"]._replace(convert=lambda _: b"")
         monkeypatch.setitem(runtimes.RUNTIMES, "onnx", fake)
-    with pytest.raises(ImportError, match=r"pip install electra-tf\[onnx\]"):
+    with pytest.raises(ImportError, match=r"pip install 'electra-tf\[onnx\]"):
         converted_model.convert(exported, tmp_path / "out", "onnx")
     assert list(tmp_path.iterdir()) == []

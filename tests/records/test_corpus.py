@@ -181,7 +181,7 @@ def test_tfds_field_is_chosen_and_checked(fake_tfds):
 
 def test_missing_tfds_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(errors.DataError, match=r"electra-tf\[tfds\]"):
+    with pytest.raises(ImportError, match=r"electra-tf\[tfds\]"):
         open_corpus("tfds:books")
 
 

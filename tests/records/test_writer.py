@@ -261,7 +261,7 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
 
 def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(errors.DataError, match=r"electra-tf\[beam\]"):
+    with pytest.raises(ImportError, match=r"electra-tf\[beam\]"):
         writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
     assert not pathlib.Path(settings.output_dir).exists()
 

@@ -235,7 +235,5 @@ def test_what_cannot_be_read_is_one_clear_error(
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(
-        errors.DataError, match=r"pip install 'electra-tf\[tfds\]"
-    ):
+    with pytest.raises(ImportError, match=r"pip install 'electra-tf\[tfds\]"):
         files.read_tfds("glue/cola", "train")
