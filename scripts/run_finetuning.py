@@ -40,7 +40,12 @@ flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
 def main() -> None:
     """Freezes the config and does what is asked."""
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
-    files.require_named(settings, "train" in FLAGS.do)
+    task, own = settings.task, settings.own
+    if task.data_dir not in ("", files.TFDS):
+        files.require_folder(task.data_dir, task.names)
+    for split, file in own.files.items():
+        if split != "train" or "train" in FLAGS.do:
+            files.require_table(pathlib.Path(file))
     output_dir, pretrained_dir = (
         pathlib.Path(FLAGS.output_dir),
         FLAGS.pretrained_dir,
