@@ -26,7 +26,8 @@ flags.DEFINE_string("output_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "pretrained_dir",
     None,
-    "model_dir of a pre-training run, a model in another format, or tiny-en.",
+    "model_dir of a pre-training run, a model in another format, tiny-en, or "
+    "a name of the hub such as google/electra-small-discriminator.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")
@@ -46,10 +47,9 @@ def main() -> None:
     for split, file in own.files.items():
         if split != "train" or "train" in FLAGS.do:
             files.require_table(pathlib.Path(file))
-    output_dir, pretrained_dir = (
-        pathlib.Path(FLAGS.output_dir),
-        FLAGS.pretrained_dir,
-    )
+    output_dir = pathlib.Path(FLAGS.output_dir)
+    pretrained_dir = FLAGS.pretrained_dir
+    # What has begun may go on without it.
     if pretrained_dir and not output_dir.exists():
         installed.find_model(pretrained_dir)
     # TensorFlow takes seconds to import; a mistake in the config is reported

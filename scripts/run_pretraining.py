@@ -24,8 +24,8 @@ flags.DEFINE_string(
     "init_from",
     "",
     "A model to start from, with a fresh optimizer: a run, a Hugging Face "
-    "folder, a KerasHub preset, a TF1 checkpoint, or tiny-en. Short for "
-    "--config.training.init_from.",
+    "folder or a name of the hub, a KerasHub preset, a TF1 checkpoint, or "
+    "tiny-en. Short for --config.training.init_from.",
 )
 
 
@@ -35,10 +35,8 @@ def main() -> None:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
     manifest.require_dataset(pathlib.Path(settings.data.dataset_dir))
-    model_dir, origin = (
-        pathlib.Path(FLAGS.model_dir),
-        settings.training.init_from,
-    )
+    model_dir = pathlib.Path(FLAGS.model_dir)
+    origin = settings.training.init_from
     if origin and not (model_dir / "config.json").exists():
         installed.find_model(origin)
     # TensorFlow takes seconds to import; a mistake in the config is reported
