@@ -33,7 +33,9 @@ def load(
         path: a folder of this project's (`model_dir` of a pre-training run,
             output_dir of a fine-tuning, which means its best trial, or a
             trial), of Hugging Face's or KerasHub's, a TensorFlow 1 checkpoint
-            of the original's, or `tiny-en`, which comes with the package.
+            of the original's, `tiny-en`, which comes with the package, or a
+            name of the Hugging Face hub such as
+            `google/electra-small-discriminator`.
         format: `tf1`, `electra_tf`, `huggingface` or `keras_hub`; empty finds
             out.
         generator_path: a second model to take the generator from, of the same

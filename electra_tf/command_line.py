@@ -34,11 +34,9 @@ _SHOW_TRACEBACK = flags.DEFINE_bool(
 # Flags that take a file of configs/.
 _CONFIG_FLAGS = ("config", "study")
 _USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
-_OUT_OF_MEMORY = "ResourceExhaustedError"
 _TOO_LARGE = (
-    "The device has too little memory for the model or a batch. Take a smaller "
-    "batch, shorter rows or a smaller model; for training also --config."
-    "training.num_micro_batches or --config.training.precision=bfloat16."
+    "The device has too little memory for the model and a batch. Take fewer "
+    "or shorter rows at once, a smaller model, or bfloat16."
 )
 
 
@@ -171,14 +169,11 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         return 2
     try:
         return main()
-    except _USER_ERRORS as error:
-        if _SHOW_TRACEBACK.value:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return 1
     except Exception as error:
         # TensorFlow's, which this module does not import.
-        if type(error).__name__ != _OUT_OF_MEMORY or _SHOW_TRACEBACK.value:
+        is_full = type(error).__name__ == "ResourceExhaustedError"
+        is_known = is_full or isinstance(error, _USER_ERRORS)
+        if _SHOW_TRACEBACK.value or not is_known:
             raise
-        print(f"error: {_TOO_LARGE}", file=sys.stderr)
+        print(f"error: {_TOO_LARGE if is_full else error}", file=sys.stderr)
         return 1

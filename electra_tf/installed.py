@@ -26,9 +26,6 @@ _IN_WHEEL = {
 }
 # What TensorFlow calls the graph of an export.
 _EXPORTED = "saved_model.pb"
-# Of a run or trial, and of a fine-tuning with its trials.
-_MODEL_FILES = ("config.json", "trial_*/config.json")
-_ON_HUB = "such as google/electra-small-discriminator"
 
 
 def _folder(name: str) -> pathlib.Path:
@@ -68,33 +65,32 @@ def model_names() -> tuple[str, ...]:
 
 
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns where a model lies: at a path, in this package, on the hub.
+    """Returns where a model lies: at the path, in this package, on the hub.
 
-    What lies at that path goes first; of the hub the model is downloaded, see
-    `hub.download`. Raises `FileNotFoundError` if it is nowhere, `ModelError`
-    if it is an export.
+    Raises `FileNotFoundError` if it is nowhere, `ModelError` for an export.
     """
     given = pathlib.Path(path)
-    if given.is_dir() or pathlib.Path(f"{given}.index").exists():
-        if not is_export(given):
-            return given
+    if is_export(given):
         raise errors.ModelError(
-            "A model must be given whose weights can be read. Received: "
-            f"{given}, an export, which can only be run. Give the run or trial "
-            f"that it was made from; {given / 'README.md'} names it."
+            "A model must be given whose weights can be read. Received: the "
+            f"export {given}. Give the run or trial that its README.md names."
         )
+    if given.is_dir() or pathlib.Path(f"{given}.index").exists():
+        return given
     if str(given) in model_names():
         return _folder(_MODELS) / given
-    # A folder is meant that lies beside others.
-    is_beside = given.name and pathlib.Path(given.parts[0]).exists()
-    if hub.is_name(str(given)) and not is_beside:
-        return hub.download(str(given))
-    raise FileNotFoundError(
-        "A model is a folder, the prefix of a TF1 checkpoint, one that comes "
-        f"along ({', '.join(model_names()) or 'none'}), or one of the Hugging "
-        f"Face hub ({_ON_HUB}). Received: {given}, which is nothing of these. "
-        "Mind its spelling and the folder that you are in."
-    )
+    # Beside other folders a folder is meant, which the hub need not hear of.
+    is_beside = pathlib.Path(given.parts[0]).exists()
+    found = None if is_beside else hub.download(str(given))
+    if found is None:
+        raise FileNotFoundError(
+            "A model is a folder, the prefix of a TF1 checkpoint, one that "
+            f"comes along ({', '.join(model_names()) or 'none'}), or one of "
+            "the Hugging Face hub, such as google/electra-small-discriminator. "
+            f"Received: {given}, which is nothing of these. Mind its spelling "
+            "and the folder that you are in."
+        )
+    return found
 
 
 def is_export(path: str | os.PathLike[str]) -> bool:
@@ -105,20 +101,13 @@ def is_export(path: str | os.PathLike[str]) -> bool:
 def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
     """Returns the folder of an export, or `FileNotFoundError` says why not."""
     given = pathlib.Path(path)
-    if is_export(given):
-        return given
-    source, received = "RUN_OR_TRIAL", "no such folder"
-    if given.is_dir():
-        received = "a folder without it"
-    if str(given) in model_names() or any(
-        next(given.glob(pattern), None) for pattern in _MODEL_FILES
-    ):
-        source, received = str(given), "a model that is not exported"
-    raise FileNotFoundError(
-        f"An export must be given, a folder with {_EXPORTED}. Received: "
-        f"{given}, {received}. Make one: electra-export --model_dir={source} "
-        "--export_dir=DIR"
-    )
+    if not is_export(given):
+        raise FileNotFoundError(
+            f"An export must be given, a folder with {_EXPORTED}. Received: "
+            f"{given}, which is none. Make one: electra-export --model_dir="
+            "RUN_OR_TRIAL --export_dir=DIR"
+        )
+    return given
 
 
 def import_extra(module: str, extra: str) -> Any:

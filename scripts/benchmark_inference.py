@@ -34,6 +34,11 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "peer_threads", os.cpu_count() or 1, "Threads of torch.", 1
 )
+flags.register_validator(
+    "texts",
+    lambda path: path is None or pathlib.Path(path).is_file(),
+    message="--texts must be a file that is there.",
+)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf.records import corpus
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
@@ -24,6 +25,11 @@ flags.DEFINE_integer("seed", 1, "Of sentences, gaps and swaps.", 0)
 flags.DEFINE_string("swaps", "", "Table of sentence, word, replacement.")
 flags.DEFINE_multi_string("text", [], "With [MASK] to show filled; repeatable.")
 flags.DEFINE_bool("json", False, "Print the numbers alone, as JSON.")
+flags.register_validator(
+    "swaps",
+    lambda path: not path or pathlib.Path(path).is_file(),
+    message="--swaps must be a file that is there.",
+)
 
 
 def main() -> None:
@@ -33,6 +39,8 @@ def main() -> None:
     if FLAGS.json and FLAGS.text:
         raise ValueError("--json prints numbers alone. Leave --text out.")
     model = installed.find_model(FLAGS.model)
+    if FLAGS.sentences:
+        corpus.open_corpus(FLAGS.sentences)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
     from electra_tf.analysis import word_tests

@@ -31,7 +31,8 @@ flags.DEFINE_string("output_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "pretrained_dir",
     None,
-    "model_dir of a pre-training run, a model in another format, tiny-en, or a "
+    "model_dir of a pre-training run, a model in another format, tiny-en, a "
+    "name of the hub such as google/electra-small-discriminator, or a "
     "fine-tuned trial, whose encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
@@ -55,9 +56,15 @@ def main() -> None:
     search = dict(map(_parse_axis, FLAGS.search))
     if search:
         finetuning_config.build_grid(settings, search)
-    files.require_named(settings, "train" in FLAGS.do)
+    task, own = settings.task, settings.own
+    if task.data_dir not in ("", files.TFDS):
+        files.require_folder(task.data_dir, task.names)
+    for split, file in own.files.items():
+        if split != "train" or "train" in FLAGS.do:
+            files.require_table(pathlib.Path(file))
     output_dir = pathlib.Path(FLAGS.output_dir)
     pretrained_dir = FLAGS.pretrained_dir
+    # What has begun may go on without it.
     if pretrained_dir and not output_dir.exists():
         installed.find_model(pretrained_dir)
     # TensorFlow takes seconds to import; a mistake in the config is reported

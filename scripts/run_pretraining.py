@@ -24,8 +24,8 @@ flags.DEFINE_string(
     "init_from",
     "",
     "A model to start from, with a fresh optimizer: a run, a Hugging Face "
-    "folder, a KerasHub preset, a TF1 checkpoint, or tiny-en. Short for "
-    "--config.training.init_from.",
+    "folder or a name of the hub, a KerasHub preset, a TF1 checkpoint, or "
+    "tiny-en. Short for --config.training.init_from.",
 )
 flags.DEFINE_bool(
     "extend",

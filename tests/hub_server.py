@@ -61,7 +61,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif commit not in _COMMITS.values():
             self._send(404, b"", {"X-Error-Code": "RevisionNotFound"})
         elif what == "revision":
-            self._send_json({"id": model, "sha": commit, "siblings": []})
+            siblings = [{"rfilename": path} for path in files]
+            self._send_json({"id": model, "sha": commit, "siblings": siblings})
         elif what == "tree":
             entries = [
                 {"type": "file", "path": path, "size": len(content),

@@ -84,8 +84,9 @@ def test_weights_are_taken_without_a_pickle_where_that_is_possible(
     files = hub.models[NAME]
     del files["model.safetensors"]
     monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: None)
-    page = f"{hub.url}/{NAME}"
-    _refuses(NAME, f"^{page} must have weights.*none", errors.ModelError)
+    _refuses(
+        NAME, f"{NAME} must have model.safetensors.*none", errors.ModelError
+    )
     assert f"{NAME}/pytorch_model.bin" not in hub.fetched
     monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: "torch")
     assert (installed.find_model(NAME) / "pytorch_model.bin").is_file()
@@ -122,12 +123,12 @@ def test_a_model_that_the_hub_does_not_give_is_refused_in_a_sentence(
     hub, monkeypatch
 ):
     page = f"{hub.url}/{NAME}"
-    _refuses("google/electra-tiny", "electra-tiny does not exist or is private")
-    _refuses(f"{NAME}@v9", f"tag or commit of {page} after the @")
+    _refuses("google/electra-tiny", "electra-tiny. Received: neither")
+    _refuses(f"{NAME}@v9", "Received: neither, or no such revision")
     hub.gated.add(NAME)
-    _refuses(NAME, f"^{page} must be open to you")
+    _refuses(NAME, f"{page}. .* or gated, get access")
     hub.private.add(NAME)
-    _refuses(NAME, "is private. .* HF_TOKEN")
+    _refuses(NAME, "is private .* HF_TOKEN")
     monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
     assert installed.find_model(NAME).name == COMMIT
 
@@ -139,8 +140,8 @@ def test_without_the_hub_the_cache_is_used_or_named(hub, monkeypatch):
     cache = constants.HF_HUB_CACHE
     _refuses(
         GENERATOR,
-        f"in the cache {cache}, or on the hub http://127.0.0.1:9.*"
-        rf"cannot be asked \(ConnectError.*into the folder {GENERATOR} here",
+        f"hub, http://127.0.0.1:9/{GENERATOR}. .* not all in the cache {cache}"
+        rf", and no answer \(ConnectError.* into a folder {GENERATOR} here",
     )
 
 
@@ -165,5 +166,5 @@ def test_what_users_of_the_hub_set_holds(hub, tmp_path):
     assert folder.startswith(str(tmp_path / "home" / "hub"))
     hub.fetched.clear()
     assert ask(NAME, HF_HUB_OFFLINE="1") == folder
-    assert "(HF_HUB_OFFLINE is set)" in ask(GENERATOR, HF_HUB_OFFLINE="1")
+    assert "`HF_HUB_OFFLINE`" in ask(GENERATOR, HF_HUB_OFFLINE="1")
     assert not hub.fetched

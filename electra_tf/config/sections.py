@@ -351,7 +351,7 @@ class TrainingConfig(SharedTrainingConfig):
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
-    init_from: str = ""  # a model of any format; see `reading.warm_start`
+    init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`
     # Per device and second; 0: from a table, or measured.
     peak_flops: NonNegative = 0.0
 

@@ -15,7 +15,6 @@ from absl import logging
 
 import electra_tf
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
@@ -28,7 +27,6 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -135,13 +133,6 @@ def export(
             f"{model_dir}, which is none. Leave it out, or name a trial."
         )
     else:
-        if (format_name := reading.detect(model_dir)) != reading.OURS:
-            raise errors.ModelError(
-                f"An export is made of a run or trial. Received: {model_dir}, "
-                f"a model of the format {format_name}. Convert it first: "
-                f"electra-convert --to={reading.OURS} --input={model_dir} "
-                "--output_dir=DIR"
-            )
         trained = _load_run(model_dir, options)
     difference = _write(trained, trial or model_dir, export_dir, options)
     return ExportedModel(export_dir, trained.checkpoint, difference)

@@ -88,11 +88,9 @@ def read(path: pathlib.Path) -> PortableModel:
     if (path / CONFIG_FILE).exists() or not main.exists():
         return _read_one(path)
     model = _read_one(main)
-    return (
-        portable.join(model, _read_one(generator))
-        if generator.exists()
-        else model
-    )
+    if generator.exists():
+        model = portable.join(model, _read_one(generator))
+    return model
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:

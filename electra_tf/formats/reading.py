@@ -53,11 +53,11 @@ def detect(path: str | pathlib.Path) -> str:
     path = pathlib.Path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
-    if own_run.is_trial(path):
+    if own_run.is_trial(path) or any(path.glob("trial_*/config.json")):
         raise errors.ModelError(
-            f"{path} must hold a pre-trained model. Received: a fine-tuned "
-            "trial of ours, which electra-export and "
-            "electra-convert take."
+            f"{path} must hold a pre-trained model. Received: a fine-tuned one."
+            f" Its encoder is one: electra-convert --to={OURS} --input={path} "
+            f"--drop={portable.TASK_HEADS} --output_dir=DIR"
         )
     pair = path / "discriminator" / "config.json"
     content = portable.peek(path / "config.json") or portable.peek(pair)

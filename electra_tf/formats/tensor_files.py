@@ -1,10 +1,8 @@
-"""The weights of a Hugging Face model, whichever file holds them.
-
-A pickle is the last choice: it is read where there is no other file.
-"""
+"""The weights of a Hugging Face model; a pickle where nothing else is."""
 
 import pathlib
 import zipfile
+from collections.abc import Callable
 from typing import Annotated
 from typing import Any
 
@@ -23,50 +21,40 @@ SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 KERAS_FILE = "tf_model.h5"
 TORCH_FILE = "pytorch_model.bin"
-# What Keras calls a layer's weights, and PyTorch.
-_KERAS_NAMES = {
-    "kernel": "weight",
-    "gamma": "weight",
-    "embeddings": "weight",
-    "beta": "bias",
-}
-
-_FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
+_FILES = (SAFETENSORS_FILE, INDEX_FILE, KERAS_FILE, TORCH_FILE)
 
 
 @schema.frozen
 class _Index:
     """Which file beside the index holds which tensor."""
 
-    weight_map: dict[str, _FileName]
+    weight_map: dict[str, Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]]
 
 
 def read(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
     """Reads all tensors of a model's folder."""
-    readers = {
-        SAFETENSORS_FILE: _read_safetensors,
-        INDEX_FILE: _read_parts,
-        KERAS_FILE: _read_keras,
-        TORCH_FILE: _read_torch,
-    }
-    for path in map(folder.joinpath, readers):
+    for path in map(folder.joinpath, _FILES):
         if path.is_file():
-            return readers[path.name](path), path
+            is_index = path.name == INDEX_FILE
+            return (_read_parts if is_index else _read_file)(path), path
     raise FileNotFoundError(
-        f"Expected {', '.join(readers)} in {folder}. Received: none of them. "
+        f"Expected {', '.join(_FILES)} in {folder}. Received: none of them. "
         "Give the folder of a model, downloaded whole."
     )
 
 
-def _read_safetensors(path: pathlib.Path) -> Arrays:
+def _read_file(path: pathlib.Path) -> Arrays:
     try:
-        return safetensors.numpy.load_file(path)
+        return _READERS[path.suffix](path)
+    except ImportError:
+        raise
     except Exception as error:
-        # A damaged file can make it fail in many ways.
+        # A damaged file can make any of the libraries fail in any way.
+        reason = (str(error).splitlines() or [""])[0]
         raise errors.ModelError(
-            f"{path} must be a safetensors file of types that numpy has, such "
-            f"as float32. Received: {error}. If it is cut off or damaged, "
-            "download it again."
+            f"{path} must be a file of tensors of types that numpy has, as "
+            f"float32. Received: {type(error).__name__}: {reason:.300}. If it "
+            f"is damaged, take it again, or the model's {SAFETENSORS_FILE}."
         ) from error
 
 
@@ -75,7 +63,7 @@ def _read_parts(index: pathlib.Path) -> Arrays:
     parts = portable.build_known(_Index, stated, index).weight_map
     tensors: Arrays = {}
     for name in sorted(set(parts.values())):
-        found = _read_safetensors(index.parent / name)
+        found = _read_file(index.parent / name)
         wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
         if wrong:
             raise errors.ModelError(
@@ -92,7 +80,7 @@ def _read_keras(path: pathlib.Path) -> Arrays:
     tensors: Arrays = {}
 
     def collect(name: str, entry: Any) -> None:
-        if not isinstance(entry, h5py.Dataset):
+        if isinstance(entry, h5py.Group):
             return
         # Before memory is taken for what a few bytes claim to be.
         is_whole = entry.id.get_storage_size() == entry.nbytes
@@ -100,50 +88,29 @@ def _read_keras(path: pathlib.Path) -> Arrays:
         # After the layer's name and the model's: electra/encoder/layer_._0/...
         *layers, last = name.removesuffix(":0").split("/")[2:]
         value = entry[()].T if last == "kernel" else entry[()]
-        parts = *layers, _KERAS_NAMES.get(last, last)
-        tensors[".".join(parts).replace("_._", ".")] = value
+        kind = "bias" if last in ("bias", "beta") else "weight"
+        tensors[".".join([*layers, kind]).replace("_._", ".")] = value
 
-    try:
-        with h5py.File(path) as file:
-            file.visititems(collect)
-    except (OSError, RuntimeError, LookupError, ValueError) as error:
-        raise errors.ModelError(
-            f"{path} must be the HDF5 file that transformers saves. Received: "
-            f"{error}. Download it again, or take the model's "
-            f"{SAFETENSORS_FILE}."
-        ) from error
+    with h5py.File(path) as file:
+        file.visititems(collect)
     return tensors
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:
-    """Reads what `torch.save` wrote.
-
-    The file is a pickle, which could run any program; `weights_only` refuses
-    whatever is not a tensor.
-    """
+    """Reads a pickle, of which `weights_only` runs nothing."""
     try:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"{path} can only be read with PyTorch. Install it with pip "
-            "install 'electra-tf[torch]', or take the model's "
-            f"{SAFETENSORS_FILE}."
+            f"{path} can only be read with PyTorch. Take the model's "
+            f"{SAFETENSORS_FILE}, or pip install 'electra-tf[torch]'."
         ) from error
-    try:
-        # PyTorch itself does not compare the checksums of its archive.
-        if zipfile.is_zipfile(path):
-            damaged = zipfile.ZipFile(path).testzip()
-            schema.require(not damaged, f"the checksum of {damaged} differs")
-        found = torch.load(path, map_location="cpu", weights_only=True)
-        return {str(n): _to_array(value, torch) for n, value in found.items()}
-    except Exception as error:
-        # A damaged file can make it fail in any way.
-        reason = (str(error).splitlines() or [""])[0]
-        raise errors.ModelError(
-            f"{path} must hold a dict of tensors, as torch.save writes it. "
-            f"Received: {type(error).__name__}: {reason:.300}. Download it "
-            f"again, or take the model's {SAFETENSORS_FILE}."
-        ) from error
+    # PyTorch itself does not compare the checksums of its archive.
+    if zipfile.is_zipfile(path):
+        damaged = zipfile.ZipFile(path).testzip()
+        schema.require(not damaged, f"the checksum of {damaged} differs")
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    return {str(n): _to_array(value, torch) for n, value in found.items()}
 
 
 def _to_array(tensor: Any, torch: Any) -> np.ndarray:
@@ -152,3 +119,10 @@ def _to_array(tensor: Any, torch: Any) -> np.ndarray:
         bits = tensor.detach().contiguous().view(torch.uint16).numpy()
         return bits.view(ml_dtypes.bfloat16)
     return tensor.detach().numpy()
+
+
+_READERS: dict[str, Callable[[pathlib.Path], Arrays]] = {
+    ".safetensors": safetensors.numpy.load_file,
+    ".h5": _read_keras,
+    ".bin": _read_torch,
+}

@@ -24,15 +24,12 @@ from absl import logging
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
-from electra_tf.config.finetuning import FinetuningConfig
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The ending of a table's file name to its format."""
-_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
-_ZIP = b"PK\x03\x04"  # how .xlsx and .ods begin, by whatever name
-_MAX_HEADER = 65_536
+_SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
 
@@ -75,20 +72,8 @@ def list_some(items: Sequence[object]) -> str:
     return ", ".join(map(str, items[:10])) + more
 
 
-def require_named(settings: FinetuningConfig, is_trained: bool) -> None:
-    """Looks at what a config names, before anything slow begins.
-
-    The training file is not looked at if nothing is trained.
-    """
-    data_dir = settings.task.data_dir
-    if data_dir not in ("", TFDS):
-        _require_folder(data_dir, settings.task.names)
-    for split, file in settings.own.files.items():
-        if split != "train" or is_trained:
-            require_table(pathlib.Path(file))
-
-
-def _require_folder(folder: str | pathlib.Path, task: str) -> None:
+def require_folder(folder: str | pathlib.Path, task: str) -> None:
+    """Raises `FileNotFoundError` if a task's folder is not there."""
     # An empty path would be the current folder.
     if not folder or not pathlib.Path(folder).is_dir():
         raise FileNotFoundError(
@@ -101,22 +86,22 @@ def require_table(path: pathlib.Path) -> None:
     """Raises for what often stands in the place of a text file of rows."""
     if not path.is_file():
         raise FileNotFoundError(
-            "Expected a file with your own data. Received: "
-            f"{path}, no such file. Mind its spelling and the folder that you "
-            "are in."
+            f"Expected a file with your own data. Received: {path}, no such "
+            "file. Mind its spelling and the folder that you are in."
         )
     with path.open("rb") as file:
-        start = file.readline(_MAX_HEADER)
-    if path.suffix.lower() in _SPREADSHEETS or start.startswith(_ZIP):
+        start = file.readline(65_536)
+    if start.startswith(_SPREADSHEETS):
         remedy = "Save the sheet as CSV, with commas and in UTF-8."
-        raise unexpected(path, "a text file", "a spreadsheet", remedy)
+        expected = "a text file and no spreadsheet"
+        raise unexpected(path, expected, path.suffix, remedy)
     if path.suffix.lower() == ".csv" and b";" in start and b"," not in start:
-        remedy = (
-            'Save it with commas: python -c "import pandas; pandas.read_csv('
-            f"'{path}', sep=';').to_csv('commas.csv', index=False)\""
+        expected, line = (
+            "commas between columns",
+            start.decode(errors="replace"),
         )
-        expected, received = "commas between the columns", "semicolons"
-        raise unexpected(f"{path}, line 1", expected, received, remedy)
+        remedy = "Save it with commas."
+        raise unexpected(f"{path}, line 1", expected, line.strip(), remedy)
 
 
 def find_file(
@@ -131,7 +116,7 @@ def find_file(
     none for a folder of any name. `file_names` are those of the file, the usual
     one first. The file nearest to the top counts; two are a `DataError`.
     """
-    _require_folder(data_dir, task)
+    require_folder(data_dir, task)
     top = pathlib.Path(data_dir).absolute()
     wanted = {name.lower() for name in folder_names}
     incomplete = []

@@ -130,10 +130,10 @@ def claim_folder(
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     """The settings of the run in a folder, or `ModelError` if there is none."""
     path = model_dir / CONFIG_FILE
-    if not path.is_file():
+    if not path.is_file() or "model_type" in schema.read_object(path):
         raise errors.ModelError(
-            f"No run in {model_dir}: expected config.json there. Give the "
-            "--model_dir of a run."
+            f"No run in {model_dir}: expected its config.json there. Give the "
+            "folder of a run; electra-convert makes one of other models."
         )
     return schema.read(config.ExperimentConfig, path)
 

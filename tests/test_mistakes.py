@@ -1,0 +1,104 @@
+"""What beginners type is answered in a sentence, without TensorFlow."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf import command_line
+from electra_tf import errors
+from electra_tf import installed
+
+SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
+CONFIGS = SCRIPTS.parent / "configs"
+OWN = (f"--config={CONFIGS}/finetune/own.py:classification "
+       "--output_dir=out --pretrained_dir=tiny-en ")  # fmt: skip
+PRETRAIN = f"--config={CONFIGS}/pretrain/tiny.py "
+NOTHING, EXPORT = "nothing, which is nothing", "the export export. Give the run"
+NO_EXPORT = "run, which is none. Make one: electra-export"
+MISTAKES = [
+    ("run_finetuning", f"{OWN} --config.own.train_file=semicolons.csv",
+     "line 1: expected commas between columns. Received: 'text;label'"),
+    ("run_finetuning", f"{OWN} --config.own.dev_file=book.xlsx",
+     "expected a text file and no spreadsheet. Received: '.xlsx'"),
+    ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",
+     "nothing.csv, no such file"),
+    ("run_finetuning", f"{OWN} --config.task.data_dir=nothing",
+     "'nothing', no folder there. Set --config.task.data_dir"),
+    ("run_finetuning", f"{OWN} --pretrained_dir=export", EXPORT),
+    ("run_pretraining", f"{PRETRAIN} --model_dir=out "
+     "--config.data.dataset_dir=nothing", "No dataset in 'nothing'"),
+    ("run_pretraining", f"{PRETRAIN} --model_dir=out "
+     "--config.data.dataset_dir=. --init_from=nothing", NOTHING),
+    ("benchmark", f"{PRETRAIN} --dataset_dir=nothing", "No dataset in"),
+    ("run_study", f"--study={CONFIGS}/studies/table5.py "
+     "--dataset_dir=nothing", "No dataset in 'nothing'"),
+    ("export_saved_model", "--model_dir=export --export_dir=out", EXPORT),
+    ("convert_checkpoint", "--input=nothing --to=tf1 --output_dir=out",
+     NOTHING),
+    ("convert_saved_model", "--saved_model=run --format=onnx --out=out",
+     NO_EXPORT),
+    ("score_text", "--saved_model=run --text=a", NO_EXPORT),
+    ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
+    ("serve_demo", "--saved_model=run", NO_EXPORT),
+    ("serve_demo", "--model=export", EXPORT),
+    ("evaluate_words", "--model=nothing --text=[MASK]", NOTHING),
+    ("evaluate_words", "--model=tiny-en --sentences=nothing", "No corpus at"),
+    ("benchmark_inference", "--saved_model=run --texts=semicolons.csv",
+     NO_EXPORT),
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """With a run and an export, and a TensorFlow that cannot be imported."""
+    for name in ("run/config.json", "export/saved_model.pb",
+                 "train/manifest.json", "stub/tensorflow.py"):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_text("{}")
+    (tmp_path / "stub" / "tensorflow.py").write_text("raise SystemExit(99)")
+    (tmp_path / "semicolons.csv").write_text("text;label\na, b;c\n")
+    (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_mistakes_are_told_before_tensorflow_is_imported(folder):
+    paths = f"{folder / 'stub'}:{SCRIPTS.parent}"
+    running = [
+        subprocess.Popen(
+            [sys.executable, SCRIPTS / f"{name}.py", *arguments.split()],
+            env={"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name, arguments, _ in MISTAKES
+    ]  # fmt: skip
+    for process, (name, arguments, message) in zip(
+        running, MISTAKES, strict=True
+    ):
+        said = process.communicate()[1]
+        assert process.returncode == 1, (name, arguments, said)
+        assert said.startswith("error: ") and message in said, said
+        assert len(said.splitlines()) == 1, said
+
+
+def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
+    assert installed.find_export("export") == pathlib.Path("export")
+    assert installed.find_model("run") == pathlib.Path("run")
+    with pytest.raises(FileNotFoundError, match="run, which is none"):
+        installed.find_export("run")
+    with pytest.raises(errors.ModelError, match="the export export"):
+        installed.find_model("export")
+
+
+def test_a_full_device_is_one_sentence(capsys):
+    def fill():
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen")
+
+    command_line.flags.FLAGS.mark_as_parsed()
+    assert command_line._guarded(fill, ["script"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: The device has too little memory")
