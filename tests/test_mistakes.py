@@ -43,7 +43,6 @@ MISTAKES = [
     ("score_text", "--saved_model=run --text=a", NO_EXPORT),
     ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
     ("serve_demo", "--saved_model=run", NO_EXPORT),
-    ("serve_demo", "--model=export", EXPORT),
     ("evaluate_words", "--model=nothing --text=[MASK]", NOTHING),
     ("evaluate_words", "--model=tiny-en --sentences=nothing", "No corpus at"),
     ("benchmark_inference", "--saved_model=run --texts=semicolons.csv",

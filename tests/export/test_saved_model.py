@@ -216,7 +216,7 @@ def test_what_cannot_be_exported_is_refused(
 def test_folders_that_are_no_model_are_refused(tiny_run, tiny_trial, tmp_path):
     for folder, task, error, message in (
         (tiny_run.model_dir, "sst2", ValueError, "--task=sst2 for"),
-        (tmp_path, "", ValueError, "must hold a model"),
+        (tmp_path, "", ValueError, "No run in .*config.json"),
         (tiny_trial.folder.parent, "sst2", FileNotFoundError, "finished trial"),
     ):
         with pytest.raises(error, match=message):

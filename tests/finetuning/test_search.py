@@ -140,5 +140,5 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
         other = dataclasses.replace(
             request, pretrained_dir=first / "trial_01", **options
         )
-        with pytest.raises(errors.ModelError, match="a fine-tuned trial of"):
+        with pytest.raises(errors.ModelError, match="a fine-tuned one"):
             finetune.Session(other).start(1)

@@ -118,7 +118,7 @@ def test_unusable_settings_are_refused_with_the_file(
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="vocab.txt.*train_vocab"):
+    with pytest.raises(FileNotFoundError, match="vocab.txt.*train-vocab"):
         Vocabulary.load(tmp_path)
 
 
