@@ -1,7 +1,7 @@
 """The settings of a hyper-parameter JSON that was written for the original.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=DIR/model \
+    electra-pretrain --model_dir=DIR/model \
         --config=configs/from_original_hparams.py:hparams.json \
         --config.data.dataset_dir=DIR/dataset
 

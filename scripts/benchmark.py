@@ -1,6 +1,6 @@
 r"""Times the training step of a config, and the input pipeline of a dataset.
 
-    python scripts/benchmark.py --config=configs/pretrain/electra_small.py \
+    electra-benchmark --config=configs/pretrain/electra_small.py \
         --precisions=float32,bfloat16 [--dataset_dir=DIR]
 
 The batch is 16 rows unless --batch_size says otherwise. Compare by ratio

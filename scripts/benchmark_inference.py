@@ -1,6 +1,6 @@
 r"""Times an export on raw text, alone or beside Hugging Face's transformers.
 
-    python scripts/benchmark_inference.py --saved_model=DIR --texts=FILE \
+    electra-benchmark-inference --saved_model=DIR --texts=FILE \
         [--peer_dir=HF_FOLDER --peer_python=PATH]
 
 The export is that of a discriminator; the peer's folder holds the same weights

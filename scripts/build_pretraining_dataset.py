@@ -1,8 +1,8 @@
 r"""Builds a folder of TFRecord shards from text, or verifies one.
 
-    python scripts/build_pretraining_dataset.py --corpus=python_docs \
+    electra-build-dataset --corpus=python_docs \
         --vocab_file=vocabulary --output_dir=records --num_processes=2
-    python scripts/build_pretraining_dataset.py --verify --output_dir=records
+    electra-build-dataset --verify --output_dir=records
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 r"""Writes a model in another format: TF1, ours, Hugging Face, KerasHub.
 
-    python scripts/convert_checkpoint.py --from=tf1 --to=electra_tf \
+    electra-convert --from=tf1 --to=electra_tf \
         --input=electra_small --output_dir=DIR/model
-    python scripts/convert_checkpoint.py --to=huggingface \
+    electra-convert --to=huggingface \
         --input=DIR/model --output_dir=DIR/hf
 
 Every tensor finds its place, or the command fails and lists those that do not.

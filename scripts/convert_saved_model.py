@@ -1,6 +1,6 @@
 r"""Converts an export to a model of LiteRT or ONNX.
 
-    python scripts/convert_saved_model.py --saved_model=runs/tiny/export \\
+    electra-convert-export --saved_model=runs/tiny/export \\
         --format=litert --out=runs/tiny/litert
 
 One signature of ids is converted, batch and length free; text operations

@@ -1,7 +1,7 @@
 r"""Has a model learnt context? Fills gaps and finds swapped words.
 
-    python scripts/evaluate_words.py --model=DIR/model --sentences=TEXT
-    python scripts/evaluate_words.py --model=runs/tiny/model \
+    electra-evaluate-words --model=DIR/model --sentences=TEXT
+    electra-evaluate-words --model=runs/tiny/model \
         --swaps=data/python_docs/swapped_words.tsv \
         --text="Return the [MASK] of the list."
 

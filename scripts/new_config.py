@@ -1,6 +1,6 @@
 r"""Writes a config of your own, with everything that follows from a size.
 
-    python scripts/new_config.py my_model.py --size=256x6:500M
+    electra-new-config my_model.py --size=256x6:500M
 
 `small`, `base` and `large` are the paper's sizes. WIDTHxDEPTH[:TOKENS[:LENGTH]]
 is any other, by the rules of `configs/pretrain/scaled.py`: layers of that

@@ -1,8 +1,8 @@
 r"""Says what a training takes: memory, time, operations, disk; builds nothing.
 
-    python scripts/plan.py configs/pretrain/electra_base.py
-    python scripts/plan.py my_model.py --device=A100 --count=8
-    python scripts/plan.py configs/pretrain/electra_small.py --operations
+    electra-plan configs/pretrain/electra_base.py
+    electra-plan my_model.py --device=A100 --count=8
+    electra-plan configs/pretrain/electra_small.py --operations
 
 Times are estimates; docs/pretraining.md compares them with measured runs.
 `--operations` counts by part instead: `original` is how the paper counts,

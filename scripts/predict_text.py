@@ -1,9 +1,9 @@
 r"""Shows what an exported fine-tuned model answers.
 
-    python scripts/predict_text.py --saved_model=DIR --text="A good film."
-    python scripts/predict_text.py --saved_model=DIR --text="A cat sat." \\
+    electra-predict --saved_model=DIR --text="A good film."
+    electra-predict --saved_model=DIR --text="A cat sat." \\
         --text_pair="A cat was sitting."
-    python scripts/predict_text.py --saved_model=DIR --question="Who sat?" \\
+    electra-predict --saved_model=DIR --question="Who sat?" \\
         --context="The cat sat on the mat."
 
 Labels with probabilities, a score, words with tags, or an answer with its

@@ -1,6 +1,6 @@
 r"""Fine-tunes a pre-trained model on tasks: trials, scores, predictions.
 
-    python scripts/run_finetuning.py --config=configs/finetune/table7.py:small \
+    electra-finetune --config=configs/finetune/table7.py:small \
         --config.task.names=sst2 --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=MODEL_DIR --output_dir=DIR --trials=5
 

@@ -1,6 +1,6 @@
 r"""Pre-trains a model from a config; the same command resumes it.
 
-    python scripts/run_pretraining.py \
+    electra-pretrain \
         --config=configs/pretrain/electra_small.py \
         --config.data.dataset_dir=DIR --model_dir=DIR
 

@@ -1,8 +1,8 @@
 r"""Runs a study: several configs over several seeds, compared at equal cost.
 
-    python scripts/run_study.py configs/studies/table5.py \
+    electra-study configs/studies/table5.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
-    python scripts/run_study.py configs/studies/table5.py --list
+    electra-study configs/studies/table5.py --list
 
 The same command goes on after a stop. See BUILD.md for what it writes.
 """

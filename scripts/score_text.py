@@ -1,6 +1,6 @@
 r"""Shows which words of a text look replaced to an exported model.
 
-    python scripts/score_text.py --saved_model=runs/tiny/export \\
+    electra-score --saved_model=runs/tiny/export \\
         --text="The cat sat on the mat." --swap=mat:banana
 
 An export of the objective `electric` says how likely text and words are.

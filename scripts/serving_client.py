@@ -1,7 +1,7 @@
 r"""Asks a model that TensorFlow Serving serves, by REST or by gRPC.
 
-    python scripts/serving_client.py --model=electra --text="The cat sat."
-    python scripts/serving_client.py --model=tagger --protocol=grpc \\
+    electra-serving-client --model=electra --text="The cat sat."
+    electra-serving-client --model=tagger --protocol=grpc \\
         --server=localhost:8500 --version=2 --signature=tag_text \\
         --text="The cat sat on the mat ." --json
 

@@ -1,6 +1,6 @@
 r"""Learns a WordPiece vocabulary from text.
 
-    python scripts/train_vocabulary.py --corpus=FILE_OR_FOLDER \
+    electra-train-vocabulary --corpus=FILE_OR_FOLDER \
         --vocab_size=30522 --output_dir=DIR/vocabulary
 
 Writes `vocab.txt` and `tokenizer_config.json`, the same bytes on every run.

@@ -1,7 +1,7 @@
 """Fine-tuning on your own files, by flags alone.
 
 Command:
-    python scripts/run_finetuning.py \
+    electra-finetune \
         --config=configs/finetune/own.py:classification \
         --config.own.train_file=train.csv --config.own.dev_file=dev.csv \
         --config.own.text_column=text --config.own.label_column=label \

@@ -1,7 +1,7 @@
 """The fine-tuning of the paper (Table 7), for any task of the catalog.
 
 Command:
-    python scripts/run_finetuning.py --config=configs/finetune/table7.py:small \
+    electra-finetune --config=configs/finetune/table7.py:small \
         --config.task.names=glue --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=MODEL_DIR --output_dir=DIR --trials=10
 

@@ -1,7 +1,7 @@
 """Fine-tuning of the model of `make pretrain` or of `tiny-en`, for any task.
 
 Command: `make finetune`, or
-    python scripts/run_finetuning.py --config=configs/finetune/tiny.py \
+    electra-finetune --config=configs/finetune/tiny.py \
         --config.task.names=sst2 --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=runs/tiny/model --output_dir=DIR
 

@@ -1,7 +1,7 @@
 """Adversarial training of the generator (paper, 3.2 and Appendix F).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/adversarial \
+    electra-pretrain --model_dir=runs/adversarial \
         --config=configs/pretrain/adversarial.py[:annealed|:straight_through] \
         --config.data.dataset_dir=DIR
 

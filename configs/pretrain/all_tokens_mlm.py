@@ -1,7 +1,7 @@
 """All-Tokens MLM: every token is predicted, most by copying (Table 5).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/all_tokens_mlm \
+    electra-pretrain --model_dir=runs/all_tokens_mlm \
         --config=configs/pretrain/all_tokens_mlm.py \
         --config.data.dataset_dir=DIR
 

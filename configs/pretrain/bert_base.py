@@ -1,7 +1,7 @@
 """BERT-Base by masked language modeling, dynamic masks, one or two segments.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/bert_base \
+    electra-pretrain --model_dir=runs/bert_base \
         --config=configs/pretrain/bert_base.py[:80_10_10] \
         --config.data.dataset_dir=DIR
 

@@ -1,7 +1,7 @@
 """BERT-Small by masked language modeling (paper, Table 6).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/bert_small \
+    electra-pretrain --model_dir=runs/bert_small \
         --config=configs/pretrain/bert_small.py \
         --config.data.dataset_dir=DIR
 

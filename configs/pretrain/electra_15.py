@@ -1,7 +1,7 @@
 """ELECTRA-15%: the discriminator judges masked positions only (Table 5).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/electra_15 \
+    electra-pretrain --model_dir=runs/electra_15 \
         --config=configs/pretrain/electra_15.py \
         --config.data.dataset_dir=DIR
 

@@ -1,7 +1,7 @@
 """ELECTRA-Base (paper, Table 6, column Base).
 
 Command (one host, all its GPUs):
-    python scripts/run_pretraining.py --model_dir=runs/base \
+    electra-pretrain --model_dir=runs/base \
         --config=configs/pretrain/electra_base.py \
         --config.training.strategy=mirrored \
         --config.training.precision=bfloat16 \

@@ -5,10 +5,10 @@ Not the paper's recipe, which trains Base on 512 tokens throughout; BERT and
 NVIDIA's ELECTRA train like this.
 
 Commands:
-    python scripts/run_pretraining.py --model_dir=runs/base_phase1 \
+    electra-pretrain --model_dir=runs/base_phase1 \
         --config=configs/pretrain/electra_base_two_phase.py:1 \
         --config.data.dataset_dir=DIR_128
-    python scripts/run_pretraining.py --model_dir=runs/base_phase2 \
+    electra-pretrain --model_dir=runs/base_phase2 \
         --config=configs/pretrain/electra_base_two_phase.py:2 \
         --config.data.dataset_dir=DIR_512 \
         --config.training.init_from=runs/base_phase1

@@ -1,7 +1,7 @@
 """ELECTRA-Large, the 400K-step model (paper, Table 6, column Large).
 
 Command (each host of several, with its own `TF_CONFIG`; see BUILD.md):
-    python scripts/run_pretraining.py --model_dir=runs/large \
+    electra-pretrain --model_dir=runs/large \
         --config=configs/pretrain/electra_large.py \
         --config.training.strategy=multi_worker \
         --config.training.precision=bfloat16 \

@@ -1,7 +1,7 @@
 """ELECTRA-Small (paper, Table 6, column Small).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/small \
+    electra-pretrain --model_dir=runs/small \
         --config=configs/pretrain/electra_small.py \
         --config.data.dataset_dir=DIR
 

@@ -5,7 +5,7 @@ steps, and more data (that of XLNet; its authors cannot share it). Compare runs
 on open data with Small, not with the scores of this model.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/small_plusplus \
+    electra-pretrain --model_dir=runs/small_plusplus \
         --config=configs/pretrain/electra_small_plusplus.py \
         --config.data.dataset_dir=DIR
 

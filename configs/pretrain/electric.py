@@ -1,7 +1,7 @@
 """Electric: an energy model by noise-contrastive estimation, Base size.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/electric \
+    electra-pretrain --model_dir=runs/electric \
         --config=configs/pretrain/electric.py \
         --config.data.dataset_dir=DIR
 

@@ -1,7 +1,7 @@
 """ELECTRA with another generator than a small masked LM (Figure 3, left).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/generators \
+    electra-pretrain --model_dir=runs/generators \
         --config=configs/pretrain/generators.py:uniform|:unigram|:two_tower \
         --config.data.dataset_dir=DIR
 

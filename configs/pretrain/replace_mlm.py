@@ -1,7 +1,7 @@
 """Replace-MLM: masked LM on samples instead of [MASK] (Table 5).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/replace_mlm \
+    electra-pretrain --model_dir=runs/replace_mlm \
         --config=configs/pretrain/replace_mlm.py \
         --config.data.dataset_dir=DIR
 

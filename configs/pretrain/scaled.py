@@ -1,7 +1,7 @@
 """Any size by one dial: `scaled.py:WIDTHxDEPTH[:TOKENS[:LENGTH]]`.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=DIR/model \
+    electra-pretrain --model_dir=DIR/model \
         --config=configs/pretrain/scaled.py:128x2:40M \
         --config.data.dataset_dir=DIR/dataset
 

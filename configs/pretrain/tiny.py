@@ -1,7 +1,7 @@
 """The demonstration: ELECTRA learns context in minutes, on a CPU.
 
 Command: `make pretrain`, which builds vocabulary and records first, or
-    python scripts/run_pretraining.py --model_dir=runs/tiny/model \
+    electra-pretrain --model_dir=runs/tiny/model \
         --config=configs/pretrain/tiny.py \
         --config.data.dataset_dir=runs/tiny/dataset
 

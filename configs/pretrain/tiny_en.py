@@ -1,7 +1,7 @@
 """The model that comes with the package, `electra_tf.load("tiny-en")`.
 
 Command (corpora and vocabulary: data/pretrained/tiny-en/README.md):
-    python scripts/run_pretraining.py --config=configs/pretrain/tiny_en.py \
+    electra-pretrain --config=configs/pretrain/tiny_en.py \
         --config.data.dataset_dir=DIR --model_dir=runs/tiny-en
 
 Hardware and time: 655 M tokens in 9 minutes and 24 seconds on one H100 that

@@ -1,7 +1,7 @@
 """Two-stage training: the generator first, then the discriminator.
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/two_stage \
+    electra-pretrain --model_dir=runs/two_stage \
         --config=configs/pretrain/two_stage.py \
         --config.data.dataset_dir=DIR
 

@@ -1,7 +1,7 @@
 """ELECTRA with shared, partly shared and separate towers (section 3.2).
 
 Command:
-    python scripts/run_pretraining.py --model_dir=runs/weight_tying \
+    electra-pretrain --model_dir=runs/weight_tying \
         --config=configs/pretrain/weight_tying.py:none|:embeddings|:all \
         --config.data.dataset_dir=DIR
 

@@ -1,7 +1,7 @@
 """Replaced-token detection against masked LM, at three equal costs.
 
 Command:
-    python scripts/run_study.py configs/studies/equal_compute.py \
+    electra-study configs/studies/equal_compute.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 The question of the paper's Figures 2 and 4. Every budget has runs of its own

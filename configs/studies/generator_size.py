@@ -1,7 +1,7 @@
 """Figure 3, left: how large the generator should be, at equal steps.
 
 Command:
-    python scripts/run_study.py configs/studies/generator_size.py \
+    electra-study configs/studies/generator_size.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper: best at a quarter to a half of the discriminator's width; a generator as

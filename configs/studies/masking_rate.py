@@ -1,7 +1,7 @@
 """How many tokens the generator should replace, at equal FLOPs.
 
 Command:
-    python scripts/run_study.py configs/studies/masking_rate.py \
+    electra-study configs/studies/masking_rate.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper: 15 % for Small and Base, 25 % for Large (Table 6), because Large's

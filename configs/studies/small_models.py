@@ -1,7 +1,7 @@
 """What lets a small model learn context: one change from the recipe each.
 
 Command:
-    python scripts/run_study.py configs/studies/small_models.py \
+    electra-study configs/studies/small_models.py \
         --dataset_dir=DIR --output_dir=DIR
 
 Two layers of 128, trained jointly; the records have rows of 32 tokens and 4,096

@@ -1,7 +1,7 @@
 """Table 5 of the paper: where ELECTRA's gain comes from, at equal FLOPs.
 
 Command:
-    python scripts/run_study.py configs/studies/table5.py \
+    electra-study configs/studies/table5.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper (Base, average of GLUE, development sets): ELECTRA 85.0, All-tokens MLM

@@ -1,7 +1,7 @@
 """Figure 3, right: joint, adversarial and two-stage training, equal FLOPs.
 
 Command:
-    python scripts/run_study.py configs/studies/training_algorithms.py \
+    electra-study configs/studies/training_algorithms.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper: joint training is best. Two-stage rises after the switch and stays

@@ -1,7 +1,7 @@
 """Section 3.2: what generator and discriminator should share, equal steps.
 
 Command:
-    python scripts/run_study.py configs/studies/weight_tying.py \
+    electra-study configs/studies/weight_tying.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper (generator of the discriminator's size): nothing shared 83.6, token
