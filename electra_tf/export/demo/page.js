@@ -10,8 +10,8 @@ const EXAMPLE_FILL = "This method is called when the [MASK] is created.";
 const KINDS = {
   classification: ["Which label fits?", "Probability of each label", showLabels],
   multilabel: ["Which labels fit?", "Probability of each label", showLabels],
-  multiple_choice: ["How well do they go together?", "Score", showFit],
-  ranking: ["How well do they go together?", "Score", showFit],
+  multiple_choice: ["How well do they go together?", "Score", showComparison],
+  ranking: ["How well do they go together?", "Score", showComparison],
   regression: ["Which number fits?", "The model's number", showNumber],
   tagging: ["What are these words?", "Words and their tags", showTags],
   question_answering: ["Where is the answer?", "The answer", showAnswer],
@@ -133,7 +133,7 @@ function showLabels(answer) {
   );
 }
 
-function showFit(answer) {
+function showComparison(answer) {
   element("verdict").textContent = answer.score.toFixed(2);
   element("details").textContent =
     "The higher, the better the second text goes with the first; compare it " +

@@ -110,6 +110,12 @@ class ComparisonTask(sentence_task.TextTask):
         spreads = [np.ptp(scipy.special.softmax(found[g])) for g in groups]
         return max(spreads, default=1.0) < sentence_task.LEAST_SPREAD
 
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists rank and probability of each text."""
+        columns = self._format(predictions)[0]
+        pairs = zip(columns["rank"], columns["probability"], strict=True)
+        return [{"rank": int(r), "probability": float(p)} for r, p in pairs]
+
     def _targets(self, examples: Examples) -> np.ndarray:
         return np.array([example.label or 0.0 for example in examples])
 

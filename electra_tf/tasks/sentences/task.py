@@ -119,10 +119,6 @@ class TextTask(task_lib.Task):
         spreads = np.ptp(self._to_targets(predictions), axis=0)
         return bool(np.max(spreads) < LEAST_SPREAD)
 
-    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists classes or numbers, as written."""
-        return next(iter(self._format(predictions)[0].values()))
-
     def write_predictions(
         self,
         folder: pathlib.Path,
@@ -230,6 +226,10 @@ class ClassificationTask(TextTask):
         kwargs["has_hidden_layer"] = self.has_hidden_layer
         return self.head_class(len(self.labels), **kwargs)
 
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the names of the classes."""
+        return self._name(predictions.classes)
+
     def _targets(self, examples: Examples) -> np.ndarray:
         index: dict[Any, int] = {None: 0}
         index |= {label: place for place, label in enumerate(self.labels)}
@@ -277,6 +277,11 @@ class MultilabelTask(ClassificationTask):
             "probabilities": probabilities,
             "logits": logits,
         }
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the names of the labels of each text."""
+        names = np.array(self.labels)
+        return [names[row > 0].tolist() for row in predictions.classes]
 
     def _targets(self, examples: Examples) -> np.ndarray:
         told: list[Any] = [example.label or () for example in examples]
@@ -335,6 +340,10 @@ class RegressionTask(TextTask):
         """Creates the head, without weights."""
         kwargs["has_hidden_layer"] = self.has_hidden_layer
         return task_heads.RegressionHead(**kwargs)
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the numbers."""
+        return predictions.round(6).tolist()
 
     def _targets(self, examples: Examples) -> np.ndarray:
         numbers: list[Any] = [

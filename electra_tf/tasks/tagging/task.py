@@ -220,6 +220,17 @@ class TaggingTask(task_lib.Task):
         """Whether all words have the same tag."""
         return len({tag for tags in predictions for tag in tags} - {None}) < 2
 
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the tags of each sentence, in the training file's scheme.
+
+        A word that was cut off has `O`, or `_` if tags mark no spans.
+        """
+        scheme = self.conventions.scheme
+        if not scheme:
+            return [[tag or "_" for tag in tags] for tags in predictions]
+        filled = ([tag or "O" for tag in tags] for tags in predictions)
+        return [spans.reencode(tags, scheme) for tags in filled]
+
     def write_predictions(
         self,
         folder: pathlib.Path,
@@ -229,16 +240,12 @@ class TaggingTask(task_lib.Task):
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        The script `conlleval -d '\\t'` reads them. Spans are in the training
-        file's scheme; a word that was cut off has `O`, or `_` if tags mark no
-        spans.
+        The script `conlleval -d '\\t'` reads them.
         """
-        lines, scheme = [], self.conventions.scheme
-        for example, tags in zip(examples, predictions, strict=True):
-            filled = [tag or ("O" if scheme else "_") for tag in tags]
-            if scheme:
-                filled = spans.reencode(filled, scheme)
-            columns = [example.words, example.tags, filled]
+        lines = []
+        listed = self.list_predictions(examples, predictions)
+        for example, tags in zip(examples, listed, strict=True):
+            columns = [example.words, example.tags, tags]
             rows = zip(*(c for c in columns if c is not None), strict=True)
             lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"

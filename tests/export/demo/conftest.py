@@ -127,3 +127,11 @@ def rater():
         lambda texts, _: [predictions.NumberPrediction(len(texts[0]), 0)],
         (0, 4),
     )
+
+
+@pytest.fixture(scope="session")
+def ranker():
+    """A fine-tuned model of queries and texts."""
+    found = predictions.ComparisonPrediction(2.5, 0)
+    inputs = ["text", "text_pair"]
+    return _model("ranking", inputs, lambda texts, _: [found])

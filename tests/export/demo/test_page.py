@@ -136,6 +136,13 @@ def test_a_number_stands_on_its_range(browser, serve, rater):
         assert _of_all(page, "#verdict", "e.textContent") == ["5.00"]
 
 
+def test_what_is_compared_has_a_score(browser, serve, ranker):
+    with _page_of(browser, serve, ranker) as page:
+        page.act("#second", "value", text="another")
+        _submit(page, "a text", "predict")
+        assert _of_all(page, "#verdict", "e.textContent") == ["2.50"]
+
+
 def test_spans_bear_their_tags(browser, serve, tagger):
     with _page_of(browser, serve, tagger) as page:
         text = "\U0001f600Ann  sat, " + EVIL

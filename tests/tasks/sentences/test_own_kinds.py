@@ -48,6 +48,7 @@ def test_a_text_has_any_number_of_labels(tmp_path):
     assert not task.is_degenerate(examples, found)
     same = found._replace(classes=found.classes[[0, 0, 0]])
     assert task.is_degenerate(examples, same)
+    assert task.list_predictions(examples, found) == [["big"], [], ["new"]]
     assert _write(task, tmp_path, found)[:2] == [
         "index\tlabel\tprobability_big\tprobability_new",
         "0\tbig\t0.952574\t0.574443",
@@ -84,6 +85,8 @@ def test_a_question_has_choices(tmp_path):
         "0\t1\t3\t0\t0.25",
         "0\t2\t1\t0.6931472\t0.5",
     ]
+    listed = task.list_predictions(examples, found)
+    assert listed[2] == {"rank": 1, "probability": 0.5}
 
 
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
