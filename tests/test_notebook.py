@@ -41,5 +41,5 @@ def test_the_first_hour(tmp_path, monkeypatch):
     answer = namespace["answer"]
     assert sum(answer.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
     # The largest class has a quarter of the rows, or nearly so.
-    assert namespace["model"].scores["dev"]["accuracy"] > 40
+    assert namespace["model"].metadata.scores["dev"]["accuracy"] > 40
     assert pathlib.Path("hour/hugging_face/README.md").is_file()
