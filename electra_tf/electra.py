@@ -58,15 +58,16 @@ class Electra:
     weights. The Keras models share weights where the networks do, and all
     methods use the weights as they are after a `fit`.
 
-    >>> pieces = (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
-    >>> electra = Electra.untrained(
-    ...     config.EncoderConfig(vocab_size=0, num_hidden_layers=1),
-    ...     vocabulary_lib.Vocabulary(pieces),
-    ... )
-    >>> [word.text for word in electra.score(["The cat sat."])[0].words]
-    ['The', 'cat', 'sat', '.']
-    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
-    TensorShape([1, 6])
+    Examples:
+        >>> pieces = (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
+        >>> electra = Electra.untrained(
+        ...     config.EncoderConfig(vocab_size=0, num_hidden_layers=1),
+        ...     vocabulary_lib.Vocabulary(pieces),
+        ... )
+        >>> [word.text for word in electra.score(["The cat sat."])[0].words]
+        ['The', 'cat', 'sat', '.']
+        >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
+        TensorShape([1, 6])
 
     Attributes:
         discriminator: rows to `[B, S]` replaced-token logits, or None.

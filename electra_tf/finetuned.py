@@ -19,16 +19,17 @@ class FinetunedModel:
     `electra_tf.load` makes one from files, `Electra.finetune` from data. All
     methods use the weights as they are after a `fit` of `keras_model`.
 
-    >>> import contextlib, io
-    >>> import electra_tf
-    >>> electra = electra_tf.load("tiny-en")
-    >>> rows = [("a good film", "good"), ("a bad film", "bad")]
-    >>> with contextlib.redirect_stdout(io.StringIO()):  # It tells its steps.
-    ...     model = electra.finetune(rows, training={"num_train_epochs": 1})
-    >>> model.labels
-    ('bad', 'good')
-    >>> sorted(model.predict(["a film"])[0].probabilities)
-    ['bad', 'good']
+    Examples:
+        >>> import contextlib, io
+        >>> import electra_tf
+        >>> electra = electra_tf.load("tiny-en")
+        >>> rows = [("a good film", "good"), ("a bad film", "bad")]
+        >>> with contextlib.redirect_stdout(io.StringIO()):  # Its steps.
+        ...     model = electra.finetune(rows)
+        >>> model.labels
+        ('bad', 'good')
+        >>> sorted(model.predict(["a film"])[0].probabilities)
+        ['bad', 'good']
 
     Attributes:
         metadata: what an export of it tells: kind, labels, scores and more.
