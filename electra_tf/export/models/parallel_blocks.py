@@ -55,6 +55,8 @@ class _Part(NamedTuple):
 class ParallelBlock:
     """A block in parts that takes another's place, for inference."""
 
+    trainable = False
+
     def __init__(
         self, block: encoder_lib.TransformerBlock, num_parts: int = NUM_PARTS
     ) -> None:
