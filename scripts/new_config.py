@@ -42,7 +42,7 @@ Command:
         --config.data.dataset_dir=DATASET
 
 The dataset is built with --max_seq_length={length}. What it takes:
-    electra-plan --config={path}
+    electra-plan {path}
 """
 
 import ml_collections

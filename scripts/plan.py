@@ -17,13 +17,14 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf.text import vocabulary
 
 FLAGS = flags.FLAGS
 config_flags.DEFINE_config_file("config", None, "Also the first argument.")
 flags.DEFINE_string("device", "", "Such as A100; without, all known ones.")
 flags.DEFINE_integer("count", 1, "Devices that train together.", 1)
 flags.DEFINE_bool("operations", False, "Count operations by part instead.")
-# What a config that takes its dataset's vocabulary is counted with.
+# What a config is counted with that has no vocabulary and names no dataset.
 _PAPERS_VOCABULARY = 30_522
 _PARTS = {
     "generator": "generator",
@@ -40,7 +41,10 @@ _HEADER = (
 def main() -> None:
     """Prints one table."""
     if not FLAGS.config.encoder.vocab_size:
-        FLAGS.config.encoder.vocab_size = _PAPERS_VOCABULARY
+        dataset, size = FLAGS.config.data.dataset_dir, _PAPERS_VOCABULARY
+        if dataset:
+            size = vocabulary.Vocabulary.load(dataset).size
+        FLAGS.config.encoder.vocab_size = size
     settings = config.freeze(FLAGS.config)
     print(f"Vocabulary: {settings.encoder.vocab_size:,} entries.")
     if FLAGS.operations:
@@ -59,13 +63,14 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     weights = plan.count_weights(settings)
     training, length = settings.training, settings.data.max_seq_length
     rows = training.num_train_steps * training.train_batch_size
+    tokens = rows * length / 1e6
     # Fitted to records of 32 and of 128 tokens.
     size = rows * (60 + 4 * length)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
         f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB.\n"
         f"{training.num_train_steps:,} steps of {training.train_batch_size:,} "
-        f"rows of {length} tokens: {rows * length / 1e6:,.0f} M tokens, "
+        f"rows of {length} tokens: {tokens:,.{tokens < 10:d}f} M tokens, "
         f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs).\n"
         f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
         f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"

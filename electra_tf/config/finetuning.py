@@ -229,8 +229,9 @@ def build_grid(
         for section in ("optimizer", "lora", "training")
         for field in dataclasses.fields(getattr(settings, section))
     }
+    is_own = "own" in settings.task_names
     require(
-        "own" not in settings.task_names or settings.own.dev_file != "",
+        not search or not is_own or settings.own.dev_file != "",
         "A search ranks by dev scores. Received: no own.dev_file. Name it.",
     )
     grid = {"": settings}

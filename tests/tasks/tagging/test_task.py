@@ -223,7 +223,11 @@ def test_own_tables_and_columns_are_read(tmp_path):
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(fields, expected):
+def test_settings_that_mean_nothing_are_refused(
+    fields, expected, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.doc").write_text("the DT\n")
     with pytest.raises(ValueError, match=expected):
         _own(**fields).read("train")
 
