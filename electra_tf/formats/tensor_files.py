@@ -94,9 +94,7 @@ def _read_keras(path: pathlib.Path) -> Arrays:
     def collect(name: str, entry: Any) -> None:
         if not isinstance(entry, h5py.Dataset):
             return
-        # Before memory is taken for what a few bytes claim to be.
-        is_whole = entry.id.get_storage_size() == entry.nbytes
-        schema.require(is_whole, f"{name} is compressed or cut off")
+        require_stored(name, entry)
         # After the layer's name and the model's: electra/encoder/layer_._0/...
         *layers, last = name.removesuffix(":0").split("/")[2:]
         value = entry[()].T if last == "kernel" else entry[()]
@@ -113,6 +111,12 @@ def _read_keras(path: pathlib.Path) -> Arrays:
             f"{SAFETENSORS_FILE}."
         ) from error
     return tensors
+
+
+def require_stored(name: str, entry: h5py.Dataset) -> None:
+    """Raises `ValueError` if a few bytes claim to be a large tensor."""
+    is_whole = entry.id.get_storage_size() == entry.nbytes
+    schema.require(is_whole, f"{name} is compressed or cut off")
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:

@@ -130,29 +130,21 @@ def open_split(
 
 
 class ChecksumCheck(threading.Thread):
-    """Compares the checksums of all shards with the manifests, while training.
+    """Finds a shard of another checksum, as a copy is, beside the training."""
 
-    Size and form do not tell a shard from a copy of another one.
-    """
-
-    def __init__(self, *splits: Split | None) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         super().__init__(daemon=True)
-        self._splits = splits
+        self._splits = filter(None, (dataset.train, dataset.held_out))
         self._error: DamagedShardError | None = None
         self.start()
 
     def run(self) -> None:
         """Reads the shards up to the first that is wrong."""
-        for split in filter(None, self._splits):
-            sizes = zip(split.paths, split.shard_sizes, strict=True)
-            for place, checksum in zip(sizes, split.checksums, strict=True):
-                try:
-                    found = manifest.file_sha256(place[0])
-                except OSError as error:
-                    found = str(error)
-                if found != checksum:
-                    found = f"content of sha256 {found}, not {checksum}"
-                    self._error = _damaged(*place, found)
+        for split in self._splits:
+            shards = zip(split.paths, split.shard_sizes, strict=True)
+            for shard, checksum in zip(shards, split.checksums, strict=True):
+                if manifest.file_sha256(shard[0]) != checksum:
+                    self._error = _damaged(*shard, "content of another sha256")
                     return
 
     def require_good(self, waits: bool = False) -> None:

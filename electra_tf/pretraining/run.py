@@ -123,9 +123,7 @@ class _Run(training_run.TrainingRun):
         self.late_metrics = ("share_of_peak",) if peak else ()
         self.best_loss: float | None = None
         self.start_position = streams.Position()
-        self._checksums = dataset_lib.ChecksumCheck(
-            self.dataset.train, self.dataset.held_out
-        )
+        self._checksums = dataset_lib.ChecksumCheck(self.dataset)
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
@@ -236,7 +234,6 @@ class _Run(training_run.TrainingRun):
 
     def _advance(self, iterator: Any, first: int) -> int:
         step = super()._advance(iterator, first)
-        # Before anything of this step is saved.
         self._checksums.require_good()
         return step
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # As `examples.build_features` lays them out; sorted by name for serialising.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
+# What every example is; an error about another one has it in its text.
 FORM = "[CLS] ids [SEP] padding, of segment 0, then 1"
-"""What every example is; an error about one that is not has it in its text."""
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:

@@ -175,10 +175,9 @@ def test_a_row_that_no_builder_writes_is_named(copy, name):
 
 def test_a_copy_of_another_shard_is_found_by_its_checksum(copy):
     opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
-    splits = opened.held_out, opened.train
-    dataset_lib.ChecksumCheck(None, *splits).require_good(waits=True)
+    dataset_lib.ChecksumCheck(opened).require_good(waits=True)
     shutil.copy(opened.train.paths[1], opened.train.paths[2])
-    check = dataset_lib.ChecksumCheck(None, *splits)
-    message = f"Shard {opened.train.paths[2]} .*content of sha256"
+    check = dataset_lib.ChecksumCheck(opened)
+    message = f"Shard {opened.train.paths[2]} .*content of another sha256"
     with pytest.raises(DamagedShardError, match=message):
         check.require_good(waits=True)
