@@ -22,6 +22,7 @@ from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
+from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -138,6 +139,7 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
 
     def collect(name: str, entry: Any) -> None:
         if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
+            tensor_files.require_stored(name, entry)
             # HDF5 has no bfloat16; Keras writes beside it that it is.
             kinds[name] = str(entry.attrs.get("dtype", entry.dtype))
             sizes.append(math.prod(entry.shape or ()))
@@ -146,7 +148,7 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
         for file in path.glob("*.h5"):
             with h5py.File(file) as stream:
                 stream.visititems(collect)
-    except (OSError, RuntimeError, LookupError, TypeError) as error:
+    except (OSError, RuntimeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
     wrong = [
         f"{n} holds {kind}, expected {' or '.join(portable.FLOATS)}"

@@ -82,9 +82,7 @@ def _read_keras(path: pathlib.Path) -> Arrays:
     def collect(name: str, entry: Any) -> None:
         if isinstance(entry, h5py.Group):
             return
-        # Before memory is taken for what a few bytes claim to be.
-        is_whole = entry.id.get_storage_size() == entry.nbytes
-        schema.require(is_whole, f"{name} is compressed or cut off")
+        require_stored(name, entry)
         # After the layer's name and the model's: electra/encoder/layer_._0/...
         *layers, last = name.removesuffix(":0").split("/")[2:]
         value = entry[()].T if last == "kernel" else entry[()]
@@ -94,6 +92,12 @@ def _read_keras(path: pathlib.Path) -> Arrays:
     with h5py.File(path) as file:
         file.visititems(collect)
     return tensors
+
+
+def require_stored(name: str, entry: h5py.Dataset) -> None:
+    """Raises `ValueError` if a few bytes claim to be a large tensor."""
+    is_whole = entry.id.get_storage_size() == entry.nbytes
+    schema.require(is_whole, f"{name} is compressed or cut off")
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import pathlib
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from electra_tf.records import manifest
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.manifest import find_damage
+from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
 # operation that parses them is part of its message.
-_PHRASES = (streams.MISSING_RECORDS, "ParseExample")
+_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM)
 
 
 class DamagedShardError(errors.DataError):
@@ -35,6 +37,8 @@ class Split:
     shard_sizes: tuple[int, ...]  # examples in each of them
     max_seq_length: int  # tokens of a row, S
     identity: str = ""  # a checksum of the examples
+    checksums: tuple[str, ...] = ()  # of the shards, SHA-256 in hexadecimal
+    vocabulary: Vocabulary | None = None  # whose ids the rows must hold
 
     @property
     def num_examples(self) -> int:
@@ -108,7 +112,9 @@ def open_split(
             found = "no such file"
             if num_bytes is not None:
                 found = f"{num_bytes} bytes instead of {shard.num_bytes}"
-                damage = find_damage(path, shard.num_examples, max_seq_length)
+                damage = find_damage(
+                    path, shard.num_examples, max_seq_length, vocabulary
+                )
                 found += f"; {damage}" if damage else ""
             raise _damaged(path, shard.num_examples, found)
     shards = content.shards
@@ -118,7 +124,35 @@ def open_split(
         shard_sizes=tuple(shard.num_examples for shard in shards),
         max_seq_length=max_seq_length,
         identity=hashlib.sha256(text.encode()).hexdigest(),
+        checksums=tuple(shard.sha256 for shard in shards),
+        vocabulary=vocabulary,
     )
+
+
+class ChecksumCheck(threading.Thread):
+    """Finds a shard of another checksum, as a copy is, beside the training."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__(daemon=True)
+        self._splits = filter(None, (dataset.train, dataset.held_out))
+        self._error: DamagedShardError | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Reads the shards up to the first that is wrong."""
+        for split in self._splits:
+            shards = zip(split.paths, split.shard_sizes, strict=True)
+            for shard, checksum in zip(shards, split.checksums, strict=True):
+                if manifest.file_sha256(shard[0]) != checksum:
+                    self._error = _damaged(*shard, "content of another sha256")
+                    return
+
+    def require_good(self, waits: bool = False) -> None:
+        """Raises what was found so far, or `waits` for all to be read."""
+        if waits:
+            self.join()
+        if self._error is not None:
+            raise self._error
 
 
 @contextlib.contextmanager
@@ -131,7 +165,9 @@ def explain_shard_errors(split: Split) -> Iterator[None]:
         if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
             shards = zip(split.paths, split.shard_sizes, strict=True)
             for path, expected in shards:
-                damage = find_damage(path, expected, split.max_seq_length)
+                damage = find_damage(
+                    path, expected, split.max_seq_length, split.vocabulary
+                )
                 if damage:
                     raise _damaged(path, expected, damage) from error
         raise

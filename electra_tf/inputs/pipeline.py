@@ -58,7 +58,9 @@ def build_training_dataset(
     return _deal(
         records,
         lambda serialized: schema.parse_examples(
-            tf.reshape(serialized, [-1]), split.max_seq_length
+            tf.reshape(serialized, [-1]),
+            split.max_seq_length,
+            split.vocabulary,
         ),
         share,
         [order.rows_per_stream, split.max_seq_length],
@@ -85,7 +87,9 @@ def build_evaluation_dataset(
 
     def parse_own_rows(serialized: tf.Tensor) -> Element:
         own = serialized[first_row : first_row + num_rows]
-        parsed = schema.parse_examples(own, split.max_seq_length)
+        parsed = schema.parse_examples(
+            own, split.max_seq_length, split.vocabulary
+        )
         padding = [[0, num_rows - tf.size(own)], [0, 0]]
         return {name: tf.pad(rows, padding) for name, rows in parsed.items()}
 

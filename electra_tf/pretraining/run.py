@@ -123,6 +123,7 @@ class _Run(training_run.TrainingRun):
         self.late_metrics = ("share_of_peak",) if peak else ()
         self.best_loss: float | None = None
         self.start_position = streams.Position()
+        self._checksums = dataset_lib.ChecksumCheck(self.dataset)
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
@@ -132,6 +133,8 @@ class _Run(training_run.TrainingRun):
         start = time.monotonic()
         with dataset_lib.explain_shard_errors(self.dataset.train):
             is_finished = super().run(stop)
+            # A signal leaves no time to wait for it.
+            self._checksums.require_good(waits=is_finished)
         if self.is_chief:
             self._finish(time.monotonic() - start)
         return is_finished
@@ -228,6 +231,11 @@ class _Run(training_run.TrainingRun):
             self.may_warn = False  # once is enough
             self.report.say(text)
         return metrics, is_best
+
+    def _advance(self, iterator: Any, first: int) -> int:
+        step = super()._advance(iterator, first)
+        self._checksums.require_good()
+        return step
 
     def timing(self, seconds: float, steps: int) -> dict[str, float]:
         timing = super().timing(seconds, steps)

@@ -271,13 +271,14 @@ def _next_document(
     """Where the next document begins at or after a byte position."""
     if file_format in readers.TABLES:
         return position  # whose row groups belong to where they begin
-    stream.seek(position - 1)
-    stream.readline()
-    bound = stream.tell()
-    while line := stream.readline():
-        if readers.is_document_start(line, file_format):
+    bound, before = position - 1, b""
+    stream.seek(bound)
+    # A line can be as long as the file, so it is read in parts.
+    while part := stream.readline(_MIN_UNIT_BYTES):
+        is_line_start = before.endswith(b"\n")
+        if is_line_start and readers.is_document_start(part, file_format):
             return bound
-        bound += len(line)
+        bound, before = bound + len(part), part
     return None
 
 

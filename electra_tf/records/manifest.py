@@ -22,7 +22,7 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.processes import progress
-from electra_tf.records.schema import FEATURE_NAMES
+from electra_tf.records.schema import FORM
 from electra_tf.records.schema import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -32,7 +32,6 @@ TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
-_FORM = "[CLS] ids [SEP] padding, of segment 0, then 1"
 
 
 @schema.frozen
@@ -238,14 +237,13 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
         def count(rows: dict[str, Any]) -> None:
             num_rows = len(rows["input_ids"])
             report(num_rows, num_rows)
-            if not _are_examples(rows, vocabulary):
-                problems.append(f"has rows that are not {_FORM}")
-                return
             ids = rows["input_ids"].numpy()[rows["input_mask"].numpy() > 0]
             found = np.bincount(ids, minlength=vocabulary.size)
             np.add(counts, found, out=counts)
 
-        damage = find_damage(path, shard.num_examples, length, count)
+        damage = find_damage(
+            path, shard.num_examples, length, vocabulary, count
+        )
         if damage:
             problems.append(f"holds {damage}")
         # Text never becomes these two: brackets are words of their own.
@@ -255,30 +253,11 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
     return check
 
 
-def _are_examples(rows: dict[str, Any], vocabulary: Vocabulary) -> bool:
-    """Whether all rows have the form of the builder's."""
-    ids, mask, segments = (rows[name].numpy() for name in FEATURE_NAMES)
-    columns, lengths = np.arange(ids.shape[1]), mask.sum(axis=1, keepdims=True)
-    is_real = columns < lengths
-    num_second = segments.sum(axis=1, keepdims=True)
-    last_ids = np.take_along_axis(ids, np.maximum(lengths, 1) - 1, axis=1)
-    return all(
-        np.all(holds)
-        for holds in (
-            mask == is_real,
-            segments == (is_real & (columns >= lengths - num_second)),
-            ids[:, 0] == vocabulary.cls_id,
-            last_ids == vocabulary.sep_id,
-            ids[~is_real] == vocabulary.pad_id,
-            (ids >= 0) & (ids < vocabulary.size),
-        )
-    )
-
-
 def find_damage(
     path: str | os.PathLike,
     num_examples: int,
     max_seq_length: int,
+    vocabulary: Vocabulary | None = None,
     on_rows: Callable[[dict[str, Any]], None] = lambda rows: None,
 ) -> str | None:
     """Says which record of a shard is the first that cannot be read, if any."""
@@ -293,7 +272,7 @@ def find_damage(
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
             for records in shard.skip(count).batch(batch_size):
-                on_rows(parse_examples(records, max_seq_length))
+                on_rows(parse_examples(records, max_seq_length, vocabulary))
                 count += len(records)
             if count == num_examples:
                 return None
@@ -301,11 +280,13 @@ def find_damage(
         except tf.errors.DataLossError as error:
             is_cut = "truncated" in error.message
             problem = "is cut off" if is_cut else "is corrupt"
-        except tf.errors.InvalidArgumentError:
+        except tf.errors.InvalidArgumentError as error:
             problem = (
                 "has other features, or rows of another length than "
                 f"{max_seq_length}"
             )
+            if FORM in error.message:
+                problem = f"is not {FORM}, with ids of the vocabulary"
     return f"record {count} (from 0) {problem}"
 
 

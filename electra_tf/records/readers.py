@@ -1,7 +1,8 @@
 """One corpus file to documents: text, JSON lines, WikiExtractor, tables.
 
 Lines end at line feeds alone and are stripped of what Python calls white space,
-as in the original. Bytes that are not UTF-8 are replaced by U+FFFD and counted.
+as in the original; long ones are cut, so that none fills the memory. Bytes that
+are not UTF-8 are replaced by U+FFFD and counted.
 """
 
 import bz2
@@ -38,6 +39,13 @@ _OPENERS: dict[str, Any] = {
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 1 << 22
+_MAX_LINE_BYTES = 1 << 25
+_MAX_LINE_CHARACTERS = 1 << 20
+# At most so many characters of a line, up to a blank if there is one.
+_LINE_PART = re.compile(
+    rf".{{1,{_MAX_LINE_CHARACTERS}}}(?!\S)|.{{1,{_MAX_LINE_CHARACTERS}}}"
+)
+_BYTES_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
 _WIKI_END = "</doc>"
@@ -143,6 +151,11 @@ class FileReader:
                 rest = tail
             else:
                 rest += tail
+            if len(rest) > _MAX_LINE_BYTES:
+                # Before the last character, which may not be whole.
+                cut = len(rest.rstrip(_BYTES_INSIDE_CHARACTERS)) - 1
+                yield rest[: cut or None]
+                rest = rest[cut:] if cut else b""
         if rest:
             yield rest
 
@@ -173,7 +186,8 @@ class FileReader:
             if not isinstance(text, str):
                 raise errors.DataError(
                     f"{self._path}, line {number} after byte {self._begin}: "
-                    "expected a JSON object with a text in the member "
+                    "expected a JSON object of at most "
+                    f"{_MAX_LINE_BYTES >> 20} MiB with a text in the member "
                     f"{self._options.text_field!r}. Received: {line[:80]!r}. "
                     "Name the right member as text field; for plain text "
                     "choose the format `text`."
@@ -194,8 +208,9 @@ class FileReader:
                 content = archive.extractfile(member)
                 if content is not None:
                     place = f"{self._path}, member {member.name}"
-                    text = self._decode(content.read(), place)
-                    yield [*text_lines(text), _END_OF_DOCUMENT]
+                    for data in self._whole_lines(content):
+                        yield text_lines(self._decode(data, place))
+                    yield [_END_OF_DOCUMENT]
 
 
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
@@ -250,7 +265,10 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
     is_continued = False
     for block in blocks:
         for line in block:
-            if line:
+            if len(line) > _MAX_LINE_CHARACTERS:
+                parts = map(str.strip, _LINE_PART.findall(line))
+                lines += filter(None, parts)
+            elif line:
                 lines.append(line)
             elif lines or is_continued:
                 yield Document(lines)

@@ -15,8 +15,12 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from electra_tf.text.vocabulary import Vocabulary
+
 # As `examples.build_features` lays them out; sorted by name for serialising.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
+# What every example is; an error about another one has it in its text.
+FORM = "[CLS] ids [SEP] padding, of segment 0, then 1"
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
@@ -41,9 +45,15 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
 
 
 def parse_examples(
-    serialized: "tf.Tensor", max_seq_length: int
+    serialized: "tf.Tensor",
+    max_seq_length: int,
+    vocabulary: "Vocabulary | None" = None,
 ) -> dict[str, "tf.Tensor"]:
-    """Parses `[n]` records into `[n, max_seq_length]` int32, in a graph."""
+    """Parses `[n]` records into `[n, max_seq_length]` int32, in a graph.
+
+    `InvalidArgumentError` if a row is not of the builder's `FORM`, with ids of
+    the vocabulary, if one is given.
+    """
     import tensorflow as tf
 
     specification = {
@@ -51,7 +61,32 @@ def parse_examples(
         for name in FEATURE_NAMES
     }
     features = tf.io.parse_example(serialized, specification)
+    if vocabulary is not None:
+        # Before the cast, which would make small ids of large ones.
+        _require_form(features, vocabulary)
     return {name: tf.cast(features[name], tf.int32) for name in FEATURE_NAMES}
+
+
+def _require_form(
+    features: Mapping[str, "tf.Tensor"], vocabulary: "Vocabulary"
+) -> None:
+    import tensorflow as tf
+
+    ids, mask, segments = (features[name] for name in FEATURE_NAMES)
+    # Along a row 2 in the first segment, 1 in the second, 0 in the padding.
+    parts = mask + mask - segments
+    falls = parts - tf.pad(parts[:, 1:], [[0, 0], [0, 1]])
+    ends = tf.cast(mask != tf.pad(mask[:, 1:], [[0, 0], [0, 1]]), tf.int64)
+    is_example = (
+        tf.reduce_all((ids >= 0) & (ids < vocabulary.size))
+        & tf.reduce_all((mask | segments) & -2 == 0)
+        & (tf.reduce_min(falls) >= 0)
+        & tf.reduce_all((mask > 0) | (ids == vocabulary.pad_id))
+        & tf.reduce_all(parts[:, 0] == 2)
+        & tf.reduce_all(ids[:, 0] == vocabulary.cls_id)
+        & tf.reduce_all(tf.reduce_sum(ids * ends, 1) == vocabulary.sep_id)
+    )
+    tf.debugging.Assert(is_example, [f"Rows must be {FORM}."])
 
 
 def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:

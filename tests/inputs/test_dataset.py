@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -145,3 +146,38 @@ def test_errors_of_the_model_pass_unchanged(make_split):
         dataset_lib.explain_shard_errors(split),
     ):
         tf.debugging.assert_equal(1, 2, "model")
+
+
+@pytest.mark.parametrize("name", ["train", "validation"])
+def test_a_row_that_no_builder_writes_is_named(copy, name):
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
+    split = opened.train if name == "train" else opened.held_out
+    path, number = pathlib.Path(split.paths[0]), split.shard_sizes[0]
+    rows = {
+        name: values.numpy().astype(np.int64)
+        for name, values in tiny.build_features(number).items()
+    }
+    # In 32 bits it would be one of the vocabulary.
+    rows["input_ids"][3, 2] = 2**32 + 7
+    conftest.write_shard(path, rows)
+    order = streams.StreamOrder(split.shard_sizes, 1, 1, 1, 10)
+    batches = pipeline.build_training_dataset(split, order)
+    batches = batches.take(order.batches_per_epoch)
+    if name == "validation":
+        batches = pipeline.build_evaluation_dataset(split, 1, 4)
+    message = re.escape("Received: record 3 (from 0) is not [CLS] ids [SEP]")
+    with (
+        pytest.raises(DamagedShardError, match=message),
+        dataset_lib.explain_shard_errors(split),
+    ):
+        list(batches)
+
+
+def test_a_copy_of_another_shard_is_found_by_its_checksum(copy):
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
+    dataset_lib.ChecksumCheck(opened).require_good(waits=True)
+    shutil.copy(opened.train.paths[1], opened.train.paths[2])
+    check = dataset_lib.ChecksumCheck(opened)
+    message = f"Shard {opened.train.paths[2]} .*content of another sha256"
+    with pytest.raises(DamagedShardError, match=message):
+        check.require_good(waits=True)

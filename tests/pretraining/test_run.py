@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 
 import matplotlib.image
@@ -343,6 +344,15 @@ def test_a_mistake_leaves_the_folder_free_for_the_next_try(
     with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
         run.pretrain(bad, tmp_path / "new")
     checkpoints.check_folder(tmp_path / "new", good, tiny.VOCABULARY)
+
+
+def test_a_copy_of_another_shard_ends_the_run(dataset, tmp_path):
+    own = shutil.copytree(dataset, tmp_path / "dataset")
+    shards = sorted((own / "train").glob("pretrain_data*"))
+    shutil.copy(shards[0], shards[2])
+    settings = tiny_run.build_settings(own, num_train_steps=10**6)
+    with pytest.raises(errors.DataError, match=f"{shards[2]} .*sha256"):
+        run.pretrain(settings, tmp_path / "run")
 
 
 def test_held_out_text_is_measured_by_the_training_text():

@@ -109,6 +109,15 @@ def test_large_structured_files_are_cut_between_documents(
     assert num_units > 5
 
 
+def test_a_line_longer_than_what_is_read_at_once_stays_whole(tmp_path):
+    lines = [f'{{"text": "{"x" * length}"}}\n' for length in (9, 3 << 20, 9, 9)]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    corpus = open_corpus(str(tmp_path))
+    found, num_units = documents_of_units(corpus, 1000)
+    assert found == all_documents(corpus)
+    assert num_units == 2
+
+
 def test_small_files_share_a_unit_wherever_the_corpus_lies(tmp_path):
     found = []
     for folder in (tmp_path / "x/corpus", tmp_path / "y/corpus"):

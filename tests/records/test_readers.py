@@ -162,3 +162,35 @@ def test_range_of_bytes_is_read_alone(tmp_path):
     reader = FileReader(str(path), ReadingOptions(), begin=4, end=10)
     assert [document.lines for document in reader] == [["two"]]
     assert reader.num_bytes == 6
+
+
+def test_a_long_line_is_cut_at_blanks_and_characters(tmp_path, monkeypatch):
+    words = "word " * 700_000
+    (lines,) = read(write(tmp_path / "a.txt", f"{words}\nend\n"))
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 1 << 20
+    assert " ".join(lines) == f"{words}end"
+    monkeypatch.setattr(readers, "_MAX_LINE_BYTES", 1 << 22)
+    # 3 bytes each, without a blank.
+    reader = FileReader(
+        str(write(tmp_path / "a.txt", "\u4e00" * 3_000_000)), ReadingOptions()
+    )
+    pieces = [line for document in reader for line in document.lines]
+    assert "".join(pieces) == "\u4e00" * 3_000_000
+    assert reader.invalid_utf8 == 0
+    path = write(tmp_path / "a.jsonl", json.dumps({"text": words * 2}))
+    with pytest.raises(errors.DataError, match="of at most 4 MiB"):
+        read(path)
+
+
+def test_a_large_member_of_an_archive_is_one_document_in_parts(tmp_path):
+    text = b"one line of text\n" * 300_000
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in ("x", "y"):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    documents = list(FileReader(str(path), ReadingOptions()))
+    assert [d.is_continued for d in documents] == [True, False] * 2
+    assert sum(len(d.lines) for d in documents) == 600_000

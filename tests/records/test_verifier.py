@@ -100,7 +100,7 @@ def test_rows_of_another_form_are_found(dataset, name, position, value):
     _rewrite(dataset / "train", serialize_examples(row))
     with pytest.raises(errors.DataError) as error:
         verify_dataset(dataset)
-    assert ("rows that are not [CLS]" not in str(error.value)) == is_whole
+    assert ("is not [CLS]" not in str(error.value)) == is_whole
 
 
 def test_wrong_token_counts_are_found(dataset):
