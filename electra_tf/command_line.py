@@ -1,7 +1,8 @@
 """How every script starts and how it fails: one clear line, no traceback.
 
 A mistake of the user's ends with one sentence on stderr and exit code 1.
-`--show_traceback` shows where it was noticed.
+`--show_traceback` shows where it was noticed. Work that a signal ended before
+it was done exits with 75: the same command goes on.
 """
 
 import dataclasses
@@ -169,6 +170,8 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         return 2
     try:
         return main()
+    except errors.Stopped:
+        return os.EX_TEMPFAIL
     except Exception as error:
         # TensorFlow's, which this module does not import.
         is_full = type(error).__name__ == "ResourceExhaustedError"

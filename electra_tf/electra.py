@@ -324,7 +324,8 @@ class Electra:
                 `training={"num_train_epochs": 5}`.
 
         Raises `ValueError` for data or settings that do not fit, or a folder
-        of another training.
+        of another training; `KeyboardInterrupt` after a signal: with an
+        `output_dir` the same call goes on.
         """
         data = {"train": train} | ({} if dev is None else {"dev": dev})
         with tempfile.TemporaryDirectory() as scratch:
@@ -337,8 +338,7 @@ class Electra:
             request = finetune.Request(
                 settings, folder, start, num_trials=num_trials
             )
-            if finetune.finetune(request) is None:
-                raise KeyboardInterrupt("With an output_dir it can go on.")
+            finetune.finetune(request)
             best = results.best_trial(results.read_trials(folder))
             return finetuned.FinetunedModel(request.folder(best))
 

@@ -13,5 +13,9 @@ class ModelError(ValueError):
     """A model, checkpoint or run folder that cannot be read or written."""
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal ended the work; all is saved, and the same command goes on."""
+
+
 class ExportError(RuntimeError):
     """An export or a conversion that failed, or that answers otherwise."""

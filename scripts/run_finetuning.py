@@ -10,11 +10,14 @@ task of your own: --config=configs/finetune/own.py:classification
 
 Several rates and lengths, with a table of what they reach:
 --search=learning_rate=1e-4,3e-4,1e-3 --search=num_train_epochs=3,10
+
+What SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
 """
 
 import contextlib
 import json
 import pathlib
+from collections.abc import Mapping
 
 from absl import flags
 from ml_collections import config_flags
@@ -23,6 +26,7 @@ from electra_tf import command_line
 from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.processes import locks
 from electra_tf.tasks import files
 
 FLAGS = flags.FLAGS
@@ -67,11 +71,23 @@ def main() -> None:
     # What has begun may go on without it.
     if pretrained_dir and not output_dir.exists():
         installed.find_model(pretrained_dir)
+    # Several workers share it; the first one holds the trial's folder.
+    is_alone = settings.training.strategy != "multi_worker"
+    with locks.hold(output_dir, is_alone):
+        _finetune(settings, search, output_dir)
+
+
+def _finetune(
+    settings: finetuning_config.FinetuningConfig,
+    search: Mapping[str, tuple[float, ...]],
+    output_dir: pathlib.Path,
+) -> None:
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
     from electra_tf.finetuning import results
 
+    pretrained_dir = FLAGS.pretrained_dir
     request = finetune.Request(
         settings,
         output_dir,

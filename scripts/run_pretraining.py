@@ -4,7 +4,8 @@ r"""Pre-trains a model from a config; the same command resumes it.
         --config=configs/pretrain/electra_small.py \
         --config.data.dataset_dir=DIR --model_dir=DIR
 
-Any field of the config can be set: --config.optimizer.learning_rate=1e-4.
+Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
+run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
 """
 
 import pathlib
@@ -14,6 +15,7 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import errors
 from electra_tf import installed
 from electra_tf.records import manifest
 
@@ -49,7 +51,8 @@ def main() -> None:
     # before that.
     from electra_tf.pretraining import run
 
-    run.pretrain(settings, model_dir, FLAGS.extend)
+    if not run.pretrain(settings, model_dir, FLAGS.extend):
+        raise errors.Stopped
 
 
 if __name__ == "__main__":

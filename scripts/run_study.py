@@ -4,7 +4,8 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
     electra-study configs/studies/table5.py --list
 
-The same command goes on after a stop. See BUILD.md for what it writes.
+The same command goes on after a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75).
+See BUILD.md for what it writes.
 """
 
 import pathlib
@@ -61,16 +62,13 @@ def main() -> int:
         return 0
     if not (folder and FLAGS.output_dir):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
-    try:
-        failures = study_runner.run_study(
-            plan,
-            pathlib.Path(folder),
-            pathlib.Path(FLAGS.output_dir),
-            pathlib.Path(tasks) if tasks else None,
-            FLAGS.num_parallel,
-        )
-    except KeyboardInterrupt:
-        return 130
+    failures = study_runner.run_study(
+        plan,
+        pathlib.Path(folder),
+        pathlib.Path(FLAGS.output_dir),
+        pathlib.Path(tasks) if tasks else None,
+        FLAGS.num_parallel,
+    )
     print(f"Wrote {FLAGS.output_dir}: results.json, table.md, study.png.")
     for failure in failures:
         print(f"FAILED: {failure.request}: {failure.request.log_file}")

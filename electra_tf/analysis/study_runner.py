@@ -5,15 +5,12 @@ on from its checkpoint; one that failed is tried again by the next call. What
 was made with other settings is refused before anything starts.
 """
 
-import contextlib
 import dataclasses
-import fcntl
 import functools
 import itertools
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -23,6 +20,7 @@ from electra_tf.analysis import studies
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
 from electra_tf.config import schema
+from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress as progress_lib
 from electra_tf.processes import stopping
@@ -53,7 +51,7 @@ def run_study(
     """Runs what is not finished yet, and rewrites the report after each run.
 
     Without `tasks_dir` no tasks are measured. `num_parallel` runs at a time
-    share the cores.
+    share the cores. Raises `errors.Stopped` after a signal.
     """
     if tasks_dir is not None and not tasks_dir.is_dir():
         raise FileNotFoundError(
@@ -65,7 +63,6 @@ def run_study(
     )
     for request in requests:
         _require_same_request(request)
-    output_dir.mkdir(parents=True, exist_ok=True)
     # TensorFlow does not forget the seeds, options and memory of a former
     # run, so each has a process of its own.
     pool = pool_lib.ProcessPool(
@@ -73,7 +70,7 @@ def run_study(
         num_parallel,
         lambda request: request.log_file,
     )
-    with _locked(output_dir), stopping.StopRequest() as stop:
+    with locks.hold(output_dir), stopping.StopRequest() as stop:
         failures: list[Failure] = []
         with StudyProgress(requests) as progress, pool:
             for outcome in pool.outcomes(
@@ -93,7 +90,7 @@ def run_study(
         study_report.write(output_dir, plan, requests, failures)
     if stop.signal_name:
         print("Stopped. The same command goes on from here.", flush=True)
-        raise KeyboardInterrupt
+        raise errors.Stopped
     return failures
 
 
@@ -158,20 +155,6 @@ def _require_same_request(request: study_run.RunRequest) -> None:
         f"{'; '.join(changed)}. Restore them, choose another --output_dir, or "
         "delete the folder to run it again.",
     )
-
-
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Keeps a second process out of the folder while this one works."""
-    with (folder / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise errors.ConfigError(
-                f"Another process is running a study in {folder}. Wait for it, "
-                "or choose another --output_dir."
-            ) from error
-        yield
 
 
 class StudyProgress(progress_lib.ProgressBar):

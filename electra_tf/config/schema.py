@@ -171,6 +171,16 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     ]
 
 
+def list_values(settings: Any) -> dict[str, Any]:
+    """Returns `section.field` to value, without paths, of nested settings."""
+    return {
+        f"{section}.{field}": value
+        for section, fields in dataclasses.asdict(settings).items()
+        for field, value in fields.items()
+        if not field.endswith(("_dir", "_file", "init_from"))
+    }
+
+
 def find_changed(value: Any) -> dict[str, Any]:
     """The fields of a frozen dataclass that are not at their defaults."""
     return {

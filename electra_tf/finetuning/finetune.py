@@ -15,12 +15,14 @@ import typing
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import glue
@@ -126,21 +128,24 @@ class Session:
         distribution.configure_process(training)
         self.strategy = distribution.build_strategy(training)
         self.is_chief = distribution.is_chief(self.strategy)
+        values = schema.list_values(request.settings)
+        distribution.require_same(self.strategy, values)
         self._prepared: task_data.PreparedTasks | None = None
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
         """Does a trial's training and scoring; False if asked to stop."""
-        if "train" in self.request.actions:
-            trial = self.start(number)
-            return trial_lib.run_trial(trial, stop) is not None
-        if "eval" in self.request.actions:
-            trial = self.load(number)
-            scores = trial.evaluate()
-            done = trial_lib.read_result(trial.folder)
-            if done is not None and self.is_chief:
-                done = dataclasses.replace(done, scores=scores)
-                trial_lib.write_result(trial.folder, done)
-        return True
+        with locks.hold(self.request.folder(number), self.is_chief):
+            if "train" in self.request.actions:
+                trial = self.start(number)
+                return trial_lib.run_trial(trial, stop) is not None
+            if "eval" in self.request.actions:
+                trial = self.load(number)
+                scores = trial.evaluate()
+                done = trial_lib.read_result(trial.folder)
+                if done is not None and self.is_chief:
+                    done = dataclasses.replace(done, scores=scores)
+                    trial_lib.write_result(trial.folder, done)
+            return True
 
     def start(self, number: int) -> trial_lib.Trial:
         """Makes a trial that begins at the pre-trained weights."""
@@ -212,10 +217,10 @@ def finetune(request: Request) -> Result | None:
     """Does what is asked, and prints a table of the scores.
 
     One model learns several tasks together; those of a benchmark get a model
-    each, as do combinations of a search. Returns all scores, or None if a
-    signal asked to stop or nothing was scored. Raises `ValueError` for
-    settings, data or folders that do not fit, `NonFiniteLossError` if a loss
-    stops being a number.
+    each, as do combinations of a search. Returns all scores, or None if nothing
+    was scored. Raises `ValueError` for settings, data or folders that do not
+    fit, `BlockingIOError` for a trial that another process runs, `Stopped`
+    after a signal, `NonFiniteLossError` if a loss stops being a number.
     """
     parts, data_dir = request.parts(), request.settings.task.data_dir
     if not parts:
@@ -239,8 +244,6 @@ def finetune(request: Request) -> Result | None:
             else:
                 report = results.rank(done)
             results.write(request.output_dir, report, request.settings)
-        elif {"train", "eval"} & set(request.actions):
-            return None  # A signal asked to stop.
     if report is not None:
         print(f"\n{report.format_table()}", flush=True)
     return report
@@ -287,13 +290,15 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
 
 
 def _finetune_model(request: Request) -> results.Summary | None:
-    """Makes one model of all tasks named; None if a signal asked to stop."""
+    """Makes one model of all tasks named."""
     if request.num_parallel > 1:
         is_done, is_chief = _run_side_by_side(request), True
     else:
         session = Session(request)
         is_done, is_chief = _run_in_turn(session), session.is_chief
-    if not is_done or not is_chief:
+    if not is_done:
+        raise errors.Stopped
+    if not is_chief:
         return None
     summary = None
     if {"train", "eval"} & set(request.actions):

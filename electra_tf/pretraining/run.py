@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import reading
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
@@ -25,6 +26,7 @@ from electra_tf.inputs import streams
 from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
+from electra_tf.processes import locks
 from electra_tf.processes import stopping
 from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -54,6 +56,7 @@ def pretrain(
         ValueError: for settings, data or a `model_dir` that do not fit
             (`ConfigError`, `DataError`, `ModelError`).
         FileNotFoundError: if there is no dataset.
+        BlockingIOError: if another process trains in `model_dir`.
         NonFiniteLossError: if the loss stops being a number.
     """
     training = settings.training
@@ -61,9 +64,11 @@ def pretrain(
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
-    run = _Run(settings, model_dir, strategy, may_extend)
-    with stopping.StopRequest() as stop:
-        return run.run(stop)
+    distribution.require_same(strategy, schema.list_values(settings))
+    with locks.hold(model_dir, distribution.is_chief(strategy)):
+        run = _Run(settings, model_dir, strategy, may_extend)
+        with stopping.StopRequest() as stop:
+            return run.run(stop)
 
 
 class _Run(training_run.TrainingRun):

@@ -33,8 +33,6 @@ _POLL_SECONDS = 0.5
 # Time to save for a process that was asked to stop. A second signal to the
 # parent ends all of them at once.
 _GRACE_SECONDS = 300.0
-# Exit code of a process whose parent is gone.
-_STOPPED = 75
 
 
 class WorkerError(ChildProcessError):
@@ -52,7 +50,7 @@ class Outcome(NamedTuple):
 class _Worker:
     """One process, the parent's end of its pipe, and its present task."""
 
-    def __init__(self, name: str, *arguments: Any) -> None:
+    def __init__(self, name: str, start: Any, *arguments: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
@@ -60,6 +58,9 @@ class _Worker:
         )
         self.process.start()
         theirs.close()
+        # Not as an argument: of that pipe, the parent keeps both ends until
+        # all is read, and would wait for a process that has died for ever.
+        self.begin(start)
         self.task: Any = None
 
     def begin(self, task: Any) -> None:
@@ -205,7 +206,6 @@ class ProcessPool(contextlib.AbstractContextManager):
 
 def _serve(
     connection: Any,
-    start: Callable[[], Handler],
     log: pathlib.Path | None,
     environment: Mapping[str, str],
 ) -> None:
@@ -222,7 +222,7 @@ def _serve(
         # Importing TensorFlow makes a million objects that all stay; looking
         # for garbage among them takes a fifth of the start.
         gc.disable()
-        handler = start()
+        handler = connection.recv()()
         gc.freeze()
         gc.enable()
         while True:
@@ -255,7 +255,7 @@ def _end_with_the_parent() -> None:
     parent: Any = multiprocessing.parent_process()
     multiprocessing.connection.wait([parent.sentinel])
     # Files appear whole or not at all, so nothing is damaged.
-    os._exit(_STOPPED)
+    os._exit(os.EX_TEMPFAIL)
 
 
 def _write_output_to(path: pathlib.Path) -> None:

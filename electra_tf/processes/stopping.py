@@ -1,4 +1,7 @@
-"""SIGTERM and SIGINT end a run between two steps; a second one kills it.
+"""SIGTERM, SIGINT, SIGHUP end a run between two steps; a second one kills it.
+
+SIGHUP is left ignored under nohup. A closed terminal and its shell both send
+it, so a second one does nothing.
 
 Python runs signal handlers between its own instructions, but a run spends its
 time inside calls of the compiled loop, which may take a minute. So a thread
@@ -12,13 +15,13 @@ import threading
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopRequest:
     """Remembers the name of a signal that asked the run to end.
 
-    A context manager for the main thread: both signals are handled inside.
+    A context manager for the main thread: the signals are handled inside.
     """
 
     def __init__(self) -> None:
@@ -29,8 +32,10 @@ class StopRequest:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._previous_fd = signal.set_wakeup_fd(self._writer)
-        for number in _SIGNALS:
+        is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        for number in _SIGNALS[:2] if is_ignored else _SIGNALS:
             self._previous[number] = signal.signal(number, self._handle)
+        self._terminals = [fd for fd in (1, 2) if os.isatty(fd)]
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
@@ -46,13 +51,18 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
+        # To print to a terminal that is closed would fail.
+        for fd in self._terminals if number == signal.SIGHUP else ():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
         self.signal_name = signal.Signals(number).name
 
     def _watch(self) -> None:
         has_come = False
         while received := os.read(self._reader, 1):
             number = received[0]
-            if number not in _SIGNALS:
+            if number not in self._previous:
+                continue
+            if has_come and number == signal.SIGHUP:
                 continue
             if has_come:
                 # As if it had been killed: nothing is lost but the steps since

@@ -9,7 +9,6 @@ and the seed, not on processes or interruptions.
 
 import collections
 import contextlib
-import fcntl
 import functools
 import json
 import pathlib
@@ -25,6 +24,7 @@ from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.processes import atomic
+from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
 from electra_tf.records import manifest as manifest_lib
@@ -91,18 +91,12 @@ def claim_folder(
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
-    for folder in (build_folder / "parts", build_folder / "shards"):
-        folder.mkdir(parents=True, exist_ok=True)
-    with (build_folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise errors.DataError(
-                f"Another process is building in {output}. Wait for it, or end "
-                "it and run again with --resume."
-            ) from error
+    with locks.hold(build_folder):
+        parts = build_folder / "parts", build_folder / "shards"
         splits = [output / split for split in manifest_lib.SPLITS]
-        for folder in (output, build_folder, *build_folder.iterdir(), *splits):
+        for folder in parts:
+            folder.mkdir(exist_ok=True)
+        for folder in (output, build_folder, *parts, *splits):
             atomic.remove_partial(folder)
         with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
             partial.write_text(json.dumps(record), "utf-8")

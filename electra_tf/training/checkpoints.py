@@ -30,6 +30,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.processes import atomic
+from electra_tf.processes import locks
 from electra_tf.text import vocabulary as vocabulary_lib
 
 CONFIG_FILE = "config.json"
@@ -99,7 +100,8 @@ def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
     if (folder / CONFIG_FILE).exists():
         return True
     if folder.is_dir() and any(
-        atomic.PARTIAL_MARK not in path.name for path in folder.iterdir()
+        atomic.PARTIAL_MARK not in path.name and path.name != locks.LOCK_FILE
+        for path in folder.iterdir()
     ):
         raise errors.ModelError(
             f"{folder} is not empty and holds no {CONFIG_FILE} of a {what}. "

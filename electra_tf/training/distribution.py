@@ -6,13 +6,16 @@ A replica cannot `assign` to a mirrored variable inside a loop or a condition.
 
 import contextlib
 import functools
+import hashlib
 import json
 import logging
 import os
 import re
+import reprlib
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -199,15 +202,24 @@ def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
     )
 
 
-def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Raises `ValueError` unless all hosts found the checkpoint of `step`."""
-    mean = mean_over_workers(strategy, step)
-    if mean != step:
-        raise ValueError(
-            "All hosts must see the same --model_dir. This one found a "
-            f"checkpoint of step {step}, the mean over the hosts is {mean}. "
-            "Put the folder on storage that all of them mount."
-        )
+def require_same(
+    strategy: tf.distribute.Strategy, values: Mapping[str, Any]
+) -> None:
+    """Raises `ValueError` unless the named values are equal on all hosts."""
+    # Other versions have other names, and would wait for each other.
+    names = {"settings, so the same version of electra_tf": ", ".join(values)}
+    with naming_lost_workers(strategy):
+        for name, value in (names | dict(values)).items():
+            digest = hashlib.sha256(repr(value).encode()).digest()
+            # So few bits that float64 holds the sum over thousands of hosts.
+            number = int.from_bytes(digest[:5], "big")
+            if mean_over_workers(strategy, number) != number:
+                raise ValueError(
+                    f"All hosts must have the same {name}. Received: "
+                    f"{reprlib.repr(value)} on this one, another on others. "
+                    "Start the same command on all of them, with a folder for "
+                    "its output that all of them mount."
+                )
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
@@ -256,7 +257,7 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
 
 
 def _drop_lines_after(path: pathlib.Path, step: int) -> None:
-    """Removes lines of later steps, and a line that a kill cut short."""
+    """Removes lines of later steps, and what cannot be read."""
     kept = [line for line in read_lines(path) if line["step"] <= step]
     if path.exists():
         text = "".join(json.dumps(line) + "\n" for line in kept)
@@ -265,12 +266,18 @@ def _drop_lines_after(path: pathlib.Path, step: int) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The metrics of a run, one mapping per line; a last half line is left."""
+    """The metrics of a run, by line; one that cannot be read is left out."""
     lines: list[dict[str, Any]] = []
-    if path.exists():
-        with contextlib.suppress(ValueError):
-            for text in path.read_text("utf-8").splitlines():
-                lines.append(json.loads(text))
+    texts = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, text in enumerate(texts, 1):
+        try:
+            line = json.loads(text)
+            int(line["step"]), line["split"]
+            lines.append(line)
+        except (ValueError, TypeError, LookupError):
+            # The last one may be half a line.
+            if number < len(texts):
+                logging.warning("%s: line %d is damaged: skipped", path, number)
     return lines
 
 

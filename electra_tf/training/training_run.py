@@ -144,7 +144,7 @@ class TrainingRun(abc.ABC):
         """Takes up what an earlier process left; returns where from."""
         newest = checkpoints.latest(self.folder)
         step = checkpoints.step_of(newest) if newest else 0
-        distribution.require_same_step(self.strategy, step)
+        distribution.require_same(self.strategy, {"checkpoint": step})
         if newest is None:
             return self.begin()
         state = checkpoints.load_state(newest)

@@ -1,6 +1,5 @@
 """Running a study: everything once, whatever happens."""
 
-import fcntl
 import json
 import os
 import pathlib
@@ -14,6 +13,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.analysis import study_run
 from electra_tf.analysis import study_runner
+from electra_tf.processes import locks
 from tests.analysis import toy_study
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -172,11 +172,11 @@ def test_results_of_other_settings_are_refused(tmp_path):
 
 
 def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
-    (tmp_path / "study").mkdir()
-    with (tmp_path / "study" / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(errors.ConfigError, match="Another process"):
-            _run(tmp_path)
+    with (
+        locks.hold(tmp_path / "study"),
+        pytest.raises(BlockingIOError, match="in use"),
+    ):
+        _run(tmp_path)
     assert _run(tmp_path) == []
 
 

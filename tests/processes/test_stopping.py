@@ -1,6 +1,7 @@
 """Signals are remembered, and left alone when the run is over."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -12,8 +13,10 @@ import pytest
 from electra_tf.processes import stopping
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_remembered_by_name(number, capfd):
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
+def test_a_signal_is_remembered_by_name(number, capfd, hangup_ends):
     with stopping.StopRequest() as stop:
         assert stop.signal_name == ""
         os.kill(os.getpid(), number)
@@ -25,13 +28,22 @@ def test_a_signal_is_remembered_by_name(number, capfd):
     assert f"{name}: saving and ending" in capfd.readouterr().err
 
 
-def test_afterwards_everything_is_as_it_was():
-    handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+@pytest.fixture
+def hangup_ends():
+    """SIGHUP as in a terminal, even if nohup runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_afterwards_everything_is_as_it_was(hangup_ends):
+    numbers = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+    handlers = [signal.getsignal(number) for number in numbers]
     threads = threading.active_count()
     for _ in range(3):
         with stopping.StopRequest():
             assert signal.getsignal(signal.SIGTERM) not in handlers
-        after = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+        after = [signal.getsignal(number) for number in numbers]
         assert after == handlers
         assert signal.set_wakeup_fd(-1) == -1
         assert threading.active_count() == threads
@@ -64,3 +76,40 @@ def test_a_second_signal_ends_a_process_that_is_busy():
     assert process.poll() is None
     process.send_signal(number)
     assert process.wait(timeout=10) == 128 + number
+
+
+def test_nohup_keeps_a_run_going_when_its_terminal_closes(hangup_ends):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stopping.StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.05)
+        assert stop.signal_name == ""
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+_IN_A_TERMINAL = """
+import pathlib, sys, time
+from electra_tf.processes import stopping
+
+with stopping.StopRequest() as stop:
+    print("ready", flush=True)
+    while not stop.signal_name:
+        time.sleep(0.01)
+    for _ in range(50):
+        print("saving", file=sys.stderr, flush=True)
+        time.sleep(0.01)
+    pathlib.Path(sys.argv[1]).write_text(stop.signal_name)
+"""
+
+
+def test_a_closed_terminal_leaves_the_time_to_save(tmp_path):
+    process, terminal = pty.fork()
+    if process == 0:
+        command = [sys.executable, "-c", _IN_A_TERMINAL, str(tmp_path / "end")]
+        os.execv(sys.executable, command)
+    while b"ready" not in os.read(terminal, 100):
+        pass
+    os.close(terminal)
+    os.kill(process, signal.SIGHUP)  # The shell passes its own on.
+    os.waitpid(process, 0)
+    assert (tmp_path / "end").read_text() == "SIGHUP"

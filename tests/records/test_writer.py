@@ -269,7 +269,9 @@ def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
 def test_two_builds_in_one_folder_are_refused(tmp_path):
     with (
         claim_folder(tmp_path / "new", {}, resume=False),
-        pytest.raises(errors.DataError, match="Another process is building"),
+        pytest.raises(
+            BlockingIOError, match=f"in use by process {os.getpid()} "
+        ),
         claim_folder(tmp_path / "new", {}, resume=True),
     ):
         pass

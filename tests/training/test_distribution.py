@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.config import schema
 from electra_tf.training import distribution
 
 CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
@@ -80,10 +81,36 @@ def test_xla_is_for_gpus_unless_asked(
         assert distribution.compiles_with_xla(settings) == expected
 
 
-def test_hosts_that_found_other_checkpoints_are_told(two_devices, monkeypatch):
-    monkeypatch.setattr(distribution, "mean_over_workers", lambda *_: 50.0)
-    with pytest.raises(ValueError, match="step 100, the mean .* is 50"):
-        distribution.require_same_step(two_devices, 100)
+def _start_two_hosts(monkeypatch, one, other):
+    """Compares on the second of two hosts what both of them start with."""
+    numbers = []
+    with monkeypatch.context() as patch:
+        name = "mean_over_workers"
+        patch.setattr(distribution, name, lambda _, n: numbers.append(n) or n)
+        distribution.require_same(None, one)
+        patch.setattr(distribution, name, lambda _, n: (numbers.pop(0) + n) / 2)
+        distribution.require_same(None, other)
+
+
+def test_hosts_with_other_settings_are_told_which(monkeypatch):
+    one, seed, path = (
+        schema.list_values(
+            config.ExperimentConfig(
+                training=config.TrainingConfig(seed=seed),
+                data=config.DataConfig(dataset_dir=path),
+            )
+        )
+        for seed, path in ((3, "a"), (4, "a"), (3, "b"))
+    )
+    assert one["training.seed"] == 3
+    _start_two_hosts(monkeypatch, one, path)
+    with pytest.raises(ValueError, match="same training.seed. Received: 4 on"):
+        _start_two_hosts(monkeypatch, one, seed)
+    with pytest.raises(ValueError, match="same checkpoint. Received: 8 on"):
+        _start_two_hosts(monkeypatch, {"checkpoint": 4}, {"checkpoint": 8})
+    # One of an earlier version knows fewer: nothing waits for the others.
+    with pytest.raises(ValueError, match="same version of electra_tf"):
+        _start_two_hosts(monkeypatch, {"checkpoint": 4}, one)
 
 
 @pytest.mark.parametrize(

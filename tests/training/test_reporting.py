@@ -40,6 +40,22 @@ def test_half_lines_and_those_after_the_checkpoint_are_dropped(
     assert [line["step"] for line in _written(tmp_path)] == [5, 5, 7, 7]
 
 
+@pytest.mark.parametrize("damage", [b"\xff", b"[", b"\n"])
+def test_a_damaged_line_is_named_and_the_others_stay(damage, tmp_path, caplog):
+    _write_steps(tmp_path, [5, 10, 15])
+    path = tmp_path / "metrics.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = damage + lines[1][1:]
+    path.write_bytes(b"".join(lines))
+    assert [n["step"] for n in _written(tmp_path)] == [5, 10, 10, 15, 15]
+    caplog.clear()
+    _write_steps(tmp_path, [15], first_step=10)
+    assert f"{path}: line 2 is damaged" in caplog.text
+    caplog.clear()
+    assert [n["step"] for n in _written(tmp_path)] == [5, 10, 10, 15, 15]
+    assert caplog.text == ""
+
+
 def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with reporting.RunReport(None, 0, 9) as report:

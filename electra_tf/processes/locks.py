@@ -1,0 +1,56 @@
+"""One process at a time works in a folder, until it ends in whatever way."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Iterator
+from typing import IO
+
+LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def hold(folder: pathlib.Path, is_needed: bool = True) -> Iterator[None]:
+    """Keeps other processes out of a folder, which is made if it is missing.
+
+    Raises `BlockingIOError` with the process that works there. If the folder
+    was made and is still empty at the end, it is removed.
+    """
+    if not is_needed:
+        yield
+        return
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    path, since = folder / LOCK_FILE, time.strftime("%Y-%m-%d %H:%M:%S")
+    with _open_locked(path):
+        owner = f"process {os.getpid()} on {socket.gethostname()}, {since}"
+        try:
+            path.write_text(owner, "utf-8")
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                for empty in missing:
+                    empty.rmdir()
+
+
+def _open_locked(path: pathlib.Path) -> IO[str]:
+    file = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        raise BlockingIOError(
+            f"{path.parent} is in use by {file.read() or 'another process'}. "
+            "Wait until it has ended, or end it, or choose another folder."
+        ) from error
+    except OSError:  # A file system without locks is used without.
+        return file
+    # Its former owner may have removed it since it was opened.
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            return file
+    return _open_locked(path)
