@@ -148,7 +148,8 @@ def start_script(
     **options: Any,
 ) -> subprocess.Popen[str]:
     """Starts scripts/run_pretraining.py; `cluster` is what TF_CONFIG says."""
-    path = model_dir.with_name(f"{model_dir.name}_config.py")
+    name = f"{model_dir.name}_{settings.training.seed}_config.py"
+    path = model_dir.with_name(name)
     path.write_text(
         "from electra_tf import config\n"
         "def get_config():\n"

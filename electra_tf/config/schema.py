@@ -172,7 +172,7 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
 
 
 def list_values(settings: Any) -> dict[str, Any]:
-    """Returns `section.field` to value, without paths, of nested settings."""
+    """Returns `section.field` to value of settings, without paths."""
     return {
         f"{section}.{field}": value
         for section, fields in dataclasses.asdict(settings).items()

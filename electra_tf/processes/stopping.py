@@ -60,9 +60,8 @@ class StopRequest:
         has_come = False
         while received := os.read(self._reader, 1):
             number = received[0]
-            if number not in self._previous:
-                continue
-            if has_come and number == signal.SIGHUP:
+            is_repeated = has_come and number == signal.SIGHUP
+            if is_repeated or number not in self._previous:
                 continue
             if has_come:
                 # As if it had been killed: nothing is lost but the steps since

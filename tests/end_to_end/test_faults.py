@@ -114,7 +114,7 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(
     _wait_for_lines(model_dir, 2, process)
     process.send_signal(signal.SIGTERM)
     code, output, errors = _finish(process)
-    assert code == 0, errors
+    assert code == os.EX_TEMPFAIL, errors
     step = checkpoints.step_of(checkpoints.latest(model_dir))
     assert step < 60
     assert f"Stopped by SIGTERM after step {step}; saved." in output
@@ -156,7 +156,7 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
     assert checkpoints.load_tensors(checkpoints.latest(model_dir), "model")
 
 
-def _start_workers(settings, model_dir):
+def _start_workers(settings, model_dir, other_settings=None):
     """Starts two processes of one run, on this host."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
@@ -164,15 +164,29 @@ def _start_workers(settings, model_dir):
         own.close()
     return [
         tiny_run.start_script(
-            settings,
+            own,
             model_dir,
             cluster={
                 "cluster": {"worker": addresses},
                 "task": {"type": "worker", "index": index},
             },
         )
-        for index in range(2)
+        for index, own in enumerate((settings, other_settings or settings))
     ]
+
+
+def test_two_workers_with_other_settings_are_told_which(dataset, tmp_path):
+    settings, other = (
+        _settings(dataset, strategy="multi_worker", seed=seed)
+        for seed in (3, 4)
+    )
+    workers = _start_workers(settings, tmp_path / "run", other)
+    outcomes = [*map(_finish, workers)]
+    assert [code for code, *_ in outcomes] == [1, 1]
+    for seed, (_, _, errors) in zip((3, 4), outcomes, strict=True):
+        expected = f"the same training.seed. Received: {seed} on this one"
+        assert expected in _the_error(errors)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +247,7 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     # Not to the chief: all have to hear of it.
     other.send_signal(signal.SIGTERM)
     (code, output, _), (other_code, _, _) = map(_finish, workers)
-    assert (code, other_code) == (0, 0)
+    assert (code, other_code) == (os.EX_TEMPFAIL, os.EX_TEMPFAIL)
     step = checkpoints.step_of(checkpoints.latest(model_dir))
     assert f"Stopped by another worker after step {step}; saved." in output
     assert step < 120

@@ -1,5 +1,6 @@
 """The whole of a fine-tuning: trials, a table, predictions."""
 
+import contextlib
 import csv
 import dataclasses
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
+from electra_tf.processes import locks
 from tests.finetuning import little_task
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -111,6 +113,17 @@ def test_what_cannot_be_done_is_refused(data, tmp_path, options, message):
         little_task.build_request(data, output_dir=tmp_path, **options)
 
 
+def test_a_trial_that_another_process_runs_is_refused(
+    data, pretrained_dir, tmp_path
+):
+    request = little_task.build_request(data, pretrained_dir, tmp_path)
+    with (
+        locks.hold(request.folder(1)),
+        pytest.raises(BlockingIOError, match="trial_01 is in use by process"),
+    ):
+        finetune.finetune(request)
+
+
 @pytest.mark.slow
 def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
     done, data, pretrained_dir, tmp_path
@@ -126,8 +139,8 @@ def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    first = finetune.finetune(request)
-    assert first is None or first.scores == done[1].scores
+    with contextlib.suppress(errors.Stopped):
+        assert finetune.finetune(request).scores == done[1].scores
     assert finetune.finetune(request).scores == done[1].scores
     logs = sorted((tmp_path / "out" / "logs").iterdir())
     assert [log.name for log in logs] == ["trial_01.txt", "trial_02.txt"]

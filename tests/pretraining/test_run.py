@@ -16,6 +16,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.pretraining import run
+from electra_tf.processes import locks
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
@@ -430,3 +431,12 @@ def test_a_run_warns_once_unless_there_is_nothing_to_learn(
     printed = capsys.readouterr().out
     assert printed.count("unigram plateau") == num_warnings
     assert "Always saying the commonest token is right in" in printed
+
+
+def test_a_run_that_another_process_makes_is_refused(dataset, tmp_path):
+    settings = tiny_run.build_settings(dataset)
+    with (
+        locks.hold(tmp_path / "run"),
+        pytest.raises(BlockingIOError, match="run is in use by process"),
+    ):
+        run.pretrain(settings, tmp_path / "run")

@@ -5,10 +5,7 @@ import multiprocessing
 import multiprocessing.resource_tracker
 import multiprocessing.spawn
 import os
-import pathlib
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -145,53 +142,3 @@ def test_a_process_that_dies_before_it_reads_its_plan_is_named(monkeypatch):
     pool = ProcessPool(functools.partial(start_with, bytes(2**22)), 2)
     with pytest.raises(WorkerError, match="ended with exit code 1"), pool:
         list(pool.run([1, 2], lambda *content: None))
-
-
-_PARENT = """
-import functools, pathlib, sys
-from tests.processes import test_pool
-from electra_tf.processes.pool import ProcessPool
-
-start = functools.partial(test_pool.start_beating, pathlib.Path(sys.argv[1]))
-if __name__ == "__main__":
-    with ProcessPool(start, 2) as pool:
-        list(pool.run([1, 2], lambda *content: None))
-"""
-
-
-def start_beating(folder):
-    if (delay := folder / "delay").exists():
-        (folder / "starting").touch()
-        time.sleep(float(delay.read_text()))
-    return functools.partial(beat, folder)
-
-
-def beat(folder, task, report):
-    """Tells for ever that it lives, without a word to its parent."""
-    while True:
-        (folder / "beat").write_text(str(time.monotonic()))
-        time.sleep(0.01)
-
-
-@pytest.mark.parametrize("is_starting", [False, True])
-def test_processes_end_with_a_parent_that_is_killed(is_starting, tmp_path):
-    if is_starting:  # It takes longer than the parent lives.
-        (tmp_path / "delay").write_text("1")
-    script, sign = tmp_path / "parent.py", tmp_path / "beat"
-    script.write_text(_PARENT)
-    root = pathlib.Path(__file__).parents[2]
-    parent = subprocess.Popen(
-        [sys.executable, script, tmp_path],
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )
-    awaited = tmp_path / "starting" if is_starting else sign
-    end = time.monotonic() + 60
-    while not awaited.exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    parent.kill()
-    parent.wait()
-    killed = time.monotonic()
-    time.sleep(1.5)
-    last = float(sign.read_text() or 0) if sign.exists() else 0.0
-    assert last < killed + 0.5
