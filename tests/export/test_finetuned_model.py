@@ -217,13 +217,6 @@ def test_a_list_is_learned(tmp_path, capsys):
         electra.finetune(rows, rows[:12], **arguments)
 
 
-def test_a_training_that_was_stopped_says_so(monkeypatch):
-    stopped = lambda request: None  # noqa: E731
-    monkeypatch.setattr("electra_tf.finetuning.finetune.finetune", stopped)
-    with pytest.raises(KeyboardInterrupt, match="output_dir"):
-        tiny_electra.build().finetune([("a", "x"), ("the", "y")])
-
-
 def test_rows_have_the_length_of_the_trial_again(tmp_path):
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names="sst2", max_seq_length=9)
