@@ -101,21 +101,27 @@ def _finetune(
         splits=tuple(FLAGS.splits),
         search=search or None,
     )
-    if isinstance(finetune.finetune(request), results.Summary):
-        _tell_what_is_next(request.output_dir)
+    found = finetune.finetune(request)
+    if isinstance(found, results.Summary):
+        _tell_what_is_next(output_dir, output_dir.name)
+    elif isinstance(found, results.Ranking):
+        best = output_dir / found.lines[0].title
+        _tell_what_is_next(best, output_dir.name)
 
 
-def _tell_what_is_next(output_dir: pathlib.Path) -> None:
+def _tell_what_is_next(output_dir: pathlib.Path, name: str) -> None:
     from electra_tf.finetuning import results
 
     export, trial = output_dir / "export", results.find_trial(output_dir)
     make = f"  electra-export --model_dir={output_dir}"
+    listed = pathlib.Path(f"{trial}/predictions")
+    if listed.is_dir():
+        print(f"\nDev examples with gold and prediction: {listed}")
     print(
-        f"\nDev examples with gold and prediction: {trial}/predictions\n"
-        "To predict new text (or --question and --context), to serve, and to "
+        "\nTo predict new text (or --question and --context), to serve, and to "
         f"load in Python:\n{make} --export_dir={export}\n"
         f'  electra-predict --saved_model={export} --text="..."\n'
-        f"{make} --serving_dir=serving --model_name={output_dir.name}\n"
+        f"{make} --serving_dir=serving --model_name={name}\n"
         f'  electra_tf.load("{output_dir}").predict(["..."])'
     )
 

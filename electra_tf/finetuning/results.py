@@ -69,7 +69,9 @@ class Summary:
                         values[place] += _MARK
                     cells = [*numbers.cells(), " ".join(values)]
                     lines.append([task, split, name, *cells])
-        text = _align(lines)
+        text = "No dev data: nothing was scored."
+        if len(lines) > 1:
+            text = _align(lines)
         if self.test:
             text += f"\n\n{self._format_test()}"
         return text + _explain_marks(text)

@@ -41,6 +41,8 @@ from electra_tf.training import training_run
 
 CONFIG_FILE = checkpoints.CONFIG_FILE
 RESULT_FILE = "results.json"
+# Fewer updates than this hardly move a new head.
+_FEW_STEPS = 50
 
 # Fields that may differ when a trial is trained further: they change neither
 # the model nor what it learns from and is scored on.
@@ -412,11 +414,17 @@ class _Training(training_run.TrainingRun):
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         size = self.table.group_size
         what = f"groups of {size} rows" if size > 1 else "rows"
+        few = ""
+        if self.num_steps < _FEW_STEPS:
+            few = (
+                "\nWarning: so few steps teach little. Raise --config.training."
+                "num_train_epochs, or lower --config.training.train_batch_size."
+            )
         return (
             f"{len(new)} new variables: {shown}. {trained:,} of "
             f"{total:,} weights are trained. {num_rows:,} {what}, "
             f"{self.num_steps:,} steps of {batch}, "
-            f"{self.num_steps * batch / num_rows:.2f} epochs."
+            f"{self.num_steps * batch / num_rows:.2f} epochs.{few}"
         )
 
 

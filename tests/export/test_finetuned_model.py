@@ -12,9 +12,11 @@ import electra_tf
 from electra_tf import errors
 from electra_tf import finetuned
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.formats import task_kinds
 from tests import tiny_electra
 from tests.export import finetuned_tiny
 
@@ -109,6 +111,11 @@ def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
     assert "saved" in again.origin
     with pytest.raises(FileExistsError, match="must not exist"):
         model.save(tmp_path / "saved", format)
+
+
+def test_every_kind_has_a_card_for_the_hub():
+    cards = export_metadata.read_table("readme.toml")["card"]
+    assert {k.hugging_face for k in task_kinds.KINDS.values()} <= {*cards}
 
 
 def test_a_head_that_a_format_lacks_is_refused(load, tmp_path):
