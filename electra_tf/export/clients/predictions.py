@@ -278,6 +278,7 @@ def describe(
     rows = predict(export, metadata, given)
     if metadata.kind in _COMPARED:
         yield from _describe_comparisons(rows)
+        return
     for texts, prediction in rows:
         heading = [display.printable(text) for text in texts]
         # Of a question and its context the latter is shown with the answer.
