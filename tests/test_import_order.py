@@ -26,6 +26,7 @@ ORDER = (
     "finetuned",
     "electra",
     "analysis",
+    "knowledge",
 )
 MODULES = [
     path

@@ -187,7 +187,7 @@ def _arms_table(plan: studies.Plan, results: Results) -> str:
         )
         rows.append(row)
     header = ("arm", "steps", "warm-up", "FLOPs", "n", "minutes a run")
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def _tasks_section(
@@ -229,15 +229,15 @@ def _measures_table(
     for measure in measured:
         numbers = [table[measure] for table in (means, spreads, counts)]
         is_best = _find_best(measure, means[measure], arms)
-        columns.append(list(map(_format_cell, *numbers, is_best)))
+        columns.append(list(map(format_cell, *numbers, is_best)))
     rows = list(zip(*columns, strict=True))
     if guessing:
         # The same for probe and fine-tune.
         tasks = [re.sub("_(probe|finetune)$", "", name) for name in measured]
         found = pd.Series(guessing).reindex(tasks)
         found = found.where(found.index != AVERAGE, found.mean())
-        rows.append(("guessing", *map(_format_cell, found)))
-    return _markdown(["arm", *measured], rows)
+        rows.append(("guessing", *map(format_cell, found)))
+    return markdown(["arm", *measured], rows)
 
 
 def _find_best(
@@ -252,9 +252,10 @@ def _find_best(
     return (means == best) & (rivals.transform("nunique") > 1)
 
 
-def _format_cell(
+def format_cell(
     mean: float, spread: float = 0.0, count: int = 0, is_best: bool = False
 ) -> str:
+    """A number, its spread over some runs, and whether it is the best."""
     if math.isnan(mean):
         return _NOTHING
     style = find_style(mean)
@@ -285,7 +286,8 @@ def find_style(value: float) -> str:
     return ".3f" if abs(value) < 100 else ".1f" if abs(value) < 1000 else ",.0f"
 
 
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, the first column to the left."""
     rule = ["---"] + ["---:"] * (len(header) - 1)
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
 

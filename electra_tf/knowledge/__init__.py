@@ -1,0 +1,1 @@
+"""What a trained model knows: studies that measure it without training it."""

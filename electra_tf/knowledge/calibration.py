@@ -1,0 +1,177 @@
+"""Are the discriminator's probabilities true?
+
+Of the pieces to which it gives the probability p of having been replaced, a
+share p should have been (Guo et al., "On Calibration of Modern Neural
+Networks", 2017). The expected calibration error is the mean distance of the two
+over bins of p, weighed by their pieces; the Brier score is the mean squared
+distance of p from what is true. Temperature scaling divides all logits by the
+number that makes one half of the sentences likeliest, and is judged on the
+other half, like everything here.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+from scipy import special
+
+from electra_tf import electra as electra_lib
+from electra_tf.knowledge import corruption
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+
+NUM_BINS = 15
+_NUM_RESAMPLES = 1_000
+_LEAST_PIECES = 200  # of a group that gets a row
+
+
+def measure(
+    electra: electra_lib.Electra, request: study.Request, work: study.Work
+) -> study.Findings:
+    """Compares probabilities with truth, as they are and scaled."""
+    del work
+    sentences = texts.read(request.data, request.limit, request.seed)
+    found = corruption.detect(
+        electra, sentences, request.seed, request.mask_prob
+    )
+    is_fitted = found["sentence"] % 2 == 0
+    temperature = fit_temperature(found[is_fitted])
+    judged = found[~is_fitted]
+    share = found["is_replaced"][is_fitted].mean()
+    logits = judged["logit"].to_numpy(np.float64)
+    answers = {
+        "as it is": special.expit(logits),
+        f"temperature {temperature:.3f}": special.expit(logits / temperature),
+        "always the share replaced": np.full(len(judged), share),
+    }
+    rows = {k: judge(judged, p, request.seed) for k, p in answers.items()}
+    own, scaled, _ = answers.values()
+    for name, is_in in _groups(judged):
+        rows[name] = judge(judged[is_in], own[is_in], request.seed)
+    table = pd.DataFrame.from_dict(rows, "index").rename_axis("probabilities")
+    notes = (
+        f"{len(judged):,} pieces of {judged['sentence'].nunique():,} "
+        f"sentences; temperature and share are those of "
+        f"{int(is_fitted.sum()):,} pieces of as many other sentences. ECE "
+        f"over {NUM_BINS} bins; low and high: 95 % of {_NUM_RESAMPLES:,} "
+        f"bootstrap samples of sentences. Seed {request.seed}.",
+    )
+    series = {"as it is": bins(judged, own), "scaled": bins(judged, scaled)}
+    return study.Findings(table, notes, series)
+
+
+def fit_temperature(pieces: pd.DataFrame) -> float:
+    """The divisor of the logits under which the truth is likeliest."""
+    signs = np.where(pieces["is_replaced"], 1.0, -1.0)
+    margins = signs * pieces["logit"].to_numpy(np.float64)
+
+    def loss(log_temperature: float) -> float:
+        scaled = margins * np.exp(-log_temperature)
+        return -float(np.mean(special.log_expit(scaled)))
+
+    found = optimize.minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(found.x))
+
+
+def bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
+    """Mean probability, share replaced and count of each bin that has any."""
+    numbers = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
+    frame = pd.DataFrame(
+        {
+            "probability": probabilities,
+            "replaced": pieces["is_replaced"].to_numpy(float),
+            "pieces": 1,
+        }
+    )
+    means = frame.groupby(numbers).mean()
+    return means.assign(pieces=frame.groupby(numbers)["pieces"].sum())
+
+
+def calibration_error(sums: np.ndarray) -> np.ndarray:
+    """The expected calibration error of `[..., bins, 3]` sums.
+
+    They are of probabilities, of replaced pieces, and of pieces.
+    """
+    distance = np.abs(sums[..., 0] - sums[..., 1]).sum(-1)
+    return distance / sums[..., 2].sum(-1)
+
+
+def judge(
+    pieces: pd.DataFrame, probabilities: np.ndarray, seed: int
+) -> dict[str, float]:
+    """The measures of some probabilities, `[N]`, of N pieces."""
+    truth = pieces["is_replaced"].to_numpy(float)
+    sentences, numbers = np.unique(pieces["sentence"], return_inverse=True)
+    places = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
+    sums = np.zeros([len(sentences), NUM_BINS, 3])
+    columns = np.stack([probabilities, truth, np.ones_like(truth)], -1)
+    np.add.at(sums, (numbers, places), columns)
+    # Pieces of a sentence depend on each other, so sentences are drawn.
+    draws = np.random.default_rng(seed).multinomial(
+        len(sentences),
+        np.full(len(sentences), 1 / len(sentences)),
+        _NUM_RESAMPLES,
+    )
+    flat = sums.reshape(len(sentences), -1)
+    resampled = (draws @ flat).reshape(_NUM_RESAMPLES, NUM_BINS, 3)
+    low, high = np.quantile(calibration_error(resampled), [0.025, 0.975])
+    return {
+        "pieces": len(pieces),
+        "replaced": float(truth.mean()),
+        "mean probability": float(probabilities.mean()),
+        "ECE": float(calibration_error(sums.sum(0))),
+        "low": float(low),
+        "high": float(high),
+        "Brier": float(np.mean((probabilities - truth) ** 2)),
+    }
+
+
+def _groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and members of the groups that have rows of their own."""
+    place = (pieces["position"] - 1) / pieces["length"]
+    thirds = pd.cut(
+        place, [-1, 1 / 3, 2 / 3, 1], labels=["first", "2nd", "3rd"]
+    )
+    counts = pieces["id"].map(pieces["id"].value_counts())
+    bands = pd.cut(counts, [0, 1, 10, 100, np.inf])
+    names = ["once", "2 to 10", "11 to 100", "more often"]
+    bands = bands.cat.rename_categories(names)
+    grouped = {"third of the sentence": thirds, "piece occurs": bands}
+    if pieces["label"].any():
+        grouped["part of speech"] = pieces["label"]
+    for title, keys in grouped.items():
+        for key in keys.astype("category").cat.categories:
+            is_in = (keys == key).to_numpy()
+            if is_in.sum() >= _LEAST_PIECES:
+                yield f"{title}: {key}", is_in
+
+
+def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+    diagram, histogram = axes
+    diagram.plot([0, 1], [0, 1], ":", color="gray", label="calibrated")
+    for name, series in findings.series.items():
+        style = "o-", series["probability"], series["replaced"]
+        diagram.plot(*style[1:], style[0], ms=4, label=name)
+        histogram.plot(
+            series["probability"], series["pieces"], "o-", label=name
+        )
+    diagram.set_xlabel("probability of having been replaced")
+    diagram.set_ylabel("share replaced")
+    histogram.set_xlabel("probability of having been replaced")
+    histogram.set_ylabel("pieces")
+    histogram.set_yscale("log")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.legend()
+
+
+STUDY = study.Study(
+    question="Are the discriminator's probabilities true?",
+    data="a corpus, or the Brown corpus for parts of speech",
+    measure=measure,
+    draw=_draw,
+    panels=2,
+)

@@ -1,0 +1,235 @@
+"""A study of a trained model: what it is asked, what it gives, where it goes.
+
+A module of this folder defines one `Study` as `STUDY`. `run` measures and
+leaves three files in a folder of the study's name: `findings.json`, `table.md`
+and `picture.png`. A study that was measured from the same weights and the same
+request is read back instead.
+"""
+
+import dataclasses
+import hashlib
+import importlib
+import json
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from etils import epath
+
+from electra_tf import electra as electra_lib
+from electra_tf import errors
+from electra_tf.analysis import study_report
+from electra_tf.config import schema
+from electra_tf.finetuning import model as model_lib
+from electra_tf.processes import atomic
+from electra_tf.processes import progress
+
+STUDIES: Mapping[str, str] = {
+    "calibration": "calibration",
+}
+"""What a user types, to the module of this folder."""
+
+FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
+# Items that are measured between two files of what is known so far.
+_PART = 1_000
+_PARTS = "parts"
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to measure on.
+
+    Attributes:
+        data: where the study's data lie; each study says what it takes.
+        limit: sentences, pairs or utterances that are taken; 0 is all.
+        seed: of all that is drawn.
+        mask_prob: share of the pieces that the generator fills; probabilities
+            are calibrated, if at all, at that of the training.
+        other_model: the path of a second one, for studies that compare.
+    """
+
+    data: str = ""
+    limit: int = 0
+    seed: int = 1
+    mask_prob: float = 0.15
+    other_model: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """What a study found.
+
+    Attributes:
+        table: what is printed; its index names the rows.
+        notes: sentences beneath it: what was counted, baselines, bounds.
+        series: what else the picture shows, by name.
+    """
+
+    table: pd.DataFrame
+    notes: tuple[str, ...]
+    series: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
+
+    def describe(self, title: str) -> str:
+        """The table and the notes as Markdown."""
+        header = [self.table.index.name or "", *map(str, self.table.columns)]
+        rows = [
+            [str(name), *map(_format_cell, row)]
+            for name, row in zip(
+                self.table.index, self.table.to_numpy(object), strict=True
+            )
+        ]
+        notes = "\n\n".join(self.notes)
+        return (
+            f"# {title}\n\n{study_report.markdown(header, rows)}\n\n{notes}\n"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Where a study that takes long keeps what it knows so far.
+
+    Attributes:
+        folder: of the study.
+        key: names the weights and the request; parts of others are not read.
+    """
+
+    folder: epath.Path
+    key: str
+
+    def in_parts(
+        self,
+        title: str,
+        items: Sequence[Any],
+        measure: Callable[[Sequence[Any]], np.ndarray],
+    ) -> np.ndarray:
+        """Measures items, `[N, ...]`, with progress; a restart goes on."""
+        parts, starts = [], range(0, len(items), _PART)
+        with progress.WorkProgress(title, len(items), "items") as shown:
+            for start in starts:
+                own = items[start : start + _PART]
+                path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"
+                if not path.exists():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    found = measure(own)
+                    with (
+                        atomic.replacing_file(path) as partial,
+                        partial.open("wb") as stream,
+                    ):
+                        np.save(stream, found, allow_pickle=False)
+                with path.open("rb") as stream:
+                    parts.append(np.load(stream, allow_pickle=False))
+                shown.advance(len(own), len(own))
+        return np.concatenate(parts) if parts else np.zeros([0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """One question, and how it is answered.
+
+    Attributes:
+        question: what it asks, for people.
+        data: what `Request.data` must be, for people.
+        measure: model, request and a place for parts to findings.
+        draw: draws findings on as many axes of matplotlib as `panels`.
+        panels: side by side in the picture.
+    """
+
+    question: str
+    data: str
+    measure: Callable[[electra_lib.Electra, Request, Work], Findings]
+    draw: Callable[[Findings, Sequence[Any]], None]
+    panels: int = 1
+
+
+def find(name: str) -> Study:
+    """The study of a name."""
+    schema.require_choice("the study", name, tuple(STUDIES))
+    package = __name__.rpartition(".")[0]
+    study: Study = importlib.import_module(f"{package}.{STUDIES[name]}").STUDY
+    return study
+
+
+def run(
+    name: str,
+    electra: electra_lib.Electra,
+    request: Request,
+    output_dir: epath.Path,
+) -> Findings:
+    """Runs a study unless it was run, and leaves its three files."""
+    study, folder = find(name), output_dir / name
+    key = _digest(electra, request)
+    found = read(folder)
+    if found is not None and found[0] == key:
+        return found[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    findings = study.measure(electra, request, Work(folder, key))
+    size = (1.0 + 6.0 * study.panels, 4.8)
+    picture = folder / PICTURE
+    with atomic.saving_figure(picture, 1, study.panels, size) as (_, axes):
+        study.draw(findings, axes)
+    _write(folder / TABLE, findings.describe(study.question))
+    described = {
+        "study": name,
+        "question": study.question,
+        "key": key,
+        "model": electra.origin,
+        "request": dataclasses.asdict(request),
+        "notes": findings.notes,
+        "table": _to_json(findings.table),
+        "series": {k: _to_json(v) for k, v in findings.series.items()},
+    }
+    # Written last: without it the study counts as not run.
+    _write(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
+    for path in (folder / _PARTS).glob("*.npy"):
+        path.unlink()
+    return findings
+
+
+def read(folder: epath.Path) -> tuple[str, Findings] | None:
+    """The key and the findings of a study's folder; None if it was not run."""
+    path = folder / FINDINGS
+    if not path.exists():
+        return None
+    try:
+        described = json.loads(path.read_text())
+        series = {k: _from_json(v) for k, v in described["series"].items()}
+        table, notes = _from_json(described["table"]), described["notes"]
+        return described["key"], Findings(table, tuple(notes), series)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.DataError(
+            f"{path} must be what electra-analyze writes. Received: {error!r}. "
+            "Remove it, and the study runs again."
+        ) from error
+
+
+def _write(path: epath.Path, text: str) -> None:
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(text, "utf-8")
+
+
+def _digest(electra: electra_lib.Electra, request: Request) -> str:
+    """Names the weights of all networks and what they are asked."""
+    networks = [part for part in electra.networks if part is not None]
+    weights = [v for part in networks for v in part.variables]
+    asked = json.dumps(dataclasses.asdict(request), sort_keys=True)
+    text = f"{model_lib.checksum(weights)} {asked}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _to_json(frame: pd.DataFrame) -> dict[str, Any]:
+    split: dict[str, Any] = json.loads(frame.to_json(orient="split"))
+    return split | {"name": frame.index.name}
+
+
+def _from_json(split: Mapping[str, Any]) -> pd.DataFrame:
+    index = pd.Index(split["index"], name=split["name"])
+    return pd.DataFrame(split["data"], index, split["columns"])
+
+
+def _format_cell(value: Any) -> str:
+    if isinstance(value, float):
+        return study_report.format_cell(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

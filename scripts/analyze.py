@@ -1,0 +1,56 @@
+r"""What does a trained model know? Studies that measure it.
+
+    electra-analyze calibration --model=tiny-en --data=TEXT --output_dir=DIR
+
+Leaves findings.json, table.md and picture.png in DIR/STUDY. A study that was
+measured already is shown again, one that was stopped goes on.
+docs/analysis.md says what each study asks and what it takes.
+"""
+
+import sys
+
+from absl import flags
+from etils import epath
+
+from electra_tf import command_line
+from electra_tf import installed
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("analysis", None, "Also the first argument.")
+flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
+flags.DEFINE_string("data", "", "What the study reads.")
+flags.DEFINE_string("output_dir", "analysis", "For its folder.")
+flags.DEFINE_float("mask_prob", 0.15, "Share that the generator fills.")
+flags.DEFINE_string("other_model", "", "What the model is compared with.")
+flags.DEFINE_integer("limit", 0, "Sentences, pairs or utterances; 0: all.", 0)
+flags.DEFINE_integer("seed", 1, "Of all that is drawn.", 0)
+
+
+def main() -> None:
+    """Runs a study and prints its table."""
+    model = installed.find_model(FLAGS.model)
+    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from electra_tf import electra as electra_lib
+    from electra_tf.knowledge import study
+
+    asked = study.find(FLAGS.analysis)
+    if not FLAGS.data:
+        raise ValueError(f"--data must be {asked.data}. Received: nothing.")
+    request = study.Request(
+        FLAGS.data,
+        FLAGS.limit,
+        FLAGS.seed,
+        FLAGS.mask_prob,
+        FLAGS.other_model,
+    )
+    electra = electra_lib.Electra.load(model)
+    output_dir = epath.Path(FLAGS.output_dir)
+    findings = study.run(FLAGS.analysis, electra, request, output_dir)
+    print(findings.describe(asked.question))
+    print(f"Picture: {output_dir / FLAGS.analysis / study.PICTURE}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = f"--analysis={sys.argv[1]}"
+    command_line.run(main, required=["analysis", "model"])

@@ -1,0 +1,161 @@
+"""A study leaves its files, is not measured twice, and reads its texts."""
+
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+from etils import epath
+
+from electra_tf import electra as electra_lib
+from electra_tf import errors
+from electra_tf.knowledge import corruption
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+from electra_tf.modeling import networks
+from tests import tiny_electra
+
+REQUEST = study.Request("unused", seed=3)
+
+
+@pytest.fixture(scope="module")
+def electra() -> electra_lib.Electra:
+    return tiny_electra.build()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a study of one table was asked."""
+    asked: list[str] = []
+
+    def measure(
+        electra: electra_lib.Electra, request: study.Request, work: study.Work
+    ) -> study.Findings:
+        asked.append(request.data)
+        items = list(range(2_500))
+        found = work.in_parts("squares", items, lambda part: np.square(part))
+        table = pd.DataFrame({"n": [1], "sum": [float(found.sum())]}, ["all"])
+        return study.Findings(table.rename_axis("what"), ("A note.",))
+
+    toy = study.Study("Why?", "numbers", measure, lambda found, axes: None)
+    monkeypatch.setattr(study, "find", lambda name: toy)
+    return asked
+
+
+def test_a_study_is_measured_once_for_a_request(
+    electra: electra_lib.Electra, calls: list[str], tmp_path: pathlib.Path
+) -> None:
+    folder = epath.Path(tmp_path)
+    first = study.run("toy", electra, REQUEST, folder)
+    again = study.run("toy", electra, REQUEST, folder)
+    assert len(calls) == 1
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert first.notes == again.notes
+    names = {path.name for path in (tmp_path / "toy").iterdir()}
+    assert names >= {study.FINDINGS, study.TABLE, study.PICTURE}
+    assert (
+        "| all | 1 | 5,205,208,750 |"
+        in (tmp_path / "toy" / study.TABLE).read_text()
+    )
+    study.run("toy", electra, study.Request("other"), folder)
+    assert calls == ["unused", "other"]
+
+
+def test_damaged_findings_are_refused_with_their_path(
+    electra: electra_lib.Electra, calls: list[str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / study.FINDINGS).write_text('{"table": 3}')
+    with pytest.raises(errors.DataError, match="toy/findings.json"):
+        study.run("toy", electra, REQUEST, epath.Path(tmp_path))
+
+
+def test_parts_that_are_known_are_not_measured_again(
+    tmp_path: pathlib.Path,
+) -> None:
+    work = study.Work(epath.Path(tmp_path), "key")
+    seen: list[int] = []
+
+    def measure(part: list[int]) -> np.ndarray:
+        if part[0] == 2_000 and len(seen) < 3:
+            seen.append(part[0])
+            raise KeyboardInterrupt
+        seen.append(part[0])
+        return np.array(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        work.in_parts("items", range(2_100), measure)
+    found = work.in_parts("items", range(2_100), measure)
+    assert seen == [0, 1_000, 2_000, 2_000]
+    assert found.tolist() == list(range(2_100))
+
+
+def test_an_unknown_study_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(errors.ConfigError, match="calibration"):
+        study.find("calibratoin")
+
+
+def test_the_brown_corpus_is_read_with_parts_of_speech(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "ca01").write_text(
+        "\n\tThe/at cat/nn sat/vbd ./.\n\n\tA/at mat/nn-tl\n"
+    )
+    (tmp_path / "README").write_text("not a text")
+    found = texts.read(str(tmp_path), limit=0, seed=1)
+    assert sorted(found) == [
+        (("A", "mat"), ("determiner", "noun")),
+        (
+            ("The", "cat", "sat", "."),
+            ("determiner", "noun", "verb", "punctuation"),
+        ),
+    ]
+    (tmp_path / "cb02").write_text("\n\nbroken line\n")
+    with pytest.raises(errors.DataError, match="cb02, line 3"):
+        texts.read(str(tmp_path), limit=0, seed=1)
+
+
+def test_pieces_belong_to_words(electra: electra_lib.Electra) -> None:
+    sentences = [
+        texts.Sentence(("good", "cats,", "unable"), ("a", "b", "c")),
+        texts.Sentence(("mat",)),
+    ]
+    found = texts.locate_pieces(electra, sentences)
+    tokens = [tiny_electra.VOCABULARY.tokens[i] for i in found["id"]]
+    assert tokens == ["good", "cat", "##s", ",", "un", "##able", "mat"]
+    assert found["word"].tolist() == [0, 1, 1, 1, 2, 2, 0]
+    assert found["label"].tolist() == ["a", "b", "b", "b", "c", "c", ""]
+    assert found["position"].tolist() == [1, 2, 3, 4, 5, 6, 1]
+
+
+def test_labels_are_what_the_discriminator_was_shown(
+    electra: electra_lib.Electra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("the", "cat", "sat", "on", "a", "mat")
+    sentences = [texts.Sentence(words)] * 100
+    shown = []
+    call = networks.Discriminator.call
+
+    def spy(self, ids, *rows):
+        tf.py_function(lambda x: shown.append(x.numpy()), [ids], [])
+        return call(self, ids, *rows)
+
+    monkeypatch.setattr(networks.Discriminator, "call", spy)
+    found = corruption.detect(electra, sentences, seed=1, mask_prob=0.4)
+    own = np.concatenate(shown)[:100, 1:7]
+    original = found["id"].to_numpy().reshape(100, 6)
+    replaced = found["is_replaced"].to_numpy().reshape(100, 6)
+    np.testing.assert_array_equal(replaced, own != original)
+    masked = found["is_masked"].to_numpy()
+    # round(0.4 * 8) of the six pieces of each row.
+    assert masked.reshape(100, 6).sum(1).tolist() == [3] * 100
+    assert not (found["is_replaced"] & ~masked).any()
+    assert 0 < found["is_replaced"].mean() < masked.mean()
+
+
+def test_a_model_without_generator_is_refused() -> None:
+    electra = tiny_electra.build()
+    electra.generator = None
+    with pytest.raises(ValueError, match="a generator are needed"):
+        corruption.detect(electra, [texts.Sentence(("cat",))], 1, 0.15)
