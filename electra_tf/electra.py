@@ -228,6 +228,12 @@ class Electra:
         )
         return dict(zip(keras_models.FEATURES, rows, strict=True))
 
+    def count_pieces(self, texts: Iterable[str]) -> np.ndarray:
+        """Counts the tokens of each text, without special ones: `[N]` int64."""
+        checked = text_models.check_texts("texts", texts)
+        ids = self.tokenizer.tokenize(tf.constant(checked, tf.string))
+        return ids.row_lengths().numpy()
+
     def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
         """Scores how suspicious every word is.
 

@@ -136,6 +136,20 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
     return SentenceScorer(tower, loaded.vocabulary, loaded.objective)
 
 
+def build_scorers(electra: electra_lib.Electra) -> dict[str, SentenceScorer]:
+    """One for each tower that can tell; "masked LM" takes a pass a piece."""
+    generator, main = electra.networks
+    name = "Electric" if electra.objective == "electric" else "discriminator"
+    towers = {name: (main, electra.objective), "masked LM": (generator, "")}
+    if main is generator:
+        del towers[name]
+    return {
+        name: SentenceScorer(tower, electra.vocabulary, objective)
+        for name, (tower, objective) in towers.items()
+        if isinstance(tower, _SCORED_TOWERS)
+    }
+
+
 def score_frequencies(
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray,

@@ -28,13 +28,15 @@ from electra_tf.processes import atomic
 from electra_tf.processes import progress
 
 STUDIES: Mapping[str, str] = {
+    "acceptability": "acceptability",
     "calibration": "calibration",
+    "reranking": "reranking",
 }
 """What a user types, to the module of this folder."""
 
 FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
 # Items that are measured between two files of what is known so far.
-_PART = 1_000
+_PART = 500
 _PARTS = "parts"
 
 
@@ -108,6 +110,7 @@ class Work:
         """Measures items, `[N, ...]`, with progress; a restart goes on."""
         parts, starts = [], range(0, len(items), _PART)
         with progress.WorkProgress(title, len(items), "items") as shown:
+            shown.advance(0, 0)  # Its clock starts here.
             for start in starts:
                 own = items[start : start + _PART]
                 path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"

@@ -1,0 +1,103 @@
+"""Word errors, tuning and choice, on lists whose answer is known."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from etils import epath
+
+from electra_tf import electra as electra_lib
+from electra_tf import errors
+from electra_tf.analysis import blimp
+from electra_tf.knowledge import acceptability
+from electra_tf.knowledge import reranking
+from electra_tf.knowledge import study
+from tests import tiny_electra
+
+UTTERANCES = [
+    reranking.Utterance(
+        "the cat sat", ("the cat sat on", "a mat", "the cat sat"), (-1, -2, -3)
+    ),
+    reranking.Utterance("a dog", ("a dog", "a good dog"), (-1, -1.5)),
+]
+
+
+def test_word_errors_by_hand() -> None:
+    lists = reranking.count_errors(UTTERANCES)
+    np.testing.assert_array_equal(lists.errors, [[1, 3, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(
+        lists.recognizer, [[-1, -2, -3], [-1, -1.5, -np.inf]]
+    )
+    assert lists.words.tolist() == [3, 2]
+
+
+def test_a_perfect_scorer_wins_all_and_a_useless_one_gets_no_weight() -> None:
+    lists = reranking.count_errors(UTTERANCES)
+    perfect = -lists.errors
+    weight = reranking.tune(lists, perfect)
+    # -3 + 0 must beat -1 - weight.
+    assert weight == min(w for w in reranking.WEIGHTS if w > 2)
+    assert reranking.choose(lists, perfect, weight).tolist() == [0, 0]
+    assert reranking.tune(lists, lists.errors) == 0
+    assert reranking.choose(lists, perfect, 0).tolist() == [1, 0]
+    # The missing third guess is never chosen, whatever its score.
+    lure = np.array([[0, 0, 0], [0, 0, 9.0]])
+    assert reranking.choose(lists, lure, 1000).tolist() == [1, 0]
+
+
+@pytest.fixture(scope="module")
+def electra() -> electra_lib.Electra:
+    return tiny_electra.build()
+
+
+def test_rows_lie_between_first_guess_and_best_choice(
+    electra: electra_lib.Electra, tmp_path: pathlib.Path
+) -> None:
+    lines = [
+        json.dumps(
+            {
+                "ref": one.reference.upper(),
+                "hyps": [
+                    {"text": text.upper(), "score": score}
+                    for text, score in zip(one.guesses, one.scores, strict=True)
+                ],
+            }
+        )
+        for one in UTTERANCES
+    ]
+    for part in ("dev", "test"):
+        (tmp_path / f"{part}_x.jsonl").write_text("\n".join(lines))
+    work = study.Work(epath.Path(tmp_path / "out"), "key")
+    found = reranking.measure(electra, study.Request(str(tmp_path)), work)
+    rates = found.table["WER"]
+    assert rates["x: first guess"] == pytest.approx(20)
+    assert rates["x: best choice"] == 0
+    # Fewer pieces are right in both.
+    assert rates["x: length"] <= 20
+    assert found.table.loc["x: masked LM, sum", "passes"] > 1
+    assert found.table.loc["x: discriminator, sum", "passes"] == 1
+    assert (found.table["won"] <= 1).all()
+
+
+def test_a_damaged_line_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "dev_x.jsonl"
+    path.write_text('{"ref": "a", "hyps": [{"text": "a", "score": 1}]}\n{"a"')
+    with pytest.raises(errors.DataError, match="dev_x.jsonl, line 2"):
+        reranking.read(epath.Path(path), 0, 1)
+    with pytest.raises(FileNotFoundError, match="dev_NAME.jsonl"):
+        reranking.measure(
+            tiny_electra.build(),
+            study.Request(str(tmp_path)),
+            study.Work(epath.Path(tmp_path), "key"),
+        )
+
+
+def test_shares_by_phenomenon_by_hand() -> None:
+    pairs = [blimp.Pair("g", "b", name) for name in ("x", "x", "x", "x", "y")]
+    right = np.array([2, 1, 2, 1, 2, 1, 1, 2, 1, 2.0])
+    table = acceptability.judge(pairs, {"own": right, "ties": np.zeros(10)})
+    assert table["own"].to_dict() == {"x": 0.75, "y": 0, "all": 0.6}
+    assert table["ties"].to_dict() == {"x": 0.5, "y": 0.5, "all": 0.5}
+    assert table["pairs"].to_dict() == {"x": 4, "y": 1, "all": 5}
+    assert table.loc["x", "error"] == pytest.approx(0.25)
