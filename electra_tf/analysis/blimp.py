@@ -88,11 +88,18 @@ def judge(
     likelier: `SentenceScorer.score`, or that of any other model.
     """
     sentences = [s for pair in pairs for s in (pair.good, pair.bad)]
-    scores = np.asarray(score_fn(sentences), np.float64).reshape(-1, 2)
+    return compare(score_fn(sentences), pairs)
+
+
+def compare(
+    found: np.ndarray | Sequence[float], pairs: Sequence[Pair]
+) -> Judgements:
+    """As `judge`, from the scores `[2 N]`, good and bad in turn."""
+    scores = np.asarray(found, np.float64).reshape(-1, 2)
     if not np.isfinite(scores).all():
         raise ValueError(
             "Scores of sentences must be finite numbers. Received: "
-            f"{np.sum(~np.isfinite(scores))} others for {len(sentences)} "
+            f"{np.sum(~np.isfinite(scores))} others for {scores.size} "
             "sentences. The model's weights are damaged."
         )
     points = (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2

@@ -48,10 +48,7 @@ def judge(
     `scores` holds `[2 N]` numbers of each scorer, good and bad in turn.
     """
     points = pd.DataFrame(
-        {
-            name: blimp.judge(lambda _, own=own: own, pairs).points
-            for name, own in scores.items()
-        }
+        {name: blimp.compare(own, pairs).points for name, own in scores.items()}
     )
     shares = points.groupby(level=0).mean()
     counts = points.groupby(level=0).size()

@@ -114,14 +114,14 @@ def measure(
             f"test_NAME.jsonl in one folder. Received: {folder}, without any."
         )
     for name in names:
-        parts = []
+        parts = {}
         for part in ("dev", "test"):
             path = folder / f"{part}_{name}.jsonl"
             utterances = read(path, request.limit, request.seed)
             title = f"{part} {name}"
             scores = _score(electra, utterances, title, work)
-            parts.append((count_errors(utterances), scores))
-        rows |= _judge(name, *parts, request.seed)
+            parts[part] = count_errors(utterances), scores
+        rows |= _judge(name, parts["dev"], parts["test"], request.seed)
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
         "WER: word errors in 100 words of the references; low and high: 95 % "
