@@ -83,10 +83,19 @@ class SentenceScorer:
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
         """Scores every text, `[N]` float64."""
+        scores = [pieces.sum() for pieces in self.score_pieces(texts)]
+        return np.array(scores, np.float64)
+
+    def score_pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Scores the pieces of every text that the model sees, float64."""
         checked = text_models.check_texts("texts", texts)
         rows = [(text.encode(),) for text in checked]
         answers = text_models.predict_in_batches(rows, self._score_batch)
-        return np.array([row["score"] for row in answers], np.float64)
+        return [row["scores"][row["is_piece"]] for row in answers]
+
+    def score_all_pieces(self, texts: Sequence[str]) -> np.ndarray:
+        """The same, those of one text after the other."""
+        return np.concatenate(self.score_pieces(texts))
 
     def _score_batch(
         self, rows: Sequence[tuple[bytes, ...]]
@@ -102,7 +111,7 @@ class SentenceScorer:
             scores = self._mask_each(ids.numpy(), mask.numpy(), is_piece)
         else:
             scores = self._read(ids, mask).numpy()
-        return {"score": np.where(is_piece, scores, 0.0).sum(1, np.float64)}
+        return {"scores": scores.astype(np.float64), "is_piece": is_piece}
 
     def _mask_each(
         self, ids: np.ndarray, mask: np.ndarray, is_piece: np.ndarray

@@ -9,7 +9,6 @@ number that makes one half of the sentences likeliest, and is judged on the
 other half, like everything here.
 """
 
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,8 +48,9 @@ def measure(
     }
     rows = {k: judge(judged, p, request.seed) for k, p in answers.items()}
     own, scaled, _ = answers.values()
-    for name, is_in in _groups(judged):
-        rows[name] = judge(judged[is_in], own[is_in], request.seed)
+    for name, is_in in texts.groups(judged):
+        if is_in.sum() >= _LEAST_PIECES:
+            rows[name] = judge(judged[is_in], own[is_in], request.seed)
     table = pd.DataFrame.from_dict(rows, "index").rename_axis("probabilities")
     notes = (
         f"{len(judged):,} pieces of {judged['sentence'].nunique():,} "
@@ -127,26 +127,6 @@ def judge(
         "high": float(high),
         "Brier": float(np.mean((probabilities - truth) ** 2)),
     }
-
-
-def _groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and members of the groups that have rows of their own."""
-    place = (pieces["position"] - 1) / pieces["length"]
-    thirds = pd.cut(
-        place, [-1, 1 / 3, 2 / 3, 1], labels=["first", "2nd", "3rd"]
-    )
-    counts = pieces["id"].map(pieces["id"].value_counts())
-    bands = pd.cut(counts, [0, 1, 10, 100, np.inf])
-    names = ["once", "2 to 10", "11 to 100", "more often"]
-    bands = bands.cat.rename_categories(names)
-    grouped = {"third of the sentence": thirds, "piece occurs": bands}
-    if pieces["label"].any():
-        grouped["part of speech"] = pieces["label"]
-    for title, keys in grouped.items():
-        for key in keys.astype("category").cat.categories:
-            is_in = (keys == key).to_numpy()
-            if is_in.sum() >= _LEAST_PIECES:
-                yield f"{title}: {key}", is_in
 
 
 def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:

@@ -31,11 +31,11 @@ def detect(
 ) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
-    Returns `texts.locate_pieces` of what the model sees, and the columns
-    `is_masked` and `is_replaced`, bool, `logit` float32, high where a piece
-    looks replaced, and `length`, pieces of the sentence. A sample that equals
-    the original is not a replacement. Raises `ValueError` for a model without
-    a discriminator or without a generator.
+    Returns `texts.locate_pieces` and the columns
+    `is_masked` and `is_replaced`, bool, and `logit` float32, high where a
+    piece looks replaced. A sample that equals the original is not a
+    replacement. Raises `ValueError` for a model without a discriminator or
+    without a generator.
     """
     if not (electra.can_score and electra.generator is not None):
         raise ValueError(
@@ -46,13 +46,9 @@ def detect(
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
     answers = _answer(electra, rows, seed, mask_prob)
-    length = rows["input_ids"].shape[1]
-    # The last place of a row is [SEP]'s.
-    pieces = pieces[pieces["position"] < length - 1]
     place = pieces["sentence"].to_numpy(), pieces["position"].to_numpy()
     found = {name: array[place] for name, array in answers.items()}
-    sizes = pieces.groupby("sentence")["position"].transform("size")
-    return pieces.assign(**found, length=sizes)
+    return pieces.assign(**found)
 
 
 def _answer(

@@ -30,6 +30,8 @@ from electra_tf.processes import progress
 STUDIES: Mapping[str, str] = {
     "acceptability": "acceptability",
     "calibration": "calibration",
+    "error_detection": "error_detection",
+    "parts_of_speech": "parts_of_speech",
     "reranking": "reranking",
 }
 """What a user types, to the module of this folder."""

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -96,10 +97,13 @@ def locate_pieces(
 ) -> pd.DataFrame:
     """The word that every piece of every sentence belongs to.
 
-    A row for each piece, in order: `sentence`, its number; `position` in the
-    model's row, from 1 after [CLS]; `id` of the piece; `word`, its number in
-    the sentence; `label` of that word, empty without labels.
+    A row for each piece that the model sees, in order: `sentence`, its number;
+    `position` in the model's row, from 1 after [CLS]; `id` of the piece;
+    `word`, its number in the sentence, and `flat_word` among all; `label` of
+    that word, empty without labels; `length`, pieces of the sentence.
     """
+    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
+    firsts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
     texts = tf.constant([sentence.text for sentence in sentences], tf.string)
     ids, starts, _ = electra.tokenizer.tokenize_with_offsets(texts)
     frames = []
@@ -110,7 +114,7 @@ def locate_pieces(
         sizes = [len(word.encode()) + 1 for word in sentence.words]
         ends = np.cumsum(sizes, dtype=np.int64)
         words = np.searchsorted(ends, begins, side="right")
-        labels = np.array(sentence.labels or [""] * len(sizes), object)
+        labels = np.array([*(sentence.labels or [""] * len(sizes))], object)
         frames.append(
             pd.DataFrame(
                 {
@@ -118,8 +122,56 @@ def locate_pieces(
                     "position": np.arange(1, len(own) + 1),
                     "id": own,
                     "word": words,
+                    "flat_word": firsts[number] + words,
                     "label": labels[words],
+                    "length": len(own),
                 }
-            )
+            )[:most]
         )
     return pd.concat(frames, ignore_index=True)
+
+
+def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
+    """A row for each word: `sentence`, its number, and `label`."""
+    return pd.DataFrame(
+        {
+            "sentence": np.repeat(
+                np.arange(len(sentences)), [len(s.words) for s in sentences]
+            ),
+            "label": [label for own in sentences for label in own.labels],
+        }
+    )
+
+
+def worst_pieces(
+    pieces: pd.DataFrame, values: np.ndarray, num_words: int
+) -> np.ndarray:
+    """The largest value of each word's pieces, `[num_words]` float64.
+
+    A word of which the model sees nothing gets the smallest of all.
+    """
+    largest = pd.Series(values).groupby(pieces["flat_word"].to_numpy()).max()
+    found = largest.reindex(range(num_words), fill_value=values.min())
+    return found.to_numpy(np.float64)
+
+
+def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and members, bool, of groups of `locate_pieces`.
+
+    By place in the sentence, by how often the piece occurs in these sentences,
+    and by part of speech if there are labels.
+    """
+    place = (pieces["position"] - 1) / pieces["length"]
+    thirds = pd.cut(
+        place, [-1, 1 / 3, 2 / 3, 1], labels=["first", "2nd", "3rd"]
+    )
+    counts = pieces["id"].map(pieces["id"].value_counts())
+    bands = pd.cut(counts, [0, 1, 10, 100, np.inf])
+    names = ["once", "2 to 10", "11 to 100", "more often"]
+    bands = bands.cat.rename_categories(names)
+    grouped = {"third of the sentence": thirds, "piece occurs": bands}
+    if pieces["label"].any():
+        grouped["part of speech"] = pieces["label"]
+    for title, keys in grouped.items():
+        for key in keys.astype("category").cat.categories:
+            yield f"{title}: {key}", (keys == key).to_numpy()

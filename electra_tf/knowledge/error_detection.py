@@ -1,0 +1,209 @@
+"""Does what looks replaced look so because it is wrong?
+
+Words of learners' sentences, labelled right or wrong: MultiGED's files, or any
+of a word and a label a line. Every way to suspect a word gives it a number; the
+border above which it counts as wrong is the one with the best F0.5 on half of
+the sentences, and is judged on the other half. F0.5 counts precision twice as
+much as recall, as is usual for errors of grammar (Ng et al., 2014).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from etils import epath
+from sklearn import metrics
+
+from electra_tf import electra as electra_lib
+from electra_tf import errors
+from electra_tf.analysis import sentence_scores
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+from electra_tf.processes import atomic
+from electra_tf.tasks.tagging import conll
+
+WRONG = "i"
+"""MultiGED's label of a wrong word; the others are right."""
+_NUM_RESAMPLES = 1_000
+_CURVE_POINTS = 200
+
+
+def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
+    """Sentences of a file of words and labels, in random order."""
+    found = conll.read_columns(epath.Path(data))
+    if not any(WRONG in (sentence.tags or ()) for sentence in found):
+        raise errors.DataError(
+            f"Wrong words must have the label {WRONG!r} in the last column. "
+            f"Received: {data}, where no word has it."
+        )
+    order = np.random.default_rng(seed).permutation(len(found))
+    return [
+        texts.Sentence(found[i].words, found[i].tags or ())
+        for i in order[: limit or None]
+    ]
+
+
+def measure(
+    electra: electra_lib.Electra, request: study.Request, work: study.Work
+) -> study.Findings:
+    """Every way to suspect a word, on the second half of the sentences.
+
+    `request.other_model` may be a tagger that was fine-tuned on the first
+    half, which is written as `tuned_on.tsv` beside the findings.
+    """
+    sentences = read(request.data, request.limit, request.seed)
+    half = len(sentences) // 2
+    _write(work.folder / "tuned_on.tsv", sentences[:half])
+    _write(work.folder / "judged_on.tsv", sentences[half:])
+    words = texts.list_words(sentences)
+    words["is_wrong"] = words["label"] == WRONG
+    words["is_judged"] = words["sentence"] >= half
+    suspicions = _suspect(electra, request, sentences, work)
+    rows, series = {}, {}
+    for name, suspicion in suspicions.items():
+        frame = words.assign(suspicion=suspicion)
+        tuned, judged = frame[~words["is_judged"]], frame[words["is_judged"]]
+        border = find_border(tuned["is_wrong"], tuned["suspicion"])
+        rows[name] = judge(judged, border, request.seed)
+        series[name] = _curve(judged)
+    table = pd.DataFrame.from_dict(rows, "index").rename_axis("suspected by")
+    judged = words[words["is_judged"]]
+    notes = (
+        f"{len(judged):,} words of {len(sentences) - half:,} sentences, "
+        f"{judged['is_wrong'].mean():.3f} of them wrong. Borders are those "
+        f"with the best F0.5 on {half:,} other sentences; low and high: 95 % "
+        f"of {_NUM_RESAMPLES:,} bootstrap samples of sentences. `everything` "
+        "calls all words wrong, `rare words` those that the file has seldom. "
+        f"Average precision of chance is the share of wrong words. Seed "
+        f"{request.seed}.",
+    )
+    return study.Findings(table, notes, series)
+
+
+def find_border(is_wrong: Any, suspicion: Any) -> float:
+    """The suspicion from which on to call words wrong, for the best F0.5."""
+    precision, recall, borders = metrics.precision_recall_curve(
+        is_wrong, suspicion
+    )
+    return float(borders[np.argmax(f_half(precision, recall)[:-1])])
+
+
+def f_half(precision: Any, recall: Any) -> Any:
+    """F0.5, 0 where nothing is right."""
+    weighted = 0.25 * np.asarray(precision) + recall
+    return 1.25 * precision * recall / np.maximum(weighted, 1e-12)
+
+
+def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
+    """The measures of words with `suspicion`, `is_wrong` and `sentence`."""
+    is_called = words["suspicion"] >= border
+    counts = pd.DataFrame(
+        {
+            "hits": is_called & words["is_wrong"],
+            "called": is_called,
+            "wrong": words["is_wrong"],
+        }
+    ).groupby(words["sentence"])
+    sums = counts.sum().to_numpy(float)
+    generator = np.random.default_rng(seed)
+    draws = generator.integers(0, len(sums), [_NUM_RESAMPLES, len(sums)])
+    resampled = [_score(sums[draw].sum(0))["F0.5"] for draw in draws]
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    average = metrics.average_precision_score(
+        words["is_wrong"], words["suspicion"]
+    )
+    return _score(sums.sum(0)) | {
+        "low": float(low),
+        "high": float(high),
+        "average precision": float(average),
+    }
+
+
+def _score(sums: np.ndarray) -> dict[str, float]:
+    hits, called, wrong = sums
+    precision, recall = hits / max(called, 1), hits / max(wrong, 1)
+    scores = precision, recall, f_half(precision, recall)
+    return dict(zip(("precision", "recall", "F0.5"), scores, strict=True))
+
+
+def _suspect(
+    electra: electra_lib.Electra,
+    request: study.Request,
+    sentences: Sequence[texts.Sentence],
+    work: study.Work,
+) -> Mapping[str, np.ndarray]:
+    """Way to suspect to a number for each word of all sentences."""
+    plain = [sentence.text for sentence in sentences]
+    words = [word for sentence in sentences for word in sentence.words]
+    counts = Counter(words)
+    found = {
+        "everything": np.zeros(len(words)),
+        "rare words": -np.array([counts[word] for word in words], float),
+    }
+    pieces = texts.locate_pieces(electra, sentences)
+    for name, scorer in sentence_scores.build_scorers(electra).items():
+        scores = work.in_parts(name, plain, scorer.score_all_pieces)
+        found[name] = texts.worst_pieces(pieces, -scores, len(words))
+    if request.other_model:
+        found["fine-tuned tagger"] = _ask_tagger(request.other_model, plain)
+    return found
+
+
+def _ask_tagger(path: str, plain: Sequence[str]) -> np.ndarray:
+    """The probability that each word is wrong, from a model of two labels."""
+    tagger: Any = electra_lib.load(path)
+    if set(getattr(tagger, "labels", ())) != {"c", WRONG}:
+        raise ValueError(
+            "--other_model must be a tagger that was fine-tuned on the labels "
+            f"c and {WRONG}. Received: {tagger!r}."
+        )
+    answers: Any = tagger.predict(plain)
+    words = [word for answer in answers for word in answer.words]
+    return np.array(
+        [
+            word.probability if word.tag == WRONG else 1 - word.probability
+            for word in words
+        ]
+    )
+
+
+def _write(path: epath.Path, sentences: Sequence[texts.Sentence]) -> None:
+    blocks = (
+        "\n".join(f"{word}\t{label}" for word, label in zip(*own, strict=True))
+        for own in sentences
+    )
+    with atomic.replacing_file(path) as partial:
+        partial.write_text("\n\n".join(blocks) + "\n", "utf-8")
+
+
+def _curve(words: pd.DataFrame) -> pd.DataFrame:
+    precision, recall, _ = metrics.precision_recall_curve(
+        words["is_wrong"], words["suspicion"]
+    )
+    places = np.linspace(0, len(recall) - 1, _CURVE_POINTS).astype(int)
+    return pd.DataFrame(
+        {"recall": recall[places], "precision": precision[places]}
+    )
+
+
+def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+    for name, curve in findings.series.items():
+        if name != "everything":
+            axes[0].plot(curve["recall"], curve["precision"], label=name)
+    share = findings.table.loc["everything", "precision"]
+    axes[0].axhline(share, ls=":", color="gray", label="chance")
+    axes[0].set_xlabel("recall")
+    axes[0].set_ylabel("precision")
+    axes[0].grid(alpha=0.3)
+    axes[0].legend()
+
+
+STUDY = study.Study(
+    question="Does the model find wrong words?",
+    data="a file with a word and its label, c or i, on every line",
+    measure=measure,
+    draw=_draw,
+)

@@ -1,0 +1,89 @@
+"""Is the discriminator biased by part of speech or by frequency?
+
+Held-out text is changed by the generator (`corruption`); the border above
+which a piece counts as replaced is the one at which one original piece in
+twenty is called replaced. A part of speech with more false alarms than that is
+distrusted, one with more misses than others is trusted too much.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn import metrics
+
+from electra_tf import electra as electra_lib
+from electra_tf.knowledge import corruption
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+
+FALSE_ALARMS = 0.05
+"""The share of original pieces that are called replaced, over all."""
+_LEAST_REPLACED = 30  # in a row of the table
+
+
+def measure(
+    electra: electra_lib.Electra, request: study.Request, work: study.Work
+) -> study.Findings:
+    """False alarms, misses and AUC by part of speech and by frequency."""
+    del work
+    sentences = texts.read(request.data, request.limit, request.seed)
+    found = corruption.detect(
+        electra, sentences, request.seed, request.mask_prob
+    )
+    original = found["logit"][~found["is_replaced"]]
+    border = float(np.quantile(original, 1 - FALSE_ALARMS))
+    rows = {"all": judge(found, border)}
+    for name, is_in in texts.groups(found):
+        if found["is_replaced"][is_in].sum() >= _LEAST_REPLACED:
+            rows[name] = judge(found[is_in], border)
+    table = pd.DataFrame.from_dict(rows, "index").rename_axis("pieces")
+    notes = (
+        f"{len(found):,} pieces of {len(sentences):,} sentences, "
+        f"{found['is_replaced'].mean():.3f} of them replaced. Low and high: "
+        "95 % intervals of Wilson. Chance: as many misses as 1 - "
+        f"{FALSE_ALARMS}, an AUC of 0.5. Seed {request.seed}.",
+    )
+    return study.Findings(table, notes)
+
+
+def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
+    """The measures of pieces with `is_replaced` and `logit`."""
+    is_called = pieces["logit"] >= border
+    original = is_called[~pieces["is_replaced"]]
+    missed = ~is_called[pieces["is_replaced"]]
+    found: dict[str, float] = {"count": len(pieces)}
+    for name, events in (("false alarms", original), ("misses", missed)):
+        bounds = stats.binomtest(int(events.sum()), len(events)).proportion_ci(
+            method="wilson"
+        )
+        found |= {
+            name: float(events.mean()),
+            f"{name}, low": bounds.low,
+            f"{name}, high": bounds.high,
+        }
+    area = metrics.roc_auc_score(pieces["is_replaced"], pieces["logit"])
+    return found | {"AUC": float(area)}
+
+
+def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+    table = findings.table[::-1]
+    for axis, name in zip(axes, ("false alarms", "misses"), strict=True):
+        low, high = table[f"{name}, low"], table[f"{name}, high"]
+        errors = np.stack([table[name] - low, high - table[name]])
+        axis.errorbar(table[name], table.index, xerr=errors, fmt="o", capsize=3)
+        axis.axvline(table.loc["all", name], ls=":", color="gray")
+        axis.set_xlabel(f"{name}, share")
+        axis.grid(alpha=0.3)
+    axes[1].set_yticklabels([])
+
+
+STUDY = study.Study(
+    question="Is the discriminator biased by part of speech or frequency?",
+    data="the folder of the Brown corpus, or a corpus without tags",
+    measure=measure,
+    draw=_draw,
+    panels=2,
+)
