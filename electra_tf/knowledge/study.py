@@ -32,6 +32,7 @@ STUDIES: Mapping[str, str] = {
     "calibration": "calibration",
     "error_detection": "error_detection",
     "parts_of_speech": "parts_of_speech",
+    "representations": "representations",
     "reranking": "reranking",
 }
 """What a user types, to the module of this folder."""

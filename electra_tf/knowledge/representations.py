@@ -1,0 +1,212 @@
+"""What do the layers of the main encoder hold?
+
+By layer, from the embeddings on, over the first pieces of words:
+
+    probe        share of words whose part of speech a linear (ridge)
+                 classifier of their states gets right, on half of the sentences
+    anisotropy   mean cosine of the states of two words drawn at random
+                 (Ethayarajh, 2019): 0 where they fill all directions
+    CKA          how alike the states are to those of another model's layers,
+                 0 to 1 (linear; Kornblith et al., 2019, equation 3)
+    attention    mean weight on the previous piece, the next, itself and [SEP]
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+from sklearn import linear_model
+from sklearn import pipeline
+from sklearn import preprocessing
+
+from electra_tf import electra as electra_lib
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+from electra_tf.modeling import encoder as encoder_lib
+
+_ROWS = 64
+_MOST_SENTENCES = 2_000
+_NUM_COSINES = 20_000
+_ATTENTION = ("previous", "next", "itself", "[SEP]")
+
+
+class Layers(NamedTuple):
+    """What an encoder makes of W words, by L blocks."""
+
+    states: np.ndarray  # [L + 1, W, D] float32, the embeddings first
+    attention: np.ndarray  # [L, 4] mean weights on `_ATTENTION`
+
+
+def measure(
+    electra: electra_lib.Electra, request: study.Request, work: study.Work
+) -> study.Findings:
+    """Every layer, beside the same network with random weights."""
+    del work
+    limit = request.limit or _MOST_SENTENCES
+    sentences = texts.read(request.data, limit, request.seed)
+    own = read_layers(electra, sentences)
+    keras.utils.set_random_seed(request.seed)
+    random = electra_lib.Electra.untrained(electra.config, electra.vocabulary)
+    untrained = read_layers(random, sentences)
+    other, name = untrained, "random weights"
+    if request.other_model:
+        loaded = electra_lib.Electra.load(request.other_model)
+        other, name = read_layers(loaded, sentences), request.other_model
+    columns: dict[str, Any] = {}
+    words = texts.list_words(sentences)
+    if words["label"].any():
+        columns["probe"] = [probe(s, words) for s in own.states]
+        columns["probe, random weights"] = [
+            probe(s, words) for s in untrained.states
+        ]
+    columns["anisotropy"] = [
+        anisotropy(states, request.seed) for states in own.states
+    ]
+    likeness = np.array([[cka(a, b) for b in other.states] for a in own.states])
+    columns["CKA, most alike layer"] = likeness.max(1)
+    for place, kind in enumerate(_ATTENTION):
+        columns[f"attention to {kind}"] = [np.nan, *own.attention[:, place]]
+    names = ["embeddings", *(str(i + 1) for i in range(len(own.states) - 1))]
+    table = pd.DataFrame(columns, names).rename_axis("layer")
+    share = len(sentences) / len(words)
+    notes = [
+        f"{len(words):,} words of {len(sentences):,} sentences, seed "
+        f"{request.seed}. CKA with {name}. A head that looks everywhere alike "
+        f"would give a piece {share:.3f} or less."
+    ]
+    if words["label"].any():
+        common = words["label"].value_counts(normalize=True).iloc[0]
+        notes.append(f"Always the commonest part of speech: {common:.3f}.")
+    others = ["embeddings", *map(str, range(1, len(other.states)))]
+    series = {"CKA": pd.DataFrame(likeness, names, others)}
+    return study.Findings(table, tuple(notes), series)
+
+
+def read_layers(
+    electra: electra_lib.Electra, sentences: Sequence[texts.Sentence]
+) -> Layers:
+    """The states of the first piece of every word, and the attention.
+
+    Words that are cut off have zeros.
+    """
+    pieces = texts.locate_pieces(electra, sentences)
+    firsts = pieces.drop_duplicates("flat_word")
+    rows = electra.tokenize([sentence.text for sentence in sentences])
+    encoder = electra.networks.main.encoder
+    num_words = sum(len(sentence.words) for sentence in sentences)
+    shape = len(encoder.blocks) + 1, num_words, encoder.hidden_size
+    states, attention, count = np.zeros(shape, np.float32), 0.0, 0.0
+    read = tf.function(
+        lambda *batch: _read_batch(encoder, *batch),
+        autograph=False,
+        reduce_retracing=True,
+    )
+    for begin in range(0, len(sentences), _ROWS):
+        batch = [array[begin : begin + _ROWS] for array in rows.values()]
+        found, weights, num_pieces = (a.numpy() for a in read(*batch))
+        attention, count = attention + weights, count + num_pieces
+        is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
+        here = firsts[is_here]
+        states[:, here["flat_word"]] = found[
+            :, here["sentence"] - begin, here["position"]
+        ]
+    return Layers(states, np.asarray(attention / count))
+
+
+def _read_batch(
+    encoder: encoder_lib.Encoder, *rows: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """States `[L + 1, B, S, D]`, summed attention `[L, 4]`, pieces."""
+    ids, input_mask, _ = rows
+    output = encoder(*rows)
+    states = [output.embedding_output, *output.layer_outputs]
+    bias = encoder_lib.compute_attention_bias(input_mask, encoder.direction)
+    mask = tf.cast(input_mask, tf.float32)
+    # The last token of a row is its [SEP].
+    last = tf.one_hot(tf.reduce_sum(input_mask, 1) - 1, tf.shape(ids)[1])
+    is_piece = (mask - last) * tf.concat(
+        [tf.zeros_like(mask[:, :1]), tf.ones_like(mask[:, 1:])], 1
+    )
+    sums = []
+    for block, state in zip(encoder.blocks, states[:-1], strict=True):
+        flat = tf.reshape(state, [-1, state.shape[-1]])
+        query, key, _ = encoder_lib.split_heads(
+            block.query_key_value(flat),
+            bias,
+            block.settings.num_attention_heads,
+        )
+        probs = encoder_lib.compute_probs(query, key, bias)
+        weights = tf.reduce_mean(tf.cast(probs, tf.float32), 1)
+        below = tf.linalg.diag_part(weights, k=-1)
+        above = tf.linalg.diag_part(weights, k=1)
+        seen = [
+            tf.pad(below, [[0, 0], [1, 0]]),
+            tf.pad(above, [[0, 0], [0, 1]]),
+            tf.linalg.diag_part(weights),
+            tf.reduce_sum(weights * last[:, tf.newaxis], -1),
+        ]
+        sums.append([tf.reduce_sum(values * is_piece) for values in seen])
+    return tf.stack(states), tf.convert_to_tensor(sums), tf.reduce_sum(is_piece)
+
+
+def probe(states: np.ndarray, words: pd.DataFrame) -> float:
+    """The share of labels that a ridge classifier of `[W, D]` gets right.
+
+    It learns from the first half of the sentences and answers for the others.
+    """
+    is_learned = words["sentence"] <= words["sentence"].max() // 2
+    classifier = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.RidgeClassifier()
+    )
+    classifier.fit(states[is_learned], words["label"][is_learned])
+    return float(
+        classifier.score(states[~is_learned], words["label"][~is_learned])
+    )
+
+
+def anisotropy(states: np.ndarray, seed: int) -> float:
+    """The mean cosine of random pairs of `[W, D]` states."""
+    generator = np.random.default_rng(seed)
+    first, second = generator.integers(0, len(states), [2, _NUM_COSINES])
+    sizes = np.linalg.norm(states, axis=1, keepdims=True)
+    units = states / np.maximum(sizes, 1e-12)
+    is_pair = first != second
+    return float(np.mean((units[first] * units[second]).sum(1)[is_pair]))
+
+
+def cka(first: np.ndarray, second: np.ndarray) -> float:
+    """The linear centered kernel alignment of `[W, D]` and `[W, E]`."""
+    left = np.asarray(first - first.mean(0), np.float64)
+    right = np.asarray(second - second.mean(0), np.float64)
+    between = np.linalg.norm(left.T @ right) ** 2
+    within = np.linalg.norm(left.T @ left) * np.linalg.norm(right.T @ right)
+    return float(between / within)
+
+
+def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+    table, likeness = findings.table, findings.series["CKA"]
+    for name in table.filter(regex="probe|anisotropy|attention"):
+        style = ":" if "random" in name else "-"
+        axes[0].plot(table.index, table[name], f"o{style}", ms=4, label=name)
+    axes[0].set_xlabel("layer")
+    axes[0].grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    image = axes[1].imshow(likeness, vmin=0, vmax=1, origin="lower")
+    axes[1].set_xticks(range(likeness.shape[1]), likeness.columns, rotation=45)
+    axes[1].set_yticks(range(len(likeness)), likeness.index)
+    axes[1].set_xlabel("layer of the other model")
+    axes[1].set_title("CKA")
+    axes[1].figure.colorbar(image, ax=axes[1])
+
+
+STUDY = study.Study(
+    question="What do the layers hold?",
+    data="the folder of the Brown corpus, or a corpus without tags",
+    measure=measure,
+    draw=_draw,
+    panels=2,
+)
