@@ -3,7 +3,8 @@ r"""What does a trained model know? Studies that measure it.
     electra-analyze calibration --model=tiny-en --data=TEXT --output_dir=DIR
 
 Leaves findings.json, table.md and picture.png in DIR/STUDY. A study that was
-measured already is shown again, one that was stopped goes on.
+measured already is shown again, one that was stopped goes on. `electra-analyze
+report`, with the same model, puts all of DIR into one page.
 docs/analysis.md says what each study asks and what it takes.
 """
 
@@ -16,6 +17,7 @@ from electra_tf import command_line
 from electra_tf import installed
 
 FLAGS = flags.FLAGS
+_REPORT = "report"
 flags.DEFINE_string("analysis", None, "Also the first argument.")
 flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
 flags.DEFINE_string("data", "", "What the study reads.")
@@ -31,20 +33,28 @@ def main() -> None:
     model = installed.find_model(FLAGS.model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
+    from electra_tf.knowledge import report
     from electra_tf.knowledge import study
 
-    asked = study.find(FLAGS.analysis)
+    asked = None
+    if FLAGS.analysis != _REPORT:
+        asked = study.find(FLAGS.analysis)
     if not FLAGS.data:
-        raise ValueError(f"--data must be {asked.data}. Received: nothing.")
+        what = asked.data if asked else "a corpus, to show sentences of"
+        raise ValueError(f"--data must be {what}. Received: nothing.")
     request = study.Request(
         FLAGS.data,
         FLAGS.limit,
         FLAGS.seed,
         FLAGS.mask_prob,
+        FLAGS.model,
         FLAGS.other_model,
     )
     electra = electra_lib.Electra.load(model)
     output_dir = epath.Path(FLAGS.output_dir)
+    if asked is None:
+        print(f"Page: {report.write(electra, request, output_dir)}")
+        return
     findings = study.run(FLAGS.analysis, electra, request, output_dir)
     print(findings.describe(asked.question))
     print(f"Picture: {output_dir / FLAGS.analysis / study.PICTURE}")

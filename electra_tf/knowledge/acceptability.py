@@ -64,6 +64,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     shares.plot.barh(ax=axes[0], width=0.8)
     axes[0].axvline(0.5, ls=":", color="gray")
     axes[0].set_xlim(0, 1)
+    axes[0].legend(loc="lower right")
     axes[0].set_xlabel("share of pairs that are right")
     axes[0].set_ylabel("")
 

@@ -7,6 +7,7 @@ discriminator says for every piece whether it is the original.
 
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,10 +33,11 @@ def detect(
     """Changes sentences once, and asks which pieces were replaced.
 
     Returns `texts.locate_pieces` and the columns
-    `is_masked` and `is_replaced`, bool, and `logit` float32, high where a
-    piece looks replaced. A sample that equals the original is not a
-    replacement. Raises `ValueError` for a model without a discriminator or
-    without a generator.
+    `is_masked` and `is_replaced`, bool; `logit`, high where a piece looks
+    replaced; of the generator at masked pieces `entropy`, in nats, and
+    `is_guessed`, 1 where its best guess is right. A sample that equals the
+    original is not a replacement. Raises `ValueError` for a model without a
+    discriminator or without a generator.
     """
     if not (electra.can_score and electra.generator is not None):
         raise ValueError(
@@ -51,45 +53,82 @@ def detect(
     return pieces.assign(**found)
 
 
+class Corrupted(NamedTuple):
+    """A batch that the generator has changed, and what both networks say."""
+
+    masked: masking.MaskedInputs
+    generator_logits: tf.Tensor  # [B, P, V] float32
+    shown_ids: tf.Tensor  # [B, S] int32, what the discriminator sees
+    is_masked: tf.Tensor  # [B, S] int32, 1 where a sample was put in
+    logits: tf.Tensor  # [B, S] float32, of the discriminator
+
+
+def corrupt(
+    electra: electra_lib.Electra,
+    rows: Sequence[tf.Tensor],
+    step: tf.Tensor | int,
+    seed: int,
+    mask_prob: float,
+) -> Corrupted:
+    """Changes one batch, `[B, S]` ids, mask and segments of static shape."""
+    settings = config.MaskingConfig(mask_prob=mask_prob)
+    masks = masking.DynamicMasking(settings, electra.vocabulary, seed)
+    batch = {
+        name: row[tf.newaxis]
+        for name, row in zip(keras_models.FEATURES, rows, strict=True)
+    }
+    batch["stream_ids"] = tf.constant([0], tf.int64)
+    masked = masks(batch, step, is_training=False)
+    generator, main = electra.networks
+    logits = generator(masked).logits
+    kind = randomness.GENERATOR_SAMPLE
+    seeds = masks.seeds(kind, step, batch["stream_ids"], is_training=False)
+    uniform = randomness.uniform_by_stream(seeds, tuple(logits.shape))
+    shown, is_masked = masking.scatter_update(
+        masked.original_ids,
+        sampling.sample_from_softmax(logits, uniform),
+        masked.masked_positions,
+        masked.masked_weights,
+    )
+    answer = main(shown, masked.input_mask, masked.segment_ids)
+    return Corrupted(masked, logits, shown, is_masked, answer.logits)
+
+
 def _answer(
     electra: electra_lib.Electra, rows: Any, seed: int, mask_prob: float
 ) -> dict[str, np.ndarray]:
     """Name to `[N, S]` arrays."""
-    names = keras_models.FEATURES
-    length = rows[names[0]].shape[1]
-    masks = masking.DynamicMasking(
-        config.MaskingConfig(mask_prob=mask_prob), electra.vocabulary, seed
-    )
 
     @tf.function(autograph=False)
-    def corrupt(step: tf.Tensor, *features: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        batch = dict(zip(names, features, strict=True))
-        batch["stream_ids"] = tf.constant([0], tf.int64)
-        masked = masks(batch, step, is_training=False)
-        generator, main = electra.networks
-        logits = generator(masked).logits
-        kind = randomness.GENERATOR_SAMPLE
-        seeds = masks.seeds(kind, step, batch["stream_ids"], is_training=False)
-        uniform = randomness.uniform_by_stream(seeds, tuple(logits.shape))
-        sampled = sampling.sample_from_softmax(logits, uniform)
-        shown, is_masked = masking.scatter_update(
-            masked.original_ids,
-            sampled,
-            masked.masked_positions,
-            masked.masked_weights,
+    def answer(step: tf.Tensor, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        masked, logits, shown, is_masked, found = corrupt(
+            electra, batch, step, seed, mask_prob
         )
-        is_replaced = shown != masked.original_ids
-        answer = main(shown, masked.input_mask, masked.segment_ids)
-        return is_masked > 0, is_replaced, answer.logits
+        log_probs = tf.nn.log_softmax(logits)
+        entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
+        guesses = tf.argmax(logits, -1, tf.int32) == masked.masked_ids
+        at_slots = {
+            "entropy": entropy,
+            "is_guessed": tf.cast(guesses, tf.float32),
+        }
+        return {
+            "is_masked": is_masked > 0,
+            "is_replaced": shown != masked.original_ids,
+            "logit": found,
+        } | {
+            name: masking.sum_by_position(
+                values * masked.masked_weights, masked.masked_positions, shown
+            )
+            for name, values in at_slots.items()
+        }
 
+    columns = [rows[name] for name in keras_models.FEATURES]
     parts = []
-    for step, first in enumerate(range(0, len(rows[names[0]]), _ROWS)):
-        own = [rows[name][first : first + _ROWS] for name in names]
+    for step, first in enumerate(range(0, len(columns[0]), _ROWS)):
+        own = [ids[first : first + _ROWS] for ids in columns]
         count = len(own[0])
         full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
-        shaped = [tf.reshape(ids, [1, _ROWS, length]) for ids in full]
-        found = corrupt(tf.constant(step), *shaped)
-        parts.append([array.numpy()[:count] for array in found])
-    columns = ("is_masked", "is_replaced", "logit")
-    joined = map(np.concatenate, zip(*parts, strict=True))
-    return dict(zip(columns, joined, strict=True))
+        shaped = [tf.ensure_shape(ids, [_ROWS, ids.shape[1]]) for ids in full]
+        found = answer(tf.constant(step), *shaped)
+        parts.append({k: array.numpy()[:count] for k, array in found.items()})
+    return {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}

@@ -30,6 +30,7 @@ from electra_tf.processes import progress
 STUDIES: Mapping[str, str] = {
     "acceptability": "acceptability",
     "calibration": "calibration",
+    "dynamics": "dynamics",
     "error_detection": "error_detection",
     "parts_of_speech": "parts_of_speech",
     "representations": "representations",
@@ -53,6 +54,7 @@ class Request:
         seed: of all that is drawn.
         mask_prob: share of the pieces that the generator fills; probabilities
             are calibrated, if at all, at that of the training.
+        model: the path of the model, as it was given.
         other_model: the path of a second one, for studies that compare.
     """
 
@@ -60,6 +62,7 @@ class Request:
     limit: int = 0
     seed: int = 1
     mask_prob: float = 0.15
+    model: str = ""
     other_model: str = ""
 
 
@@ -77,19 +80,19 @@ class Findings:
     notes: tuple[str, ...]
     series: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
-    def describe(self, title: str) -> str:
-        """The table and the notes as Markdown."""
-        header = [self.table.index.name or "", *map(str, self.table.columns)]
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the rows of the table, as text."""
+        values = self.table.to_numpy(object)
         rows = [
             [str(name), *map(_format_cell, row)]
-            for name, row in zip(
-                self.table.index, self.table.to_numpy(object), strict=True
-            )
+            for name, row in zip(self.table.index, values, strict=True)
         ]
-        notes = "\n\n".join(self.notes)
-        return (
-            f"# {title}\n\n{study_report.markdown(header, rows)}\n\n{notes}\n"
-        )
+        return [str(self.table.index.name), *map(str, self.table)], rows
+
+    def describe(self, title: str) -> str:
+        """The table and the notes as Markdown."""
+        table = study_report.markdown(*self.cells())
+        return "\n\n".join([f"# {title}", table, *self.notes]) + "\n"
 
 
 @dataclasses.dataclass(frozen=True)

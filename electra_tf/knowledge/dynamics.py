@@ -1,0 +1,160 @@
+"""How does a run learn? Its checkpoints, one after the other.
+
+Of each checkpoint that the run kept, on the same held-out text and masks:
+
+    entropy      of the generator's distribution at masked pieces, in nats
+    replaced     share of the pieces that it changes
+    recall       share of the replaced pieces that the discriminator finds at a
+                 border of 0.5, and its precision there, by how often the
+                 original piece occurs in the text
+    rows         share of the rows of the token embeddings that a gradient
+                 reaches in one batch, through the generator's softmax and
+                 through the lookups of both networks: the softmax reaches every
+                 row, which is the paper's reason to tie the embeddings (3.2)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from electra_tf import electra as electra_lib
+from electra_tf import errors
+from electra_tf import installed
+from electra_tf.formats import own_run
+from electra_tf.inputs import masking
+from electra_tf.knowledge import corruption
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+from electra_tf.modeling import networks
+from electra_tf.pretraining import losses
+from electra_tf.training import checkpoints
+
+_MOST_SENTENCES = 1_000
+_GRADIENT_ROWS = 64
+
+
+def measure(
+    electra: electra_lib.Electra, request: study.Request, work: study.Work
+) -> study.Findings:
+    """Every checkpoint of the run that `request.model` names."""
+    del electra, work
+    folder = installed.find_model(request.model)
+    steps = checkpoints.all_checkpoints(folder)
+    if len(steps) < 2:
+        raise errors.ModelError(
+            "The model must be a run that kept several checkpoints. Received: "
+            f"{folder}, which has {len(steps)}. Train with "
+            "--config.training.keep_checkpoints=100."
+        )
+    limit = request.limit or _MOST_SENTENCES
+    sentences = texts.read(request.data, limit, request.seed)
+    weight = checkpoints.load_settings(folder).objective.disc_weight
+    rows = {}
+    for path in steps:
+        model = own_run.read(folder, str(path))
+        loaded = electra_lib.Electra.load(model)
+        found = corruption.detect(
+            loaded, sentences, request.seed, request.mask_prob
+        )
+        step = checkpoints.step_of(path)
+        rows[step] = describe(found) | trace_gradients(
+            loaded, sentences, weight
+        )
+    table = pd.DataFrame.from_dict(rows, "index").rename_axis("step")
+    notes = (
+        f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
+        f"embeddings from the gradients of {_GRADIENT_ROWS} of them, `pull` "
+        "is the norm of all rows of a source beside that of the three. A "
+        "discriminator without knowledge has a precision of `replaced`.",
+    )
+    return study.Findings(table, notes)
+
+
+def describe(pieces: pd.DataFrame) -> dict[str, float]:
+    """The measures of what `corruption.detect` gives."""
+    masked = pieces[pieces["is_masked"]]
+    is_called, is_replaced = pieces["logit"] > 0, pieces["is_replaced"]
+    found = {
+        "entropy": float(masked["entropy"].mean()),
+        "right at [MASK]": float(masked["is_guessed"].mean()),
+        "replaced": float(is_replaced.mean()),
+    }
+    for name, is_in in texts.groups(pieces):
+        if name.startswith("piece occurs"):
+            band = name.partition(": ")[2]
+            hits = (is_called & is_replaced & is_in).sum()
+            found |= {
+                f"precision, {band}": hits / max((is_called & is_in).sum(), 1),
+                f"recall, {band}": hits / max((is_replaced & is_in).sum(), 1),
+            }
+    return {name: float(value) for name, value in found.items()}
+
+
+def trace_gradients(
+    electra: electra_lib.Electra,
+    sentences: Sequence[texts.Sentence],
+    disc_weight: float,
+) -> dict[str, float]:
+    """Where the gradients of the token embeddings come from."""
+    generator, main = electra.networks
+    if not isinstance(generator, networks.MaskedLMGenerator):
+        return {}
+    plain = [sentence.text for sentence in sentences[:_GRADIENT_ROWS]]
+    rows = [*electra.tokenize(plain).values()]
+    masked, _, shown, *_ = corruption.corrupt(electra, rows, 0, 0, 0.15)
+    looked_up = generator.encoder.embeddings.word_embeddings.value
+    with tf.GradientTape() as tape:
+        table = tf.stop_gradient(looked_up)
+        tape.watch(table)
+        inputs = masked.input_ids, masked.input_mask, masked.segment_ids
+        states = generator.encoder(*inputs).sequence_output
+        hidden = masking.gather_positions(states, masked.masked_positions)
+        slots = masked.masked_ids, masked.masked_weights
+        loss = losses.masked_lm_loss(generator.head(hidden, table), *slots)
+        loss /= tf.reduce_sum(masked.masked_weights)
+    found = tape.gradient(loss, [table, looked_up])
+    sources = dict(zip(("softmax", "generator's input"), found, strict=True))
+    with tf.GradientTape() as tape:
+        logits = main(shown, masked.input_mask, masked.segment_ids).logits
+        weights = tf.cast(masked.input_mask, tf.float32)
+        labels = tf.cast(shown != masked.original_ids, tf.int32)
+        loss = losses.replaced_token_loss(logits, labels, weights)
+        loss *= disc_weight / tf.reduce_sum(weights)
+    own = main.encoder.embeddings.word_embeddings.value
+    sources["discriminator's input"] = tape.gradient(loss, own)
+    sizes = {
+        name: np.linalg.norm(tf.convert_to_tensor(gradient), axis=1)
+        for name, gradient in sources.items()
+    }
+    total = sum(np.linalg.norm(size) for size in sizes.values())
+    return {
+        f"{what}, {name}": float(value)
+        for name, size in sizes.items()
+        for what, value in (
+            ("rows", np.mean(size > 0)),
+            ("pull", np.linalg.norm(size) / total),
+        )
+    }
+
+
+def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+    table = findings.table
+    panels = ("entropy", "^right|^replaced", "recall", "rows")
+    for axis, columns in zip(axes, panels, strict=True):
+        for name in table.filter(regex=columns):
+            axis.plot(table.index, table[name], "o-", ms=3, label=name)
+        axis.set_xlabel("step")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+
+
+STUDY = study.Study(
+    question="How does the run learn?",
+    data="a corpus, or the folder of the Brown corpus",
+    measure=measure,
+    draw=_draw,
+    panels=4,
+)

@@ -1,0 +1,150 @@
+"""One page of all that was found of a model, with sentences in colour."""
+
+import base64
+import html
+import string
+
+from etils import epath
+
+from electra_tf import electra as electra_lib
+from electra_tf.analysis import word_tests
+from electra_tf.export.clients import scoring
+from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
+from electra_tf.processes import atomic
+
+PAGE = "report.html"
+_NUM_SENTENCES = 12
+_LEAST_SHOWN = 30  # percent
+_PAGE = string.Template("""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem;
+  max-width: 60rem; color: #1a1a1a; background: #fff }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-size: .9rem }
+th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid #ccc }
+th:first-child, td:first-child { text-align: left }
+img { max-width: 100%; height: auto }
+mark { color: inherit; border-radius: .2rem; padding: 0 .1rem }
+.swapped { text-decoration: underline 2px }
+sub { display: inline-block; font-size: .7em }
+</style>
+</head>
+<body>
+<main>
+<h1>$title</h1>
+<p>$summary</p>
+<nav aria-label="Studies"><ul>$contents</ul></nav>
+$sections
+</main>
+</body>
+</html>
+""")
+_SECTION = string.Template("""\
+<section id="$name" aria-labelledby="$name-title">
+<h2 id="$name-title">$question</h2>
+<div class="wide" tabindex="0" role="region" aria-label="Table: $question">
+<table><thead><tr>$header</tr></thead><tbody>$rows</tbody></table>
+</div>
+$notes
+<img alt="Picture: $question The numbers are in the table." src="$picture">
+</section>
+""")
+
+
+def write(
+    electra: electra_lib.Electra, request: study.Request, output_dir: epath.Path
+) -> epath.Path:
+    """Writes the page of the studies that lie in a folder.
+
+    `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
+    where no study was run.
+    """
+    found = {
+        name: read[1]
+        for name in study.STUDIES
+        if (read := study.read(output_dir / name)) is not None
+    }
+    if not found:
+        raise FileNotFoundError(
+            f"A report is made of studies that were run. Received: "
+            f"{output_dir}, without any. Run one of {', '.join(study.STUDIES)} "
+            "first."
+        )
+    contents = [(name, study.find(name).question) for name in found]
+    contents.append(("sentences", "Sentences with one word exchanged"))
+    sections = [_section(k, output_dir / k, v) for k, v in found.items()]
+    page = _PAGE.substitute(
+        title=f"What {html.escape(request.model)} knows",
+        summary=html.escape(f"{electra.summary}; {electra.origin}"),
+        contents="".join(
+            f'<li><a href="#{name}">{html.escape(question)}</a></li>'
+            for name, question in contents
+        ),
+        sections="".join([*sections, _sentences(electra, request)]),
+    )
+    path = output_dir / PAGE
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(page, "utf-8")
+    return path
+
+
+def _section(name: str, folder: epath.Path, findings: study.Findings) -> str:
+    header, rows = findings.cells()
+    picture = base64.b64encode((folder / study.PICTURE).read_bytes()).decode()
+    return _SECTION.substitute(
+        name=name,
+        question=html.escape(study.find(name).question),
+        header="".join(
+            f'<th scope="col">{html.escape(cell)}</th>' for cell in header
+        ),
+        rows="".join(
+            f'<tr><th scope="row">{html.escape(row[0])}</th>'
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+            + "</tr>"
+            for row in rows
+        ),
+        notes="".join(f"<p>{html.escape(note)}</p>" for note in findings.notes),
+        picture=f"data:image/png;base64,{picture}",
+    )
+
+
+def _sentences(electra: electra_lib.Electra, request: study.Request) -> str:
+    """Sentences of the corpus with a word of another one in each."""
+    drawn = texts.read(request.data, 10 * _NUM_SENTENCES, request.seed)
+    plain = [sentence.text for sentence in drawn]
+    swaps = word_tests.draw_swaps(plain, request.seed)[:_NUM_SENTENCES]
+    scored = electra.score([one.swap.data.decode() for one in swaps])
+    items = "".join(
+        f"<p>{_colour(text, one.swap)}</p>"
+        for one, text in zip(swaps, scored, strict=True)
+    )
+    return (
+        '<section id="sentences"><h2>Sentences with one word exchanged</h2>'
+        "<p>The underlined word is not the author&#8217;s. The redder, the "
+        "likelier the model takes a word for a replacement; the number is its "
+        f"probability in percent.</p>{items}</section>"
+    )
+
+
+def _colour(text: scoring.ScoredText, swap: scoring.Swap) -> str:
+    parts, done = [], 0
+    for word in text.words:
+        parts.append(html.escape(text.data[done : word.start].decode()))
+        share = round(100 * word.replaced_probability)
+        kind = ' class="swapped"' if word.start == swap.start else ""
+        parts.append(
+            f'<mark{kind} style="background:rgba(220,50,30,{share / 150:.2f})" '
+            f'title="{share} %">{html.escape(word.text)}'
+            + (f"<sub>{share}</sub>" if share >= _LEAST_SHOWN or kind else "")
+            + "</mark>"
+        )
+        done = word.end
+    return "".join([*parts, html.escape(text.data[done:].decode())])

@@ -1,0 +1,80 @@
+"""Measures over the checkpoints of a run."""
+
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from etils import epath
+
+from electra_tf import errors
+from electra_tf.electra import Electra
+from electra_tf.knowledge import dynamics
+from electra_tf.knowledge import study
+from electra_tf.training import checkpoints
+from tests import tiny_electra
+
+TEXT = "The cat sat on a good mat and was a bad dog , good film .\n" * 3
+
+
+def test_every_checkpoint_has_a_row(tmp_path: pathlib.Path) -> None:
+    run, text = tmp_path / "run", tmp_path / "text.txt"
+    text.write_text(TEXT)
+    model = tiny_electra.write_run(run)
+    request = study.Request(str(text), model=str(run), mask_prob=0.4)
+    work = study.Work(epath.Path(tmp_path), "key")
+    with pytest.raises(errors.ModelError, match="keep_checkpoints"):
+        dynamics.measure(None, request, work)
+    # At the next checkpoint the generator knows nothing: all is as likely.
+    head = model.generator.head
+    for variable in (head.layer_norm.gamma, head.layer_norm.beta):
+        variable.assign(np.zeros(variable.shape))
+    weights = {f"model/{v.path}": v for v in model.trainable_variables}
+    checkpoints.save(run, 9, weights, {"best_step": None}, keep=5)
+    table = dynamics.measure(None, request, work).table
+    assert table.index.tolist() == [7, 9]
+    vocab_size = tiny_electra.VOCABULARY.size
+    assert table["entropy"][9] == pytest.approx(np.log(vocab_size))
+    assert table["entropy"][7] < table["entropy"][9]
+    assert table["rows, softmax"][7] == 1
+    assert (table["rows, discriminator's input"] < 1).all()
+    pulls = table.filter(regex="^pull").sum(axis=1)
+    np.testing.assert_allclose(pulls, 1)
+
+
+def test_precision_and_recall_of_a_band_by_hand() -> None:
+    pieces = pd.DataFrame(
+        {
+            "id": [5, 6, 6, 6],
+            "position": [1, 2, 3, 4],
+            "length": 4,
+            "label": "",
+            "is_masked": [True, True, True, False],
+            "is_replaced": [True, True, True, False],
+            "logit": [-1.0, 1.0, -1.0, 1.0],
+            "entropy": [1.0, 2.0, 3.0, 0.0],
+            "is_guessed": [0.0, 0.0, 1.0, 0.0],
+        }
+    )
+    found = dynamics.describe(pieces)
+    assert found["entropy"] == 2
+    assert found["right at [MASK]"] == pytest.approx(1 / 3)
+    assert found["replaced"] == 0.75
+    assert found["recall, once"] == 0
+    assert found["recall, 2 to 10"] == 0.5
+    assert found["precision, 2 to 10"] == 0.5
+
+
+def test_the_gradients_of_the_pieces_that_occur(
+    tmp_path: pathlib.Path,
+) -> None:
+    run = tmp_path / "run"
+    tiny_electra.write_run(run)
+    electra = Electra.load(run)
+    sentences = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
+    found = dynamics.trace_gradients(electra, sentences, 50.0)
+    used = {"[CLS]", "cat", "sat", "[SEP]"}
+    share = found["rows, generator's input"] * tiny_electra.VOCABULARY.size
+    # And [MASK].
+    assert round(share) <= len(used) + 1
+    assert found["rows, softmax"] == 1
