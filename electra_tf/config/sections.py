@@ -84,9 +84,14 @@ class GeneratorConfig:
     intermediate_size: Count = 0  # 0: four times its width
     untied_generator: bool = True  # False: one encoder serves both networks
     untied_generator_embeddings: bool = False  # True: embeddings of its own
+    # The discriminator's token embeddings are the generator's, which its loss
+    # does not reach, plus a difference of its own (DeBERTa-v3).
+    disentangled_embeddings: bool = False
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
     unigram_generator: bool = False
+    # fast_electra: the model whose masked language model it is, for ever.
+    init_from: str = ""
     # A left-to-right and a right-to-left encoder (Electric, section 3).
     two_tower_generator: bool = False
 
@@ -99,7 +104,8 @@ class GeneratorConfig:
             if name not in kinds
         }
         sizes = "num_attention_heads", "intermediate_size"
-        own = [*sizes, "untied_generator_embeddings"]
+        kinds_of_tying = "untied_generator_embeddings disentangled_embeddings"
+        own = [*sizes, *kinds_of_tying.split()]
         require(
             self.untied_generator or others.keys().isdisjoint(own),
             f"{', '.join(own)} needs `generator.untied_generator`: one shared "
@@ -122,6 +128,16 @@ class GeneratorConfig:
             "Received: untied_generator=False. Tie the embeddings instead.",
         )
 
+        require(
+            not self.disentangled_embeddings
+            or not (
+                self.two_tower_generator or self.untied_generator_embeddings
+            ),
+            "`generator.disentangled_embeddings` needs a masked-LM generator "
+            "and leaves untied_generator_embeddings false. Received: "
+            f"{others}.",
+        )
+
     @property
     def has_encoder(self) -> bool:
         """Whether it has Transformer weights of its own or shared ones."""
@@ -129,10 +145,17 @@ class GeneratorConfig:
 
     @property
     def weight_tying(self) -> str:
-        """What both networks share: `none`, `embeddings` or `all`."""
+        """What networks share: `none`, `embeddings`, `disentangled`, `all`."""
         if not self.untied_generator:
             return "all"
+        if self.disentangled_embeddings:
+            return "disentangled"
         return "none" if self.untied_generator_embeddings else "embeddings"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the discriminator's gradients reach none of its weights."""
+        return self.weight_tying in ("none", "disentangled")
 
     def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
         """The generator's encoder sizes, derived as the original does.
@@ -183,7 +206,10 @@ class MaskingConfig:
         )
 
 
-_DETECTION = ("electra", "electra_15", "two_stage", "adversarial", "electric")
+_DETECTION = (
+    *("electra", "electra_15", "two_stage", "adversarial", "fast_electra"),
+    "electric",
+)
 _PREDICTION = ("replace_mlm", "all_tokens_mlm")
 # Electric's q must be the very distribution that noise is drawn from.
 _TEMPERED = (*_DETECTION[:-1], *_PREDICTION)
@@ -199,7 +225,10 @@ _FIELD_READERS = {
             _TEMPERED,
             "temperature final_temperature temperature_steps disallow_correct",
         ),
-        (("electra", "electra_15", "two_stage"), "disc_weight_steps"),
+        (
+            ("electra", "electra_15", "two_stage", "fast_electra"),
+            "disc_weight_steps",
+        ),
         (
             ("two_stage",),
             "generator_steps freeze_generator initialize_from_generator",

@@ -20,6 +20,7 @@ from electra_tf.training import checkpoints
 
 # Rows of a run that continues from a converted model, unless it says more.
 _ROW_LENGTH = 128
+_WORDS = "embeddings/word_embeddings"
 
 
 def is_trial(path: pathlib.Path) -> bool:
@@ -38,14 +39,12 @@ def read(
     settings = checkpoints.load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
-    tensors = checkpoints.load_tensors(
-        checkpoint, "average" if use_average else "model"
-    )
+    tensors = load_tensors(checkpoint, settings, use_average)
     encoder = resolve_vocab_size(settings.encoder, vocabulary, path)
     model = portable.PortableModel(
         tensors,
         encoder,
-        tying=settings.generator.weight_tying,
+        tying=settings.generator.weight_tying.replace("disentangled", "none"),
         vocabulary=vocabulary,
         objective=settings.objective.name,
         step=checkpoints.step_of(checkpoint),
@@ -60,6 +59,27 @@ def read(
             tensors = portable.drop_part(tensors, part)
     portable.check(dataclasses.replace(model, tensors=tensors))
     return model
+
+
+def load_tensors(
+    checkpoint: pathlib.Path,
+    settings: config.ExperimentConfig,
+    use_average: bool = False,
+) -> dict[str, np.ndarray]:
+    """Reads the weights of a checkpoint, by path.
+
+    The main network's token embeddings are whole, also where the run keeps
+    their difference to the generator's.
+    """
+    prefix = "average" if use_average else "model"
+    tensors = checkpoints.load_tensors(checkpoint, prefix)
+    if settings.generator.disentangled_embeddings:
+        main, shared = (
+            f"{networks.MAIN_ENCODER}/{_WORDS}",
+            f"generator/{_WORDS}",
+        )
+        tensors = {**tensors, main: tensors[main] + tensors[shared]}
+    return tensors
 
 
 def resolve_vocab_size(

@@ -164,7 +164,9 @@ class Target(NamedTuple):
     vocabulary: Vocabulary  # of the records that it will read
 
 
-def warm_start(path: str | pathlib.Path, target: Target) -> str:
+def warm_start(
+    path: str | pathlib.Path, target: Target, as_generator: bool = False
+) -> str:
     """Sets the variables of a run to the weights of a model of any format.
 
     Part by part (main encoder, heads, generator) every tensor is found in its
@@ -173,10 +175,15 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
     of tokens follow their tokens: the new vocabulary has every token of the
     old one, in any order. Other rows keep their fresh values.
 
+    With `as_generator` the model's masked language model becomes the
+    generator, and nothing else is taken.
+
     Returns a paragraph: what was restored, resized, stays fresh, found no
     place. If sizes or vocabularies do not fit, no variable is changed.
     """
     model = read(path)
+    if as_generator:
+        model = portable.as_generator(model, target.encoder)
     rows = _token_rows(model, target.vocabulary)
     shared = set(model.parts) & set(map(portable.part_of, target.variables))
     _require_sizes(model, target, shared)

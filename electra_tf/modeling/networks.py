@@ -436,7 +436,8 @@ def build_sized_generator(
     """A generator of these sizes that shares layers with the main encoder.
 
     `tying` is `none`, `embeddings` (tokens, positions, segments and their
-    normalization, as in the original) or `all`, the whole encoder.
+    normalization, as in the original) or `all`, the whole encoder. With
+    `disentangled` it shares none, and `PretrainingModel` ties the towers.
     """
     if tying == "all":
         return MaskedLMGenerator(sizes, encoder=main_encoder, dtype=dtype)

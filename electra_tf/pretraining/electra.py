@@ -194,6 +194,8 @@ class Electra(model_lib.PretrainingModel):
     ) -> tf.Tensor:
         """The discriminator's logits `[B, S]` for the corrupted text."""
         seed = model_lib.main_seed(dropout_seed)
+        if word_offset is None:
+            word_offset = self.shared_words(sampled.rows[0])
         return self.main(*sampled.rows, seed, word_offset).logits
 
     def detection_losses(

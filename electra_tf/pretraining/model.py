@@ -35,6 +35,7 @@ OBJECTIVES: Mapping[str, str] = {
     "electra": "electra.Electra",
     "electra_15": "variants.Electra15",
     "electric": "variants.Electric",
+    "fast_electra": "fast.FastElectra",
     "mlm": "mlm.MaskedLM",
     "replace_mlm": "variants.ReplaceMLM",
     "two_stage": "two_stage.TwoStage",
@@ -89,6 +90,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         **kwargs: Any,
     ) -> None:
         self.check_settings(settings)
+        config.require(
+            not settings.generator.disentangled_embeddings
+            or settings.objective.name
+            in ("electra", "electra_15", "two_stage"),
+            "`generator.disentangled_embeddings` is for the objectives "
+            "electra, electra_15 and two_stage. Received: "
+            f"{settings.objective.name!r}.",
+        )
         settings = resolve(settings, vocabulary.size)
         training = settings.training
         super().__init__(
@@ -110,6 +119,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             settings, main.encoder, token_counts, dtype
         )
         self.main = main
+        self.is_disentangled = settings.generator.disentangled_embeddings
+        if self.is_disentangled:
+            self.reset_difference()
         self.build_extras(dtype)
         self.seed_generator = keras.random.SeedGenerator(training.seed)
         self.token_counts = token_counts
@@ -170,6 +182,33 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return networks.build_generator(
             settings.generator, main_encoder, token_counts, dtype
         )
+
+    def reset_difference(self) -> None:
+        """Makes the main network's token embeddings those of the generator.
+
+        With `generator.disentangled_embeddings` (gradient-disentangled
+        embedding sharing; DeBERTa-v3, https://arxiv.org/abs/2111.09543,
+        section 3.2) they are E_D = stop_gradient(E_G) + D, and the network's
+        own table holds D, 0 at first. So the discriminator's loss, which
+        pulls tokens apart, does not reach the generator's table, which wants
+        like tokens near each other. Files that others read hold E_D.
+        """
+        table = self.main.encoder.embeddings.word_embeddings
+        table.assign(tf.zeros(table.shape))
+
+    def take_difference(self) -> None:
+        """Keeps the difference alone of whole embeddings that were loaded."""
+        table = self.main.encoder.embeddings.word_embeddings
+        if np.any(table.numpy()):
+            shared = self.generator.encoder.embeddings.word_embeddings
+            table.assign(table - shared)
+
+    def shared_words(self, input_ids: tf.Tensor) -> tf.Tensor | None:
+        """The generator's part of the token embeddings, `[B, S, E]`, if any."""
+        if not self.is_disentangled:
+            return None
+        table = self.generator.encoder.embeddings.word_embeddings
+        return tf.stop_gradient(layers.look_up(table, input_ids))
 
     def build_extras(self, dtype: Any) -> None:
         """Builds what an objective trains beside the two networks."""
@@ -235,7 +274,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """The probabilities that a call returns, for `[B, S]` rows."""
         if self.main_part == "masked_lm":
             return tf.nn.softmax(self.main.score_tokens(rows, seed))
-        return tf.sigmoid(self.main(*rows, seed).logits)
+        offset = self.shared_words(rows[0])
+        return tf.sigmoid(self.main(*rows, seed, offset).logits)
 
     def get_config(self) -> dict[str, Any]:
         """Settings and vocabulary; the weights are saved beside them."""

@@ -160,22 +160,26 @@ class _Run(training_run.TrainingRun):
         return origin
 
     def begin(self) -> str:
-        other = self.training.init_from
-        if not other:
-            return "fresh weights"
         settings = self.model.settings
-        report = reading.warm_start(
-            other,
-            reading.Target(
-                {v.path: v for v in self.model.trainable_variables},
-                settings.encoder,
-                settings.generator.encoder_config(settings.encoder),
-                self.vocabulary,
-            ),
+        start, generator = self.training.init_from, settings.generator.init_from
+        target = reading.Target(
+            {v.path: v for v in self.model.trainable_variables},
+            settings.encoder,
+            settings.generator.encoder_config(settings.encoder),
+            self.vocabulary,
         )
+        reports = []
+        if start:
+            reports.append(reading.warm_start(start, target))
+        if generator:
+            reports.append(reading.warm_start(generator, target, True))
+        if not reports:
+            return "fresh weights"
+        if self.model.is_disentangled:
+            self.model.take_difference()
         if self.model.weight_average is not None:
             self.model.weight_average.reset()
-        return report
+        return "; ".join(reports)
 
     def resume(
         self, state: Mapping[str, Any], checkpoint: pathlib.Path

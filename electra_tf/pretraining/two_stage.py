@@ -48,9 +48,12 @@ class TwoStage(electra.Electra):
             f"Received: generator_steps={chosen.generator_steps}, "
             f"num_train_steps={total}.",
         )
-        fits = ("none",) if chosen.freeze_generator else ("none", "embeddings")
         config.require(
-            generator.weight_tying in fits,
+            generator.is_alone
+            or (
+                generator.weight_tying == "embeddings"
+                and not chosen.freeze_generator
+            ),
             "The objective 'two_stage' needs a generator with weights of its "
             "own: shared ones would change while it is frozen. Set "
             "--config.generator.untied_generator_embeddings=true.",
@@ -110,6 +113,8 @@ class TwoStage(electra.Electra):
         if phase == _SECOND_STAGE and is_beginning:
             if chosen.initialize_from_generator:
                 _copy_encoder(self.generator.encoder, self.main.encoder)
+                if self.is_disentangled:
+                    self.reset_difference()
             if self.weight_average is not None:
                 self.weight_average.reset()
 

@@ -345,7 +345,13 @@ def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
     """Sets variables by path; tensors without a variable are left out."""
-    saved = load_tensors(checkpoint, prefix)
+    assign_weights(checkpoint, load_tensors(checkpoint, prefix), variables)
+
+
+def assign_weights(
+    checkpoint: pathlib.Path, saved: Arrays, variables: Variables
+) -> None:
+    """Sets variables to what was read; the rest of it is left out."""
     wanted = {name: saved[name] for name in saved if name in variables}
     _assign(checkpoint, wanted, variables)
 

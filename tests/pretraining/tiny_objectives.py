@@ -42,6 +42,7 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "replace_mlm": {"generator": UNTIED},
     "all_tokens_mlm": {"generator": UNTIED},
     "electric": {"generator": TWO_TOWERS},
+    "fast_electra": {"generator": {"init_from": "elsewhere", **UNTIED}},
 }
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
+from electra_tf.formats import own_run
 from electra_tf.inputs import masking
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
@@ -235,6 +236,6 @@ def load_network(
         dtype = layers.dtype_policy(precision)
         network = objective.build_main(settings.encoder, dtype)
         variables = {variable.path: variable for variable in network.variables}
-        prefix = "average" if use_average else "model"
-        checkpoints.load_weights(checkpoint, variables, prefix)
+        saved = own_run.load_tensors(checkpoint, settings, use_average)
+        checkpoints.assign_weights(checkpoint, saved, variables)
     return network

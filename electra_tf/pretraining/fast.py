@@ -1,0 +1,67 @@
+"""Fast-ELECTRA: a generator that was trained before, and never again."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf import config
+from electra_tf.modeling import flops
+from electra_tf.modeling import layers
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import model as model_lib
+
+
+@layers.register
+class FastElectra(electra.Electra):
+    """The discriminator alone, on samples of a frozen generator.
+
+    (Dong et al., "Fast-ELECTRA for Efficient Pre-training", 2023,
+    https://arxiv.org/abs/2310.07347.) Any masked language model of the same
+    vocabulary generates, `generator.init_from`; it has no dropout and no
+    gradient. What joint training has in a young generator, easy samples first,
+    comes from the temperature of its softmax, which falls from
+    `objective.temperature` to `final_temperature` over `temperature_steps`:
+
+        p(x_t | x_masked) = softmax(logits / T(step))
+        total  = disc_weight * L_Disc                     (section 3.2)
+
+    The paper's T falls exponentially, ours linearly.
+    """
+
+    is_frozen = True
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Requires a generator that is there and that nothing else moves."""
+        model_lib.require_masked_lm_generator(settings)
+        config.require(
+            settings.generator.init_from and settings.generator.is_alone,
+            "The objective 'fast_electra' needs a generator that was trained "
+            "before, with embeddings of its own. Set --config.generator."
+            "init_from=RUN and --config.generator.untied_generator_embeddings="
+            "true. Received: "
+            f"init_from={settings.generator.init_from!r}, weights tied: "
+            f"{settings.generator.weight_tying}.",
+        )
+
+    @classmethod
+    def training_flops(
+        cls,
+        settings: config.ExperimentConfig,
+        convention: flops.Convention,
+        step: int,
+    ) -> float:
+        """The generator's forward pass, and the discriminator."""
+        del settings, step
+        main = convention.discriminator()
+        return convention.generator().forward + convention.trained(main)
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """The generator's loss is measured and not minimized."""
+        return {**super().loss_coefficients, "gen_loss": 0.0}
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """The discriminator's."""
+        return self.main.trainable_variables
