@@ -30,7 +30,9 @@ def get_config() -> ml_collections.ConfigDict:
     settings.objective.name = "fast_electra"
     settings.objective.temperature = 2.0
     settings.objective.final_temperature = 1.0
-    settings.objective.temperature_steps = settings.training.num_train_steps // 2
+    settings.objective.temperature_steps = (
+        settings.training.num_train_steps // 2
+    )
     settings.generator.init_from = "runs/generator"
     settings.generator.generator_hidden_size = 1.0
     settings.generator.num_attention_heads = 4

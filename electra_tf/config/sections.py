@@ -187,6 +187,8 @@ class MaskingConfig:
     replace_prob: Fraction = 0.85  # fraction of the chosen shown as [MASK]
     random_prob: Fraction = 0.0  # shown as a random token (BERT: 0.8, 0.1)
     whole_word: bool = False  # all pieces of a word are chosen together
+    # How much likelier seldom pieces are chosen: by (corpus frequency) ** -x.
+    frequency_power: Annotated[float, Field(ge=-2, le=2)] = 0.0
     # The original draws positions with replacement, so a position can be drawn
     # twice and then receives the average of two sampled ids (rounded down).
     draw_with_replacement: bool = False
@@ -203,6 +205,13 @@ class MaskingConfig:
             "`masking.draw_with_replacement` averages the ids of a position "
             "drawn twice, which needs `whole_word` false and `random_prob` 0. "
             f"Received: {self.whole_word} and {random}.",
+        )
+        require(
+            self.frequency_power == 0
+            or not (self.whole_word or self.draw_with_replacement),
+            "`masking.frequency_power` chooses single positions without "
+            "replacement. Received: it with whole_word or "
+            "draw_with_replacement. Leave one out.",
         )
 
 
@@ -381,6 +390,7 @@ class TrainingConfig(SharedTrainingConfig):
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
     init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`
+    recompute: bool = False  # activations, for less memory and more work
     # Per device and second; 0: from a table, or measured.
     peak_flops: NonNegative = 0.0
 

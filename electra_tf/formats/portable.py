@@ -429,28 +429,6 @@ def split(model: PortableModel) -> dict[str, PortableModel]:
     }
 
 
-def as_generator(
-    model: PortableModel, main: config.EncoderConfig
-) -> PortableModel:
-    """The masked language model of a model, as generator of a main encoder."""
-    found = split(model).get("generator", model)
-    if set(found.parts) != {MAIN, MASKED_LM_HEAD}:
-        raise errors.ModelError(
-            "A generator is started from a masked language model, or from a "
-            f"model that has one. Received: {model.origin} with "
-            f"{', '.join(model.parts)}."
-        )
-    tensors = rename_part(found.tensors, MAIN, GENERATOR)
-    tensors |= take_part(found.tensors, MASKED_LM_HEAD)
-    return dataclasses.replace(
-        found,
-        tensors=tensors,
-        encoder=main,
-        generator=found.encoder,
-        tying="none",
-    )
-
-
 def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     """Joins a discriminator and its generator; equal weights become shared."""
     heads = {REPLACED_TOKEN_HEAD: main, MASKED_LM_HEAD: generator}

@@ -183,7 +183,7 @@ def warm_start(
     """
     model = read(path)
     if as_generator:
-        model = portable.as_generator(model, target.encoder)
+        model = _as_generator(model, target.encoder)
     rows = _token_rows(model, target.vocabulary)
     shared = set(model.parts) & set(map(portable.part_of, target.variables))
     _require_sizes(model, target, shared)
@@ -206,6 +206,30 @@ def warm_start(
         left = sorted(counts.keys() - shared)
         notes += [words.format(part, counts[part]) for part in left]
     return "; ".join([*notes, *model.notes])
+
+
+def _as_generator(
+    model: PortableModel, main: config.EncoderConfig
+) -> PortableModel:
+    """Takes a model's masked language model as a main encoder's generator."""
+    found = portable.split(model).get("generator", model)
+    if set(found.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
+        raise errors.ModelError(
+            "A generator is started from a masked language model, or from a "
+            f"model that has one. Received: {model.origin} with "
+            f"{', '.join(model.parts)}."
+        )
+    tensors = portable.rename_part(
+        found.tensors, portable.MAIN, portable.GENERATOR
+    )
+    tensors |= portable.take_part(found.tensors, portable.MASKED_LM_HEAD)
+    return dataclasses.replace(
+        found,
+        tensors=tensors,
+        encoder=main,
+        generator=found.encoder,
+        tying="none",
+    )
 
 
 def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:

@@ -46,6 +46,7 @@ class DynamicMasking:
         settings: config.MaskingConfig,
         vocabulary: vocabulary_lib.Vocabulary,
         run_seed: int,
+        token_counts: np.ndarray | None = None,
     ) -> None:
         self.settings = settings
         self.vocabulary = vocabulary
@@ -57,6 +58,8 @@ class DynamicMasking:
         )
         if settings.whole_word:
             self._is_continuation = continuation_table(vocabulary.tokens)
+        if settings.frequency_power:
+            self._rareness = rareness(token_counts, settings.frequency_power)
 
     def seeds(
         self,
@@ -112,6 +115,10 @@ class DynamicMasking:
             return functools.partial(draw_whole_words, continues)
         if self.settings.draw_with_replacement:
             return draw_positions_with_replacement
+        if self.settings.frequency_power:
+            return functools.partial(
+                draw_positions, weights=tf.gather(self._rareness, input_ids)
+            )
         return draw_positions
 
 
@@ -127,6 +134,21 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
             f"raise one. Received: {mask_prob=}, {max_seq_length=}."
         )
     return num_slots
+
+
+def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
+    """The weight of each entry, `[V]` float32: frequency ** -power, 1 on mean.
+
+    What does not occur counts as one occurrence.
+    """
+    if token_counts is None:
+        raise ValueError(
+            "`masking.frequency_power` needs the token counts of the dataset, "
+            "which its builder records. Received: none."
+        )
+    counts = np.maximum(np.asarray(token_counts, np.float64), 1.0)
+    weights = (counts / counts.sum()) ** -power
+    return np.float32(weights / np.average(weights, weights=counts))
 
 
 def num_predictions(
@@ -156,13 +178,18 @@ def draw_positions(
     num: tf.Tensor,
     uniform: tf.Tensor,
     max_predictions: int,
+    weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Chooses positions `[B, P]` uniformly without replacement, and weights.
 
     Every position gets a random key and the largest keys win, which makes all
     subsets and all orders equally likely. Of the `[B, S]` `eligible` ones
-    `num` are chosen, or all if there are fewer.
+    `num` are chosen, or all if there are fewer. With `weights` `[B, S]` the
+    next position is always drawn in proportion to them (keys `u ** (1 / w)`,
+    Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
     """
+    if weights is not None:
+        uniform = uniform ** (1.0 / weights)
     keys = tf.where(eligible, uniform, -1.0)
     largest, positions = tf.math.top_k(keys, max_predictions)
     return _use_slots(positions, largest >= 0, num)

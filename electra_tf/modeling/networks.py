@@ -106,6 +106,12 @@ class Network(layers.SizedLayer):
     def build(self, input_shape: Any) -> None:
         """Notes the shape of the rows, for `summary`."""
 
+    @property
+    def encoders(self) -> list[encoder_lib.Encoder]:
+        """Its encoders, one or two."""
+        parts = vars(self).values()
+        return [p for p in parts if isinstance(p, encoder_lib.Encoder)]
+
     def add_head(self, kind: Any, name: str, **options: Any) -> Any:
         """A head of a class, built."""
         settings = options.pop("settings", self.settings)

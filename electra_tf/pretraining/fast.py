@@ -35,7 +35,7 @@ class FastElectra(electra.Electra):
         """Requires a generator that is there and that nothing else moves."""
         model_lib.require_masked_lm_generator(settings)
         config.require(
-            settings.generator.init_from and settings.generator.is_alone,
+            settings.generator.init_from != "" and settings.generator.is_alone,
             "The objective 'fast_electra' needs a generator that was trained "
             "before, with embeddings of its own. Set --config.generator."
             "init_from=RUN and --config.generator.untied_generator_embeddings="

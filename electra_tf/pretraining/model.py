@@ -42,6 +42,8 @@ OBJECTIVES: Mapping[str, str] = {
 }
 """`objective.name` to module and class; other names are modules of a user."""
 
+# Those that tell the main network of the generator's embeddings.
+_DISENTANGLED = ("electra", "electra_15", "two_stage", "fast_electra")
 # Dropout sites of the main network come after those of the generator.
 _MAIN_SITES = 512
 
@@ -92,10 +94,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.check_settings(settings)
         config.require(
             not settings.generator.disentangled_embeddings
-            or settings.objective.name
-            in ("electra", "electra_15", "two_stage"),
+            or settings.objective.name in _DISENTANGLED,
             "`generator.disentangled_embeddings` is for the objectives "
-            "electra, electra_15 and two_stage. Received: "
+            f"{', '.join(_DISENTANGLED)}. Received: "
             f"{settings.objective.name!r}.",
         )
         settings = resolve(settings, vocabulary.size)
@@ -111,7 +112,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.num_positions = settings.encoder.max_position_embeddings
         self.mask_id = vocabulary.mask_id
         self.masking = masking.DynamicMasking(
-            settings.masking, vocabulary, training.seed
+            settings.masking, vocabulary, training.seed, token_counts
         )
         dtype = layers.dtype_policy(training.precision)
         main = self.build_main(settings.encoder, dtype)
@@ -122,6 +123,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.is_disentangled = settings.generator.disentangled_embeddings
         if self.is_disentangled:
             self.reset_difference()
+        if training.recompute:
+            for network in (self.generator, main):
+                for encoder in getattr(network, "encoders", ()):
+                    encoder.recomputes = True
         self.build_extras(dtype)
         self.seed_generator = keras.random.SeedGenerator(training.seed)
         self.token_counts = token_counts
@@ -280,7 +285,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     def get_config(self) -> dict[str, Any]:
         """Settings and vocabulary; the weights are saved beside them."""
         counts = None
-        if self.settings.generator.unigram_generator:
+        if (
+            self.settings.generator.unigram_generator
+            or self.settings.masking.frequency_power
+        ):
             counts = np.asarray(self.token_counts).tolist()
         return {
             "name": self.name,

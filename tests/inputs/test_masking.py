@@ -52,6 +52,30 @@ def test_the_largest_eligible_keys_are_chosen():
     np.testing.assert_array_equal(weights, [[1, 1, 0]])
 
 
+def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
+    counts = np.array([0, 100, 25, 0])
+    weights = masking.rareness(counts, power=0.5)
+    # Frequencies 0.8 and 0.2: the second is twice as likely, 1 on mean.
+    assert weights[2] / weights[1] == pytest.approx(2, rel=1e-5)
+    assert np.average(weights, weights=np.maximum(counts, 1)) == pytest.approx(
+        1
+    )
+    np.testing.assert_array_equal(masking.rareness(counts, 0.0), 1.0)
+    rows = tf.tile(tf.constant([[1, 2, 1]]), [30_000, 1])
+    positions, used = masking.draw_positions(
+        tf.ones_like(rows, tf.bool),
+        tf.ones([30_000], tf.int32),
+        _uniform((3, 4), (30_000, 3)),
+        2,
+        tf.gather(weights, rows),
+    )
+    assert used.numpy().sum() == 30_000
+    shares = np.bincount(positions.numpy()[:, 0], minlength=3) / 30_000
+    np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.01)
+    with pytest.raises(ValueError, match="token counts"):
+        masking.rareness(None, 0.5)
+
+
 @pytest.mark.parametrize("num_candidates", [0, 1, 2])
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_rows_with_few_candidates_leave_slots_unused(

@@ -127,5 +127,5 @@ def test_other_objectives_refuse_it(name):
         config.GeneratorConfig(), disentangled_embeddings=True
     )
     settings = dataclasses.replace(settings, generator=generator)
-    with pytest.raises(errors.ConfigError, match="electra_15 and two_stage"):
+    with pytest.raises(errors.ConfigError, match="electra_15, two_stage"):
         model_lib.build_pretraining_model(settings, tiny.VOCABULARY)

@@ -41,6 +41,25 @@ def _weights_after_a_step(seed):
     return [variable.numpy() for variable in model.trainable_variables]
 
 
+def test_recomputation_gives_the_same_step():
+    features, found = tiny.deal(tiny.build_features()), []
+    for recompute in (False, True):
+        settings = tiny.with_dropout(tiny.build_settings(recompute=recompute))
+        model = _build(settings)
+        step = tf.function(model.training_step, autograph=False)
+        traced = step.get_concrete_function(features)
+        # Blocks run again in the backward pass.
+        count = sum(op.type == "MatMul" for op in traced.graph.get_operations())
+        norm = step(features)["gradient_norm"]
+        weights = [v.numpy() for v in model.trainable_variables]
+        found.append((count, norm, weights))
+    (few, norm, plain), (many, same, again) = found
+    assert many > few
+    np.testing.assert_allclose(same, norm, rtol=1e-6)
+    for one, other in zip(plain, again, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-6)
+
+
 def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
     first, again, third = map(_weights_after_a_step, (7, 7, 8))
     for one, other in zip(first, again, strict=True):
