@@ -40,6 +40,7 @@ from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"
+PARTS, SHARDS = "parts", "shards"
 # Where the number of shards is left to us: text per shard, and the most.
 _SHARD_TEXT_BYTES = 1 << 24
 _MAX_SHARDS = 1000
@@ -119,18 +120,30 @@ class BuildPlan:
         return pathlib.Path(self.settings.output_dir).absolute()
 
     @property
+    def all_shards(self) -> list[tuple[str, int]]:
+        """Split and number of each shard, in order."""
+        return [(x, i) for x, n in self.num_shards.items() for i in range(n)]
+
+    @functools.cached_property
+    def _mark(self) -> str:
+        """Ends the names in `.build`, so that no other build's work is used."""
+        record = schema.to_json(self.record()).encode()
+        return hashlib.sha256(record).hexdigest()[:8]
+
+    @property
     def copies_folder(self) -> pathlib.Path:
         """Where `selection` says how often each document is taken."""
-        return self.output_folder / BUILD_FOLDER / "copies"
+        return self.output_folder / BUILD_FOLDER / f"copies-{self._mark}"
 
-    def part_folder(self, index: int, kind: str = "parts") -> pathlib.Path:
+    def part_folder(self, index: int, kind: str = PARTS) -> pathlib.Path:
         """Where what is made of a unit is; it exists when it is complete."""
-        return self.output_folder / BUILD_FOLDER / kind / f"{index:06d}"
+        name = f"{index:06d}-{self._mark}"
+        return self.output_folder / BUILD_FOLDER / kind / name
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
         """Where a finished shard is noted down."""
-        folder = self.output_folder / BUILD_FOLDER / "shards"
-        return folder / f"{split}-{index:05d}.json"
+        folder = self.output_folder / BUILD_FOLDER / SHARDS
+        return folder / f"{split}-{index:05d}-{self._mark}.json"
 
     def shard_path(self, split: str, index: int) -> pathlib.Path:
         """Where a shard is once it is finished."""
@@ -208,7 +221,7 @@ class Task:
     # By part, which of its examples the shard takes: those whose number has
     # this remainder modulo the number of shards.
     residues: tuple[int, ...] = ()
-    kind: str = "parts"  # what a unit is made into
+    kind: str = PARTS  # what a unit is made into
 
     def __str__(self) -> str:
         return self.title
@@ -259,7 +272,7 @@ def build_part(
         begin, all_lengths = 0, iter(line_lengths)
         for document in batch:
             if not is_continued:
-                split = _choose_split(plan, document)
+                split = choose_split(plan, document)
             lengths = list(itertools.islice(all_lengths, len(document.lines)))
             end = begin + sum(lengths)
             builders[split].add_lines(token_ids[begin:end], lengths)
@@ -329,8 +342,8 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _choose_split(plan: BuildPlan, document: Document) -> str:
-    """The split of a document by a checksum: equal ones share a side."""
+def choose_split(plan: BuildPlan, document: Document) -> str:
+    """Returns a document's split by a checksum: equal ones share a side."""
     fraction = plan.settings.validation_fraction
     if not fraction:
         return TRAIN
