@@ -14,10 +14,12 @@ import pathlib
 import random
 import zlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Annotated
 from typing import Any
 from typing import Literal
+from typing import TypeVar
 
 import numpy as np
 import pydantic
@@ -50,6 +52,7 @@ _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
 _REPORT_FILE = "report.json"
 
+_T = TypeVar("_T")
 Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
 
 
@@ -177,7 +180,8 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
     """Opens corpus and vocabulary, divides the work; raises `DataError`."""
     output = pathlib.Path(settings.output_dir)
     for name in settings.corpus:
-        if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
+        root, inside = pathlib.Path(name).resolve(), output.resolve() / "any"
+        if any(x == root or x.match(str(root)) for x in inside.parents):
             raise errors.DataError(
                 f"The output folder {output} lies inside the corpus {name}, "
                 "whose text it would become. Name a folder elsewhere."
@@ -265,7 +269,7 @@ def build_part(
         copies = np.load(plan.copies_folder / f"{task.index:06d}.npy")
         documents = _select(documents, copies.tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
-    for batch in _batches(documents):
+    for batch in _batches(documents, lambda x: sum(map(len, x.lines))):
         token_ids, line_lengths = tokenize(
             [line for document in batch for line in document.lines]
         )
@@ -328,13 +332,13 @@ def _select(
             pieces = []
 
 
-def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    """Yields documents in batches that are worth a call of the tokenizer."""
-    batch: list[Document] = []
+def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
+    """Yields lines or documents that are worth a call of the tokenizer."""
+    batch: list[_T] = []
     num_characters = 0
-    for document in documents:
-        batch.append(document)
-        num_characters += sum(map(len, document.lines))
+    for item in items:
+        batch.append(item)
+        num_characters += size(item)
         if num_characters >= _BATCH_CHARACTERS:
             yield batch
             batch, num_characters = [], 0
@@ -412,8 +416,13 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
     tokenizer = Tokenizer(vocabulary)
 
     def tokenize(lines: list[str]) -> tuple[np.ndarray, list[int]]:
-        ragged = tokenizer.tokenize(tf.constant(lines, tf.string))
-        return ragged.values.numpy(), ragged.row_lengths().numpy().tolist()
+        ids, lengths = [np.zeros(0, np.int32)], list[int]()
+        # Part by part, as a document's lines can take 500 times their size.
+        for batch in _batches(lines, len):
+            ragged = tokenizer.tokenize(tf.constant(batch, tf.string))
+            ids.append(ragged.values.numpy())
+            lengths += ragged.row_lengths().numpy().tolist()
+        return np.concatenate(ids), lengths
 
     return tokenize
 
