@@ -166,7 +166,11 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
 
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
-        print(f"error: unexpected arguments {argv[1:]}", file=sys.stderr)
+        print(
+            f"error: unexpected arguments {argv[1:]}. Write --flag=VALUE, and "
+            "put a pattern such as 'texts/*.txt' into quotes.",
+            file=sys.stderr,
+        )
         return 2
     try:
         return main()

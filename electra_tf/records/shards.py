@@ -34,6 +34,7 @@ from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import build_features
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
+from electra_tf.records.manifest import RowLength
 from electra_tf.records.manifest import Shard
 from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.records.manifest import file_sha256
@@ -63,7 +64,7 @@ class BuildSettings:
     corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
     vocabulary: str  # folder with, or path of, `vocab.txt`
     output_dir: str  # the dataset folder to create
-    max_seq_length: Annotated[int, pydantic.Field(ge=5, le=1 << 16)] = 128
+    max_seq_length: RowLength = 128
     # Training shards; 0 takes one per 16 MiB of text, 8 to 1000.
     num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
     # Share of documents held out.
