@@ -345,10 +345,10 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
         )
     content = schema.read_object(path, errors.DataError)
     if is_index != ("splits" in content):
-        expected = "a whole dataset" if is_index else "one of its splits"
+        kinds = ["one of its splits", "a whole dataset"]
         raise errors.DataError(
-            f"{folder} must be the folder of {expected}. Received a manifest "
-            f"of {content.get('splits', 'one split')!r:.80}."
+            f"{folder} must be the folder of {kinds[is_index]}. Received that "
+            f"of {kinds[not is_index]}."
         )
     return content
 

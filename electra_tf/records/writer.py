@@ -45,8 +45,13 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_NUM_SHOWN = 8  # of the tasks that are missing
-_TASK = re.compile(r"(\d{1,5})/(\d{1,5})")
+_NUM_SHOWN = 20  # of the tasks that are missing
+_TASK = re.compile(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})")
+_AGAIN = "Now run each of them once more."
+_MERGE = (
+    "Now end with --merge on one machine; to share the writing of shards too, "
+    "run each once more before."
+)
 # By pass, what the progress line calls it, and what it counts.
 _TITLES = {
     FINGERPRINTS: ("Comparing", "documents"),
@@ -83,7 +88,7 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if merge and not old:
             for kind in (x for x in _passes(plan) if x != SHARDS):
-                _require_tasks(kind, *_find_missing(plan, kind))
+                _require_tasks(kind, _find_missing(plan, kind))
         if not old or _list_missing(plan, SHARDS):
             with _open_pool(plan, num_processes, beam_options) as pool:
                 for kind in _passes(plan):
@@ -113,41 +118,36 @@ def build_share(
     does all that is left. Raises what `build_dataset` raises.
     """
     match = _TASK.fullmatch(task)
-    if match is None or int(match[1]) >= int(match[2]):
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if number >= count:
         raise errors.DataError(
             "A task must be NUMBER/COUNT, with numbers from 0 to COUNT - 1, "
             f"for example 3/64. Received: {task}."
         )
-    number, count = int(match[1]), int(match[2])
     plan = build_plan(settings)
     _check_documents(plan)
     with _claim_share(plan, number, count) as folder:
         for kind in _passes(plan):
-            missing, _ = _find_missing(plan, kind, count)
-            is_ours = number in missing
+            is_ours = task in _find_missing(plan, kind)
             if is_ours:
                 todo = _list_missing(plan, kind, number, count)
                 with _open_pool(plan, num_processes, beam_options) as pool:
                     _run_pass(plan, pool, kind, todo)
                 with atomic.replacing_file(folder / f"{kind}.json") as partial:
                     partial.write_text(schema.to_json(plan.record()), "utf-8")
-                missing, _ = _find_missing(plan, kind, count)
-            if not missing and kind == FINGERPRINTS:
-                _choose_copies(plan)
+            missing = _find_missing(plan, kind)
             if is_ours and missing:
                 return (
                     f"Task {task} has made its {kind}; {len(missing)} of "
                     f"{count} tasks have not."
                 )
-            _require_tasks(kind, missing, count)
-            if is_ours and kind == FINGERPRINTS:
-                return f"All {count} tasks have compared; run each once more."
-            if is_ours and kind == PARTS:
+            _require_tasks(kind, missing)
+            if kind == FINGERPRINTS:
+                _choose_copies(plan)
+            if is_ours:
                 break
-    return (
-        f"All {count} tasks are done: end with --merge on one machine. (To "
-        "share the writing of the shards too, run each task once more before.)"
-    )
+    remedy = _AGAIN if kind == FINGERPRINTS else _MERGE
+    return f"All {count} tasks have made their {kind}. {remedy}"
 
 
 @contextlib.contextmanager
@@ -155,68 +155,55 @@ def _claim_share(
     plan: BuildPlan, number: int, count: int
 ) -> Iterator[pathlib.Path]:
     """Yields the task's own folder, which it alone holds."""
-    output, record = plan.output_folder, plan.record()
+    output, build_folder = plan.output_folder, plan.output_folder / BUILD_FOLDER
     is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
-    _check_folder(output, record, resume=not is_finished)
-    build_folder = output / BUILD_FOLDER
+    _check_folder(output, plan.record(), resume=not is_finished)
     task_folder = build_folder / "tasks" / f"{number:05d}-of-{count:05d}"
     with locks.hold(build_folder, is_shared=True), locks.hold(task_folder):
-        _prepare_folder(build_folder, record)
+        _prepare_folder(build_folder, plan.record())
         yield task_folder
 
 
-def _prepare_folder(
-    build_folder: pathlib.Path, record: Mapping[str, Any]
-) -> None:
+def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
     for name in (PARTS, SHARDS):
-        (build_folder / name).mkdir(exist_ok=True)
-    with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
+        (folder / name).mkdir(exist_ok=True)
+    with atomic.replacing_file(folder / _RECORD_FILE) as partial:
         partial.write_text(json.dumps(record), "utf-8")
 
 
-def _find_missing(
-    plan: BuildPlan, kind: str, count: int = 0
-) -> tuple[list[int], int]:
-    """Numbers of the tasks that have not finished a pass, and their count.
-
-    Raises DataError for a task of another build.
-    """
-    tasks_folder = plan.output_folder / BUILD_FOLDER / "tasks"
-    folders = sorted(tasks_folder.glob("*-of-*"))
-    counts = {int(folder.name.split("-of-")[1]) for folder in folders}
-    if len(counts) != 1:
+def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
+    """The tasks that have not finished a pass; refuses foreign ones."""
+    folder, missing = plan.output_folder / BUILD_FOLDER / "tasks", []
+    found = {int(path.name[-5:]) for path in folder.glob("*-of-*")}
+    if len(found) != 1:
         raise errors.DataError(
-            f"{tasks_folder} must hold the folders of 0 to COUNT - 1 tasks of "
-            f"one COUNT. Received: counts {sorted(counts)}. Run all tasks, or "
-            "delete the folders of the count that you do not want; what they "
-            "have made is used."
+            f"{folder} must hold folders of tasks of one COUNT. Received: "
+            f"counts {sorted(found)}. Run all tasks, or delete the folders of "
+            "the count that you do not want; what they have made is used."
         )
-    (count,) = counts
-    finished = set()
-    for folder in folders:
-        marker, number = folder / f"{kind}.json", int(folder.name[:5])
-        if not marker.is_file():
-            continue
-        found = schema.read_object(marker, errors.DataError)
-        differences = schema.find_differences(found, plan.record())
-        if differences:
+    (count,) = found
+    for number in range(count):
+        marker = folder / f"{number:05d}-of-{count:05d}" / f"{kind}.json"
+        is_done = marker.is_file()
+        record = schema.read_object(marker, errors.DataError) if is_done else {}
+        differences = schema.find_differences(record, plan.record())
+        if is_done and differences:
             raise errors.DataError(
-                f"Task {number}/{count} ({folder}) was built otherwise. Its "
-                f"values and yours: {'; '.join(differences)}. Delete that "
-                "folder and run the task again as the others."
+                f"Task {number}/{count} was built otherwise. Its values and "
+                f"yours: {'; '.join(differences)}. Delete {marker.parent} and "
+                "run the task again as the others."
             )
-        if not _list_missing(plan, kind, number, count):
-            finished.add(number)
-    return [n for n in range(count) if n not in finished], count
+        if not is_done or _list_missing(plan, kind, number, count):
+            missing.append(f"{number}/{count}")
+    return missing
 
 
-def _require_tasks(kind: str, missing: list[int], count: int) -> None:
+def _require_tasks(kind: str, missing: list[str]) -> None:
     if missing:
-        names = ", ".join(f"{n}/{count}" for n in missing[:_NUM_SHOWN])
         raise errors.DataError(
-            f"{len(missing)} of {count} tasks have not finished the pass of "
-            f"{kind}: {names}{' ...' * (len(missing) > _NUM_SHOWN)}. Run them, "
-            "or bring all that they have made in .build here."
+            f"{len(missing)} tasks have not finished the pass of {kind}: "
+            f"{', '.join(missing[:_NUM_SHOWN])}. Run them, or bring all that "
+            "they have made in .build here."
         )
 
 

@@ -50,10 +50,10 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
     whole = dataclasses.replace(settings, output_dir=str(tmp_path / "whole"))
     build_dataset(whole)
     told = [run(settings, 2, 0, 1) for _ in range(3)]
-    assert [texts[-1][:20] for texts in told] == [
-        "All 3 tasks have com",
-        "All 3 tasks are done",
-        "All 3 tasks are done",
+    assert [texts[-1].split(". ")[0] for texts in told] == [
+        "All 3 tasks have made their fingerprints",
+        "All 3 tasks have made their parts",
+        "All 3 tasks have made their shards",
     ]
     assert told[0][0] == (
         "Task 2/3 has made its fingerprints; 2 of 3 tasks have not."
@@ -90,14 +90,14 @@ def test_folders_of_machines_without_shared_storage_are_brought_together(
 def test_missing_tasks_are_named_and_nothing_is_lost(settings, work):
     run(settings, 1)
     with pytest.raises(
-        errors.DataError, match="2 of 3 .* pass of parts: 0/3, 2/3. Run them"
+        errors.DataError, match="2 tasks .* pass of parts: 0/3, 2/3. Run them"
     ):
         run(settings, 1)
     with pytest.raises(errors.DataError, match="parts: 0/3, 2/3"):
         build_dataset(settings, merge=True)
     run(settings, 0, 2)
     shutil.rmtree(next(work.glob("parts/000003-*")))
-    with pytest.raises(errors.DataError, match="1 of 3 .* of parts: 1/3. Run"):
+    with pytest.raises(errors.DataError, match="1 tasks .* of parts: 1/3. Run"):
         build_dataset(settings, merge=True)
     run(settings, 1)
     assert set(build_dataset(settings, merge=True)) == {"train", "validation"}
