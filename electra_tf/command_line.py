@@ -166,10 +166,9 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
 
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
+        hint = "Write --flag=VALUE, and patterns ('texts/*.txt') in quotes."
         print(
-            f"error: unexpected arguments {argv[1:]}. Write --flag=VALUE, and "
-            "put a pattern such as 'texts/*.txt' into quotes.",
-            file=sys.stderr,
+            f"error: unexpected arguments {argv[1:]}. {hint}", file=sys.stderr
         )
         return 2
     try:

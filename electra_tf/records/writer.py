@@ -45,13 +45,12 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_NUM_SHOWN = 20  # of the tasks that are missing
 _TASK = re.compile(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})")
-_AGAIN = "Now run each of them once more."
-_MERGE = (
-    "Now end with --merge on one machine; to share the writing of shards too, "
-    "run each once more before."
-)
+_NEXT = {
+    FINGERPRINTS: "Now run each of them once more.",
+    PARTS: "Now run --merge on one machine, or each once more, then --merge.",
+    SHARDS: "Now run --merge on one machine.",
+}
 # By pass, what the progress line calls it, and what it counts.
 _TITLES = {
     FINGERPRINTS: ("Comparing", "documents"),
@@ -94,7 +93,7 @@ def build_dataset(
                 for kind in _passes(plan):
                     _run_pass(plan, pool, kind, _list_missing(plan, kind))
                     if kind == FINGERPRINTS:
-                        _choose_copies(plan)
+                        selection.choose_copies(plan)
             reports = _load_reports(plan)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
@@ -137,17 +136,13 @@ def build_share(
                     partial.write_text(schema.to_json(plan.record()), "utf-8")
             missing = _find_missing(plan, kind)
             if is_ours and missing:
-                return (
-                    f"Task {task} has made its {kind}; {len(missing)} of "
-                    f"{count} tasks have not."
-                )
+                return f"Task {task} has made its {kind}; missing: {missing}."
             _require_tasks(kind, missing)
             if kind == FINGERPRINTS:
-                _choose_copies(plan)
+                selection.choose_copies(plan)
             if is_ours:
                 break
-    remedy = _AGAIN if kind == FINGERPRINTS else _MERGE
-    return f"All {count} tasks have made their {kind}. {remedy}"
+    return f"All {count} tasks have made their {kind}. {_NEXT[kind]}"
 
 
 @contextlib.contextmanager
@@ -165,8 +160,7 @@ def _claim_share(
 
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
-    for name in (PARTS, SHARDS):
-        (folder / name).mkdir(exist_ok=True)
+    (folder / SHARDS).mkdir(exist_ok=True)
     with atomic.replacing_file(folder / _RECORD_FILE) as partial:
         partial.write_text(json.dumps(record), "utf-8")
 
@@ -202,8 +196,8 @@ def _require_tasks(kind: str, missing: list[str]) -> None:
     if missing:
         raise errors.DataError(
             f"{len(missing)} tasks have not finished the pass of {kind}: "
-            f"{', '.join(missing[:_NUM_SHOWN])}. Run them, or bring all that "
-            "they have made in .build here."
+            f"{', '.join(missing)}. Run them, or bring here all that they have "
+            "made in .build."
         )
 
 
@@ -371,11 +365,6 @@ def _shard_task(
 
 def _load_reports(plan: BuildPlan) -> list[shards.PartReport]:
     return [shards.load_report(plan, i) for i in range(len(plan.units))]
-
-
-def _choose_copies(plan: BuildPlan) -> None:
-    if not plan.copies_folder.is_dir():
-        selection.choose_copies(plan)
 
 
 def _check_documents(plan: BuildPlan) -> None:
