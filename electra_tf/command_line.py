@@ -166,7 +166,10 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
 
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
-        print(f"error: unexpected arguments {argv[1:]}", file=sys.stderr)
+        hint = "Write --flag=VALUE, and patterns ('texts/*.txt') in quotes."
+        print(
+            f"error: unexpected arguments {argv[1:]}. {hint}", file=sys.stderr
+        )
         return 2
     try:
         return main()

@@ -3,6 +3,9 @@ r"""Builds a folder of TFRecord shards from text, or verifies one.
     electra-build-dataset --corpus=python_docs \
         --vocab_file=vocabulary --output_dir=records --num_processes=2
     electra-build-dataset --verify --output_dir=records
+
+On several machines: the same command with --task=0/8 to --task=7/8, then once
+with --merge.
 """
 
 import dataclasses
@@ -16,6 +19,7 @@ from electra_tf.records.manifest import load_index
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.shards import BuildSettings
 from electra_tf.records.writer import build_dataset
+from electra_tf.records.writer import build_share
 
 flags.DEFINE_multi_string(
     "corpus", [], "File, folder, tfds:NAME[:FIELD] or python_docs; repeatable."
@@ -56,6 +60,10 @@ flags.DEFINE_list(
     "corpus_weights", [], "Shares of training tokens, e.g. 0.7,0.3."
 )
 flags.DEFINE_bool("resume", False, "Complete what is missing.")
+flags.DEFINE_string(
+    "task", "", "This machine's share, e.g. 3/64 for 3 of 0-63."
+)
+flags.DEFINE_bool("merge", False, "Complete what all tasks have made.")
 flags.DEFINE_bool("verify", False, "Read a finished dataset back instead.")
 
 
@@ -71,13 +79,14 @@ def main() -> int:
     values["vocabulary"] = values["vocab_file"]
     values["corpus_weights"] = list(map(float, values["corpus_weights"]))
     names = [field.name for field in dataclasses.fields(BuildSettings)]
+    settings = schema.build(BuildSettings, {x: values[x] for x in names})
+    workers, beam = values["num_processes"], values["beam_option"]
     try:
-        build_dataset(
-            schema.build(BuildSettings, {name: values[name] for name in names}),
-            values["num_processes"],
-            values["resume"],
-            values["beam_option"],
-        )
+        if values["task"]:
+            print(build_share(settings, values["task"], workers, beam))
+            return 0
+        resume, merge = values["resume"], values["merge"]
+        build_dataset(settings, workers, resume, beam, merge)
     except KeyboardInterrupt:
         print("Interrupted; --resume goes on from here.", file=sys.stderr)
         return 130

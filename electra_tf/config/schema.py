@@ -36,6 +36,8 @@ _WORDS = {
     "a valid string": "text",
     "a valid boolean": "true or false",
     "a valid list": "a list",
+    "a valid array": "a list",
+    "String should match": "text of the",
     "an object": "a section of fields",
 }
 _CONFIG = pydantic.ConfigDict(
@@ -222,6 +224,8 @@ def describe(schema: Any, detail: Any) -> str:
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:
+            if not dataclasses.is_dataclass(schema):  # but a list of such
+                return f"Unknown field {field!r}."
             schema = typing.get_type_hints(schema).get(parent, schema)
         fields = dataclasses.fields(schema)
         known = [field.name for field in fields]

@@ -33,8 +33,9 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         with open(partial, "rb") as stream:
             os.fsync(stream.fileno())
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        _name(error, path)
         raise
 
 
@@ -89,13 +90,20 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             if not path.is_dir():
                 raise
             shutil.rmtree(partial)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         shutil.rmtree(partial, ignore_errors=True)
         for folder in missing:
             # What others have put something into stays.
             with contextlib.suppress(OSError, ValueError):
                 folder.rmdir()
         raise
+
+
+def _name(error: BaseException, path: pathlib.Path) -> None:
+    """Puts the path into what the system says of a full disk, for example."""
+    if isinstance(error, OSError) and error.errno and error.filename is None:
+        error.filename = str(path)
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:

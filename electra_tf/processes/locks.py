@@ -13,11 +13,14 @@ LOCK_FILE = ".lock"
 
 
 @contextlib.contextmanager
-def hold(folder: pathlib.Path, is_needed: bool = True) -> Iterator[None]:
+def hold(
+    folder: pathlib.Path, is_needed: bool = True, is_shared: bool = False
+) -> Iterator[None]:
     """Keeps other processes out of a folder, which is made if it is missing.
 
     Raises `BlockingIOError` with the process that works there. If the folder
-    was made and is still empty at the end, it is removed.
+    was made and is still empty at the end, it is removed. Several can share a
+    folder; then they keep out those alone that do not.
     """
     if not is_needed:
         yield
@@ -25,22 +28,24 @@ def hold(folder: pathlib.Path, is_needed: bool = True) -> Iterator[None]:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path, since = folder / LOCK_FILE, time.strftime("%Y-%m-%d %H:%M:%S")
-    with _open_locked(path):
+    with _open_locked(path, is_shared):
         owner = f"process {os.getpid()} on {socket.gethostname()}, {since}"
         try:
             path.write_text(owner, "utf-8")
             yield
         finally:
-            path.unlink(missing_ok=True)
+            if not is_shared:
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 for empty in missing:
                     empty.rmdir()
 
 
-def _open_locked(path: pathlib.Path) -> IO[str]:
+def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
     file = path.open("a+", encoding="utf-8")
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
         raise BlockingIOError(
@@ -53,4 +58,4 @@ def _open_locked(path: pathlib.Path) -> IO[str]:
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(path.stat(), os.fstat(file.fileno())):
             return file
-    return _open_locked(path)
+    return _open_locked(path, is_shared)

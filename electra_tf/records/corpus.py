@@ -1,8 +1,9 @@
 """Corpus names to sources, work units and documents.
 
-A corpus is named by a file, a folder (searched recursively), `tfds:NAME` or
-`python_docs`. A source is a file or a part of a large one; any process can read
-it alone, and it always gives the same documents.
+A corpus is named by a file, a folder (searched recursively), a pattern of both
+such as `texts/*.txt`, `tfds:NAME` or `python_docs`. A source is a file or a
+part of a large one; any process can read it alone, and it always gives the same
+documents.
 """
 
 import dataclasses
@@ -125,11 +126,12 @@ def open_corpus(
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 
-    A name is a file or folder of text (.txt or any other name; JSON lines as
-    .jsonl; tar archives; all of them also as .gz, .xz, .bz2, .zst; .parquet;
-    .arrow), `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
-    with the Python installation. In a folder with tables all else is left out,
-    as it describes them. `DataError` if there is nothing to read.
+    A name is a file or folder of text, or a pattern of such (.txt or any other
+    name; JSON lines as .jsonl; tar archives; all of them also as .gz, .xz,
+    .bz2, .zst; .parquet; .arrow), `tfds:NAME[:FIELD]`, or `python_docs`, the
+    documentation that comes with the Python installation. In a folder with
+    tables all else is left out, as it describes them. `DataError` if there is
+    nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
@@ -187,16 +189,23 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     root = root.expanduser().absolute()
     if root.is_file():
         return [Source(root.name, str(root), root.stat().st_size)], {}
-    if not root.is_dir():
-        raise errors.DataError(
-            f"No corpus at {name}. Name a file or folder with text, "
-            f"{TFDS_PREFIX}NAME, or {PYTHON_DOCS}."
-        )
     if (root / _OPENWEBTEXT_FOLDER).is_dir():
         root = root / _OPENWEBTEXT_FOLDER
+    found = [root] if root.is_dir() else []
+    # The names behind the folder in which a pattern begins.
+    pattern = "/".join(itertools.dropwhile(_is_literal, root.parts))
+    if not found and pattern:
+        root = pathlib.Path(*itertools.takewhile(_is_literal, root.parts))
+        found = sorted(root.glob(pattern))
+    if not found:
+        raise errors.DataError(
+            f"No corpus at {name}. Name a file or folder with text, a pattern "
+            f"of them ('texts/*.txt'), {TFDS_PREFIX}NAME, or {PYTHON_DOCS}."
+        )
     paths = {
         path.relative_to(root).as_posix(): path
-        for path in root.rglob("*")
+        for folder in found
+        for path in (folder, *folder.rglob("*"))
         if path.is_file()
     }
     origin = paths.pop(python_docs.PROVENANCE_FILE, None)
@@ -208,6 +217,10 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         and not any(part.startswith(".") for part in name.split("/"))
     ]
     return sources, json.loads(origin.read_text("utf-8")) if origin else {}
+
+
+def _is_literal(name: str) -> bool:
+    return not set(name) & set("*?[")
 
 
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:

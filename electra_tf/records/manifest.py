@@ -12,10 +12,12 @@ import os
 import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
+from typing import Annotated
 from typing import Any
 from typing import Literal
 
 import numpy as np
+import pydantic
 
 from electra_tf import errors
 from electra_tf.config import schema
@@ -33,15 +35,21 @@ VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
 
+RowLength = Annotated[int, pydantic.Field(ge=5, le=1 << 16)]
+
+
+# A name that stays in its folder.
+_FileName = Annotated[str, pydantic.Field(pattern=r"^\w[\w.-]*$")]
+
 
 @schema.frozen
 class Shard:
     """One TFRecord file of a split's folder."""
 
-    name: str
-    num_examples: int
-    num_tokens: int  # without padding, [CLS] and [SEP] included
-    num_bytes: int
+    name: _FileName
+    num_examples: schema.Count
+    num_tokens: schema.Count  # without padding, [CLS] and [SEP] included
+    num_bytes: schema.Count
     sha256: str
 
 
@@ -53,18 +61,28 @@ class Manifest:
     corpus: dict[str, Any]  # name, size, reading options and versions
     vocabulary: dict[str, Any]  # sha256, size and special ids
     tokenizer: dict[str, Any]  # the vocabulary's settings
-    max_seq_length: int  # tokens per example, padding included
+    max_seq_length: RowLength  # tokens per example, padding included
     builder: dict[str, Any]  # settings and versions
     seed: int
-    num_documents: int
+    num_documents: schema.Count
     # Tokens of the documents; the examples lack those that were cut off.
-    num_corpus_tokens: int
-    num_examples: int
-    num_tokens: int  # without padding, [CLS] and [SEP] included
+    num_corpus_tokens: schema.Count
+    num_examples: schema.Count
+    num_tokens: schema.Count  # without padding, [CLS] and [SEP] included
     shards: tuple[Shard, ...]  # their numbers of examples differ by at most 1
-    token_counts: str  # the file of `load_token_counts`
+    token_counts: _FileName  # the file of `load_token_counts`
     invalid_utf8: dict[str, int]  # replaced, by corpus file; of both splits
     format_version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        names = {shard.name for shard in self.shards}
+        total = sum(shard.num_examples for shard in self.shards)
+        schema.require(
+            len(names) == len(self.shards) > 0 and total == self.num_examples,
+            "`shards` must name one or more different files with "
+            f"{self.num_examples} examples. Received: {len(names)} different "
+            f"of {len(self.shards)}, with {total}.",
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Manifest":
@@ -92,6 +110,29 @@ class Manifest:
                 f"expected: {'; '.join(differences)}. Build the dataset "
                 "again, or change the config."
             )
+
+
+@schema.frozen
+class _Split:
+    """What a dataset's manifest says of a split."""
+
+    num_examples: schema.Count
+    num_tokens: schema.Count
+    num_shards: schema.Count
+    manifest_sha256: str
+
+
+@schema.frozen
+class _Index:
+    """The manifest of a dataset."""
+
+    splits: Annotated[
+        dict[Literal["train", "validation"], _Split],
+        pydantic.Field(min_length=1),
+    ]
+    build: dict[str, Any]
+    report: tuple[str, ...] = ()  # which those of earlier versions lack
+    format_version: Literal[1] = 1
 
 
 def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -129,7 +170,7 @@ def load_token_counts(
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
-    size = manifest.vocabulary["size"] if vocab_size is None else vocab_size
+    size = vocab_size or manifest.vocabulary.get("size")
     has_form = counts.dtype == np.int64 and counts.shape == (size,)
     is_filled = counts.any() or not manifest.num_examples
     if not (has_form and is_filled and counts.min() >= 0):
@@ -143,7 +184,10 @@ def load_token_counts(
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:
     """Loads the manifest of a whole dataset; raises `DataError`."""
-    return _read(folder, is_index=True)
+    content = _read(folder, is_index=True)
+    name = str(pathlib.Path(folder, MANIFEST_FILE))
+    schema.build(_Index, content, name, errors.DataError)
+    return content
 
 
 def save_index(
@@ -301,10 +345,10 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
         )
     content = schema.read_object(path, errors.DataError)
     if is_index != ("splits" in content):
-        expected = "a whole dataset" if is_index else "one of its splits"
+        kinds = ["one of its splits", "a whole dataset"]
         raise errors.DataError(
-            f"{folder} must be the folder of {expected}. Received a manifest "
-            f"of {sorted(content.get('splits', ['one split']))}."
+            f"{folder} must be the folder of {kinds[is_index]}. Received that "
+            f"of {kinds[not is_index]}."
         )
     return content
 

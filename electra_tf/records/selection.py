@@ -98,11 +98,13 @@ def sign(words: list[str]) -> np.ndarray:
 
 
 def choose_copies(plan: shards.BuildPlan) -> None:
-    """Decides from all units' fingerprints; writes the folder `copies`.
+    """Decides from all units' fingerprints; writes the folder, once.
 
     It gets `000000.npy`, how often each document of the first unit is taken,
     and so on, and `report.txt`, lines of the dataset's report.
     """
+    if plan.copies_folder.is_dir():
+        return
     indices, settings = range(len(plan.units)), plan.settings
     folders = [plan.part_folder(index, FINGERPRINTS) for index in indices]
     parts = [np.load(folder / "documents.npy") for folder in folders]

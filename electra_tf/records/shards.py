@@ -14,10 +14,12 @@ import pathlib
 import random
 import zlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Annotated
 from typing import Any
 from typing import Literal
+from typing import TypeVar
 
 import numpy as np
 import pydantic
@@ -32,6 +34,7 @@ from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import build_features
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
+from electra_tf.records.manifest import RowLength
 from electra_tf.records.manifest import Shard
 from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.records.manifest import file_sha256
@@ -40,6 +43,7 @@ from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"
+PARTS, SHARDS = "parts", "shards"
 # Where the number of shards is left to us: text per shard, and the most.
 _SHARD_TEXT_BYTES = 1 << 24
 _MAX_SHARDS = 1000
@@ -49,6 +53,7 @@ _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
 _REPORT_FILE = "report.json"
 
+_T = TypeVar("_T")
 Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
 
 
@@ -59,7 +64,7 @@ class BuildSettings:
     corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
     vocabulary: str  # folder with, or path of, `vocab.txt`
     output_dir: str  # the dataset folder to create
-    max_seq_length: Annotated[int, pydantic.Field(ge=5, le=1 << 16)] = 128
+    max_seq_length: RowLength = 128
     # Training shards; 0 takes one per 16 MiB of text, 8 to 1000.
     num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
     # Share of documents held out.
@@ -119,18 +124,30 @@ class BuildPlan:
         return pathlib.Path(self.settings.output_dir).absolute()
 
     @property
+    def all_shards(self) -> list[tuple[str, int]]:
+        """Split and number of each shard, in order."""
+        return [(x, i) for x, n in self.num_shards.items() for i in range(n)]
+
+    @functools.cached_property
+    def _mark(self) -> str:
+        """Ends the names in `.build`, so that no other build's work is used."""
+        record = schema.to_json(self.record()).encode()
+        return hashlib.sha256(record).hexdigest()[:8]
+
+    @property
     def copies_folder(self) -> pathlib.Path:
         """Where `selection` says how often each document is taken."""
-        return self.output_folder / BUILD_FOLDER / "copies"
+        return self.output_folder / BUILD_FOLDER / f"copies-{self._mark}"
 
-    def part_folder(self, index: int, kind: str = "parts") -> pathlib.Path:
+    def part_folder(self, index: int, kind: str = PARTS) -> pathlib.Path:
         """Where what is made of a unit is; it exists when it is complete."""
-        return self.output_folder / BUILD_FOLDER / kind / f"{index:06d}"
+        name = f"{index:06d}-{self._mark}"
+        return self.output_folder / BUILD_FOLDER / kind / name
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
         """Where a finished shard is noted down."""
-        folder = self.output_folder / BUILD_FOLDER / "shards"
-        return folder / f"{split}-{index:05d}.json"
+        folder = self.output_folder / BUILD_FOLDER / SHARDS
+        return folder / f"{split}-{index:05d}-{self._mark}.json"
 
     def shard_path(self, split: str, index: int) -> pathlib.Path:
         """Where a shard is once it is finished."""
@@ -164,7 +181,8 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
     """Opens corpus and vocabulary, divides the work; raises `DataError`."""
     output = pathlib.Path(settings.output_dir)
     for name in settings.corpus:
-        if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
+        root, inside = pathlib.Path(name).resolve(), output.resolve() / "any"
+        if any(x == root or x.match(str(root)) for x in inside.parents):
             raise errors.DataError(
                 f"The output folder {output} lies inside the corpus {name}, "
                 "whose text it would become. Name a folder elsewhere."
@@ -208,7 +226,7 @@ class Task:
     # By part, which of its examples the shard takes: those whose number has
     # this remainder modulo the number of shards.
     residues: tuple[int, ...] = ()
-    kind: str = "parts"  # what a unit is made into
+    kind: str = PARTS  # what a unit is made into
 
     def __str__(self) -> str:
         return self.title
@@ -252,14 +270,14 @@ def build_part(
         copies = np.load(plan.copies_folder / f"{task.index:06d}.npy")
         documents = _select(documents, copies.tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
-    for batch in _batches(documents):
+    for batch in _batches(documents, lambda x: sum(map(len, x.lines))):
         token_ids, line_lengths = tokenize(
             [line for document in batch for line in document.lines]
         )
         begin, all_lengths = 0, iter(line_lengths)
         for document in batch:
             if not is_continued:
-                split = _choose_split(plan, document)
+                split = choose_split(plan, document)
             lengths = list(itertools.islice(all_lengths, len(document.lines)))
             end = begin + sum(lengths)
             builders[split].add_lines(token_ids[begin:end], lengths)
@@ -315,13 +333,13 @@ def _select(
             pieces = []
 
 
-def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    """Yields documents in batches that are worth a call of the tokenizer."""
-    batch: list[Document] = []
+def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
+    """Yields lines or documents that are worth a call of the tokenizer."""
+    batch: list[_T] = []
     num_characters = 0
-    for document in documents:
-        batch.append(document)
-        num_characters += sum(map(len, document.lines))
+    for item in items:
+        batch.append(item)
+        num_characters += size(item)
         if num_characters >= _BATCH_CHARACTERS:
             yield batch
             batch, num_characters = [], 0
@@ -329,8 +347,8 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _choose_split(plan: BuildPlan, document: Document) -> str:
-    """The split of a document by a checksum: equal ones share a side."""
+def choose_split(plan: BuildPlan, document: Document) -> str:
+    """Returns a document's split by a checksum: equal ones share a side."""
     fraction = plan.settings.validation_fraction
     if not fraction:
         return TRAIN
@@ -399,8 +417,13 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
     tokenizer = Tokenizer(vocabulary)
 
     def tokenize(lines: list[str]) -> tuple[np.ndarray, list[int]]:
-        ragged = tokenizer.tokenize(tf.constant(lines, tf.string))
-        return ragged.values.numpy(), ragged.row_lengths().numpy().tolist()
+        ids, lengths = [np.zeros(0, np.int32)], list[int]()
+        # Part by part, as a document's lines can take 500 times their size.
+        for batch in _batches(lines, len):
+            ragged = tokenizer.tokenize(tf.constant(batch, tf.string))
+            ids.append(ragged.values.numpy())
+            lengths += ragged.row_lengths().numpy().tolist()
+        return np.concatenate(ids), lengths
 
     return tokenize
 

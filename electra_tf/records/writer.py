@@ -2,16 +2,19 @@
 
     corpus --plan--> work units --processes--> parts --processes--> shards
 
-Unfinished work lives in the folder `.build`. The top manifest is written last:
-a folder that has one is complete. The bytes depend on the corpus, the settings
-and the seed, not on processes or interruptions.
+Each arrow is a pass, which machines can share. Unfinished work lives in the
+folder `.build`. The top manifest is written last: a folder that has one is
+complete. The bytes depend on the corpus, the settings and the seed, not on
+processes, machines or interruptions.
 """
 
 import collections
 import contextlib
 import functools
+import itertools
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -27,17 +30,33 @@ from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
+from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import report as report_lib
 from electra_tf.records import selection
 from electra_tf.records import shards
 from electra_tf.records.manifest import Manifest
+from electra_tf.records.selection import FINGERPRINTS
 from electra_tf.records.shards import BUILD_FOLDER
+from electra_tf.records.shards import PARTS
+from electra_tf.records.shards import SHARDS
 from electra_tf.records.shards import BuildPlan
 from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
+_TASK = re.compile(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})")
+_NEXT = {
+    FINGERPRINTS: "Now run each of them once more.",
+    PARTS: "Now run --merge on one machine, or each once more, then --merge.",
+    SHARDS: "Now run --merge on one machine.",
+}
+# By pass, what the progress line calls it, and what it counts.
+_TITLES = {
+    FINGERPRINTS: ("Comparing", "documents"),
+    PARTS: ("Tokenizing", "tokens"),
+    SHARDS: ("Writing", "examples"),
+}
 
 
 def build_dataset(
@@ -45,33 +64,37 @@ def build_dataset(
     num_processes: int = 1,
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
+    merge: bool = False,
 ) -> dict[str, Manifest]:
     """Builds a dataset folder, or completes one; returns the splits' manifests.
 
     With `resume` it goes on with an interrupted build, or restores shards that
     were deleted; only what is missing is done again. `beam_options` are the
     command line of an Apache Beam runner that takes the place of local
-    processes, see `records.beam`.
+    processes, see `records.beam`. `merge` completes what the tasks of
+    `build_share` have made, and needs all of them.
 
     Raises `DataError` for a bad corpus or a folder that holds something else,
     `OSError` if files fail, `WorkerError` if a process dies.
     """
     plan = build_plan(settings)
+    _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    with claim_folder(output, record, resume):
+    with claim_folder(output, record, resume or merge, keep=merge):
         old = _finished_manifests(output)
         for split, manifest in old.items():
             for index, shard in enumerate(manifest.shards):
                 shards.note_shard(plan, split, index, shard)
-        if not old or _missing_shards(plan):
+        if merge and not old:
+            for kind in (x for x in _passes(plan) if x != SHARDS):
+                _require_tasks(kind, _find_missing(plan, kind))
+        if not old or _list_missing(plan, SHARDS):
             with _open_pool(plan, num_processes, beam_options) as pool:
-                if settings.selection and not plan.copies_folder.is_dir():
-                    kind = selection.FINGERPRINTS
-                    _run_units(plan, pool, kind, "Comparing", "documents")
-                    selection.choose_copies(plan)
-                reports = _make_parts(plan, pool)
-                _check_counts(plan, reports)
-                _make_shards(plan, pool, reports)
+                for kind in _passes(plan):
+                    _run_pass(plan, pool, kind, _list_missing(plan, kind))
+                    if kind == FINGERPRINTS:
+                        selection.choose_copies(plan)
+            reports = _load_reports(plan)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
@@ -80,31 +103,129 @@ def build_dataset(
     return _finished_manifests(output)
 
 
+def build_share(
+    settings: BuildSettings,
+    task: str,
+    num_processes: int = 1,
+    beam_options: Sequence[str] | None = None,
+) -> str:
+    """Makes one task's share of the present pass; returns what comes next.
+
+    `task` is "3/64" for number 3 of the tasks 0 to 63, on as many machines.
+    What it has made already is not made again. When all tasks have ended, the
+    next pass begins with another call of each, or `build_dataset` with `merge`
+    does all that is left. Raises what `build_dataset` raises.
+    """
+    match = _TASK.fullmatch(task)
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if number >= count:
+        raise errors.DataError(
+            "A task must be NUMBER/COUNT, with numbers from 0 to COUNT - 1, "
+            f"for example 3/64. Received: {task}."
+        )
+    plan = build_plan(settings)
+    _check_documents(plan)
+    with _claim_share(plan, number, count) as folder:
+        for kind in _passes(plan):
+            is_ours = task in _find_missing(plan, kind)
+            if is_ours:
+                todo = _list_missing(plan, kind, number, count)
+                with _open_pool(plan, num_processes, beam_options) as pool:
+                    _run_pass(plan, pool, kind, todo)
+                with atomic.replacing_file(folder / f"{kind}.json") as partial:
+                    partial.write_text(schema.to_json(plan.record()), "utf-8")
+            missing = _find_missing(plan, kind)
+            if is_ours and missing:
+                return f"Task {task} has made its {kind}; missing: {missing}."
+            _require_tasks(kind, missing)
+            if kind == FINGERPRINTS:
+                selection.choose_copies(plan)
+            if is_ours:
+                break
+    return f"All {count} tasks have made their {kind}. {_NEXT[kind]}"
+
+
+@contextlib.contextmanager
+def _claim_share(
+    plan: BuildPlan, number: int, count: int
+) -> Iterator[pathlib.Path]:
+    """Yields the task's own folder, which it alone holds."""
+    output, build_folder = plan.output_folder, plan.output_folder / BUILD_FOLDER
+    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
+    _check_folder(output, plan.record(), resume=not is_finished)
+    task_folder = build_folder / "tasks" / f"{number:05d}-of-{count:05d}"
+    with locks.hold(build_folder, is_shared=True), locks.hold(task_folder):
+        _prepare_folder(build_folder, plan.record())
+        yield task_folder
+
+
+def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
+    (folder / SHARDS).mkdir(exist_ok=True)
+    with atomic.replacing_file(folder / _RECORD_FILE) as partial:
+        partial.write_text(json.dumps(record), "utf-8")
+
+
+def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
+    """The tasks that have not finished a pass; refuses foreign ones."""
+    folder, missing = plan.output_folder / BUILD_FOLDER / "tasks", []
+    found = {int(path.name[-5:]) for path in folder.glob("*-of-*")}
+    if len(found) != 1:
+        raise errors.DataError(
+            f"{folder} must hold folders of tasks of one COUNT. Received: "
+            f"counts {sorted(found)}. Run all tasks, or delete the folders of "
+            "the count that you do not want; what they have made is used."
+        )
+    (count,) = found
+    for number in range(count):
+        marker = folder / f"{number:05d}-of-{count:05d}" / f"{kind}.json"
+        is_done = marker.is_file()
+        record = schema.read_object(marker, errors.DataError) if is_done else {}
+        differences = schema.find_differences(record, plan.record())
+        if is_done and differences:
+            raise errors.DataError(
+                f"Task {number}/{count} was built otherwise. Its values and "
+                f"yours: {'; '.join(differences)}. Delete {marker.parent} and "
+                "run the task again as the others."
+            )
+        if not is_done or _list_missing(plan, kind, number, count):
+            missing.append(f"{number}/{count}")
+    return missing
+
+
+def _require_tasks(kind: str, missing: list[str]) -> None:
+    if missing:
+        raise errors.DataError(
+            f"{len(missing)} tasks have not finished the pass of {kind}: "
+            f"{', '.join(missing)}. Run them, or bring here all that they have "
+            "made in .build."
+        )
+
+
 @contextlib.contextmanager
 def claim_folder(
-    output: pathlib.Path, record: Mapping[str, Any], resume: bool
+    output: pathlib.Path,
+    record: Mapping[str, Any],
+    resume: bool,
+    keep: bool = False,
 ) -> Iterator[None]:
     """Makes the folder for unfinished work, for one build at a time.
 
-    If the block fails, its work stays for a later `resume`; except after a
-    ValueError, since a build from wrong input cannot be completed.
+    If the block fails, its work stays for a later `resume`; unless `keep`, not
+    after a ValueError, since a build from wrong input cannot be completed.
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
     with locks.hold(build_folder):
-        parts = build_folder / "parts", build_folder / "shards"
+        _prepare_folder(build_folder, record)
         splits = [output / split for split in manifest_lib.SPLITS]
-        for folder in parts:
-            folder.mkdir(exist_ok=True)
-        for folder in (output, build_folder, *parts, *splits):
+        for folder in (output, build_folder, *build_folder.glob("*"), *splits):
             atomic.remove_partial(folder)
-        with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
-            partial.write_text(json.dumps(record), "utf-8")
         try:
             yield
         except BaseException as error:
             has_work = any(build_folder.glob("*/*"))
-            if isinstance(error, ValueError) or not has_work:
+            is_lost = isinstance(error, ValueError) and not keep
+            if is_lost or not has_work:
                 _release_folder(output)
             raise
 
@@ -178,7 +299,7 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
         try:
             if task.split:
                 shards.write_shard(plan, task, report)
-            elif task.kind == selection.FINGERPRINTS:
+            elif task.kind == FINGERPRINTS:
                 selection.write_fingerprints(plan, task, report)
             else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
@@ -193,70 +314,86 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
     return handle
 
 
-def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
-    """Makes the parts that are missing; returns the counts of all parts."""
-    _run_units(plan, pool, "parts", "Tokenizing", "tokens")
-    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+def _passes(plan: BuildPlan) -> list[str]:
+    return [*[FINGERPRINTS] * bool(plan.settings.selection), PARTS, SHARDS]
 
 
-def _run_units(
-    plan: BuildPlan, pool: Any, kind: str, title: str, unit_name: str
-) -> None:
-    """Makes what is missing of a kind, a task for each work unit."""
-    tasks = [
-        shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
-        for i, unit in enumerate(plan.units)
-        if not plan.part_folder(i, kind).is_dir()
-    ]
-    num_bytes = sum(
-        source.num_bytes for task in tasks for source in plan.units[task.index]
-    )
-    _run_tasks(pool, tasks, title, num_bytes, unit_name)
+def _list_missing(
+    plan: BuildPlan, kind: str, number: int = 0, count: int = 1
+) -> list[int]:
+    """What is not made of a pass, or of a task's share: units or shards."""
+    total = len(plan.all_shards if kind == SHARDS else plan.units)
+    share = range(total * number // count, total * (number + 1) // count)
+    if kind == SHARDS:
+        places = plan.all_shards
+        return [i for i in share if not shards.find_shard(plan, *places[i])]
+    return [i for i in share if not plan.part_folder(i, kind).is_dir()]
 
 
-def _make_shards(
-    plan: BuildPlan, pool: Any, reports: list[shards.PartReport]
-) -> None:
-    """Makes the shards that are missing."""
-    tasks = []
-    for split, index in _missing_shards(plan):
-        # Example k of the corpus goes to shard k modulo n. With f examples
-        # before it, a part gives shard s its examples number s - f modulo n.
-        sizes = [report.num_examples[split] for report in reports]
-        firsts = np.cumsum([0, *sizes[:-1]])
-        residues = ((index - firsts) % plan.num_shards[split]).tolist()
-        title = f"{split} shard {index}"
-        tasks.append(shards.Task(title, index, split, tuple(residues)))
-    total = sum(sum(report.num_examples.values()) for report in reports)
-    total = total * len(tasks) // sum(plan.num_shards.values())
-    _run_tasks(pool, tasks, "Writing", total, "examples")
-
-
-def _run_tasks(
-    pool: Any, tasks: Sequence[Any], title: str, total: int, unit: str
-) -> None:
+def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
+    """Makes units into what is asked, or all units' parts into shards."""
+    if kind == SHARDS:
+        reports = _load_reports(plan)
+        _check_counts(plan, reports)
+        places = [plan.all_shards[index] for index in todo]
+        tasks = [_shard_task(plan, reports, *place) for place in places]
+        total = sum(sum(report.num_examples.values()) for report in reports)
+        total = total * len(todo) // len(plan.all_shards)
+    else:
+        units = [plan.units[index] for index in todo]
+        tasks = [
+            shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
+            for i, unit in zip(todo, units, strict=True)
+        ]
+        total = sum(each.num_bytes for unit in units for each in unit)
     if tasks:
-        with progress.WorkProgress(title, total, unit) as line:
+        title, unit_name = _TITLES[kind]
+        with progress.WorkProgress(title, total, unit_name) as line:
             collections.deque(pool.run(tasks, line.advance), maxlen=0)
 
 
-def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
-    """Split and number of the shards that are not finished."""
-    return [
-        (split, index)
-        for split, num_shards in plan.num_shards.items()
-        for index in range(num_shards)
-        if shards.find_shard(plan, split, index) is None
-    ]
+def _shard_task(
+    plan: BuildPlan, reports: list[shards.PartReport], split: str, index: int
+) -> shards.Task:
+    # Example k of the corpus goes to shard k modulo n. With f examples before
+    # it, a part gives shard s its examples number s - f modulo n.
+    sizes = [report.num_examples[split] for report in reports]
+    firsts = np.cumsum([0, *sizes[:-1]])
+    residues = ((index - firsts) % plan.num_shards[split]).tolist()
+    return shards.Task(f"{split} shard {index}", index, split, tuple(residues))
+
+
+def _load_reports(plan: BuildPlan) -> list[shards.PartReport]:
+    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+
+
+def _check_documents(plan: BuildPlan) -> None:
+    """Raises if a split gets no document; reads until each has one."""
+    counts = dict.fromkeys(plan.num_shards, 0)
+    for source in itertools.chain.from_iterable(plan.units):
+        is_continued = False
+        for document in corpus_lib.open_source(source, plan.corpus.options):
+            if not is_continued:
+                split = shards.choose_split(plan, document)
+                counts[split] = plan.num_shards[split]
+            if all(counts.values()):
+                return
+            is_continued = document.is_continued
+    _require_examples(plan, counts)
 
 
 def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
     """Raises unless every shard gets an example."""
+    splits = plan.num_shards
+    sizes = {x: sum(each.num_examples[x] for each in reports) for x in splits}
+    _require_examples(plan, sizes)
+
+
+def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
     for split, num_shards in plan.num_shards.items():
-        num_examples = sum(each.num_examples[split] for each in reports)
-        if num_examples < num_shards:
+        if sizes[split] < num_shards:
             raise errors.DataError(
-                f"The corpus gives {num_examples} {split} examples for "
+                f"The corpus gives {sizes[split]} {split} examples for "
                 f"{num_shards} shards. Use more text, or change num_out_files "
                 f"or validation_fraction ({plan.settings.validation_fraction}):"
                 " higher where documents are few, 0 to hold none out."

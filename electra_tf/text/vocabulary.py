@@ -28,6 +28,7 @@ _CASED_SHARE = 0.01
 # No word of any text; the tokenizer's tables grow with it.
 _LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
+_MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
 
 
 @schema.frozen
@@ -152,6 +153,11 @@ class Vocabulary:
 
 def _check_tokens(tokens: Sequence[str]) -> None:
     """Raises DataError, naming lines, unless the tokens can be used."""
+    if len(tokens) > _MAX_TOKENS:
+        raise errors.DataError(
+            f"A vocabulary may hold {_MAX_TOKENS:,} tokens. Received: "
+            f"{len(tokens):,}. Is it a file of tokens, one a line?"
+        )
     first_lines: dict[str, int] = {}
     repeated = []
     for line, token in enumerate(tokens, start=1):

@@ -26,7 +26,7 @@ _CONTINUATION_PREFIX = "##"
 # tensorflow-text can match; longer words teach nothing.
 _MAX_LEARNED_LENGTH = 64
 _BATCH_CHARACTERS = 1 << 18
-_MAX_CHUNKS = 1 << 20
+_MAX_CHARACTERS = 1 << 26  # of the text that is held at once
 _CHUNK_CHARACTERS = 1 << 14
 _PRINTABLE = string.digits + string.ascii_letters + string.punctuation
 
@@ -122,11 +122,14 @@ def count_words(
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:
     """Yields stretches without blanks with their counts, in batches."""
     chunks: collections.Counter[str] = collections.Counter()
+    num_characters = 0
     for text in texts:
         chunks.update(text.replace("\n", " ").split(" "))
-        if len(chunks) >= _MAX_CHUNKS:
+        num_characters += len(text)
+        if num_characters >= _MAX_CHARACTERS:
             yield from _divide(chunks)
             chunks.clear()
+            num_characters = 0
     yield from _divide(chunks)
 
 
@@ -134,11 +137,14 @@ def _divide(chunks: Mapping[str, int]) -> Iterator[dict[str, int]]:
     batch: dict[str, int] = {}
     num_characters = 0
     for chunk, count in chunks.items():
-        batch[chunk] = count
-        num_characters += len(chunk)
-        if num_characters >= _BATCH_CHARACTERS:
-            yield batch
-            batch, num_characters = {}, 0
+        # No word is so long; of these the graph would hold 500 times the size.
+        for begin in range(0, len(chunk), _BATCH_CHARACTERS):
+            part = chunk[begin : begin + _BATCH_CHARACTERS]
+            batch[part] = batch.get(part, 0) + count
+            num_characters += len(part)
+            if num_characters >= _BATCH_CHARACTERS:
+                yield batch
+                batch, num_characters = {}, 0
     if batch:
         yield batch
 

@@ -9,6 +9,7 @@ from electra_tf import errors
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_index
 from electra_tf.records.manifest import load_token_counts
+from electra_tf.records.manifest import verify_dataset
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
@@ -35,7 +36,7 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
 
 def test_whole_dataset_and_split_are_told_apart(dataset):
     with pytest.raises(
-        errors.DataError, match=r"one of its splits. .* \['train', 'val"
+        errors.DataError, match=r"one of its splits. .* of a whole data"
     ):
         Manifest.load(dataset)
     with pytest.raises(errors.DataError, match="folder of a whole dataset"):
@@ -75,3 +76,34 @@ def test_impossible_token_counts_are_refused(dataset, change, message):
     path.unlink()
     with pytest.raises(errors.DataError, match="counts.npy cannot be read"):
         load_token_counts(dataset / "train")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("train:shards/0/name", "../../x", "shards.0.name` must be text of"),
+        ("train:shards/0/num_bytes", -1, "num_bytes` must be at least 0"),
+        ("train:shards/0/other", 1, "Unknown field 'shards.0.other'"),
+        ("train:shards", [], "`shards` must name one or more .* 0 different"),
+        ("train:num_examples", 5, "different files with 5 examples"),
+        ("train:token_counts", "/etc/passwd", "`token_counts` must be text"),
+        ("train:max_seq_length", 10**12, "must be at most 65536"),
+        (".:splits", {}, "`splits` must be"),
+        (".:splits", ["train"], "`splits` must be a section of fields"),
+        (".:splits/train", {}, "num_examples` is missing"),
+        (".:splits/test", 3, "must be 'train' or 'validation'"),
+        (".:build", None, "`build` must be a section of fields"),
+    ],
+)
+def test_edited_manifests_are_refused(dataset, path, value, message):
+    folder, _, keys = path.partition(":")
+    file = dataset / folder / "manifest.json"
+    *parents, last = keys.split("/", 2)
+    content = json.loads(file.read_text())
+    place = content
+    for key in parents:
+        place = place[int(key) if key.isdigit() else key]
+    place[last] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(errors.DataError, match=f"{file}: .*{message}"):
+        verify_dataset(dataset)

@@ -98,7 +98,7 @@ def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     held_out = []
     for seed in (5, 5, 6):
         changed = change_settings(plan, validation_fraction=0.1, seed=seed)
-        splits = [shards._choose_split(changed, each) for each in documents]
+        splits = [shards.choose_split(changed, each) for each in documents]
         held_out.append(np.array(splits) == "validation")
     first, again, other = held_out
     assert (first == again).all()

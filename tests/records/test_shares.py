@@ -1,0 +1,177 @@
+"""Machines that share a build: same bytes, passes, and what is refused."""
+
+import dataclasses
+import pathlib
+import shutil
+
+import pytest
+
+from electra_tf import errors
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import shards
+from electra_tf.records.writer import build_dataset
+from electra_tf.records.writer import build_share
+from electra_tf.records.writer import claim_folder
+from tests.records.conftest import folder_bytes
+from tests.records.conftest import write_corpus
+
+
+@pytest.fixture(autouse=True)
+def many_units(monkeypatch):
+    """Cuts the corpus into units of about one file each: six."""
+    plan_units = corpus_lib.plan_units
+    monkeypatch.setattr(
+        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
+    )
+
+
+@pytest.fixture
+def work(settings):
+    """The folder for unfinished work."""
+    return pathlib.Path(settings.output_dir) / ".build"
+
+
+def run(settings, *numbers, count=3):
+    return [build_share(settings, f"{each}/{count}") for each in numbers]
+
+
+def test_shares_with_all_options_give_the_bytes_of_one_machine(
+    settings, corpus_folder, tmp_path
+):
+    second = write_corpus(tmp_path / "second", num_files=2)
+    (second / "part_0.txt").write_text("a word of its own " * 90)
+    settings = dataclasses.replace(
+        settings,
+        corpus=(str(corpus_folder), str(second / "*.txt")),
+        deduplicate="near",
+        corpus_weights=(1.0, 1.0),
+        keep_overflow=True,
+    )
+    whole = dataclasses.replace(settings, output_dir=str(tmp_path / "whole"))
+    build_dataset(whole)
+    told = [run(settings, 2, 0, 1) for _ in range(3)]
+    assert [texts[-1].split(". ")[0] for texts in told] == [
+        "All 3 tasks have made their fingerprints",
+        "All 3 tasks have made their parts",
+        "All 3 tasks have made their shards",
+    ]
+    assert told[0][0] == (
+        "Task 2/3 has made its fingerprints; missing: ['0/3', '1/3']."
+    )
+    output = pathlib.Path(settings.output_dir)
+    assert len(list(output.glob("*/pretrain_data*"))) == 5
+    build_dataset(settings, merge=True)
+    assert folder_bytes(output) == folder_bytes(tmp_path / "whole")
+    # There is nothing to merge any more, and nothing to do.
+    build_dataset(settings, merge=True)
+    with pytest.raises(errors.DataError, match="holds a dataset with these"):
+        run(settings, 0)
+
+
+def test_folders_of_machines_without_shared_storage_are_brought_together(
+    settings, tmp_path
+):
+    output = pathlib.Path(settings.output_dir)
+    for number in range(9):  # more than units
+        folder = tmp_path / f"machine_{number}"
+        run(
+            dataclasses.replace(settings, output_dir=str(folder)),
+            number,
+            count=9,
+        )
+        shutil.copytree(folder, output, dirs_exist_ok=True)
+    build_dataset(settings, merge=True)
+    build_dataset(
+        dataclasses.replace(settings, output_dir=str(folder)), 1, True
+    )
+    assert folder_bytes(output) == folder_bytes(folder)
+
+
+def test_missing_tasks_are_named_and_nothing_is_lost(settings, work):
+    run(settings, 1)
+    with pytest.raises(
+        errors.DataError, match="2 tasks .* pass of parts: 0/3, 2/3. Run them"
+    ):
+        run(settings, 1)
+    with pytest.raises(errors.DataError, match="parts: 0/3, 2/3"):
+        build_dataset(settings, merge=True)
+    run(settings, 0, 2)
+    shutil.rmtree(next(work.glob("parts/000003-*")))
+    with pytest.raises(errors.DataError, match="1 tasks .* of parts: 1/3. Run"):
+        build_dataset(settings, merge=True)
+    run(settings, 1)
+    assert set(build_dataset(settings, merge=True)) == {"train", "validation"}
+
+
+def test_an_interrupted_task_goes_on(settings, monkeypatch):
+    done, build_part = [], shards.build_part
+
+    def interrupted(plan, task, *rest):
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(task.index)
+        build_part(plan, task, *rest)
+
+    monkeypatch.setattr(shards, "build_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, 0, count=2)
+    done.append(None)
+    run(settings, 0, count=2)
+    assert done == [0, None, 1, 2]
+
+
+def test_foreign_tasks_are_named(settings, work, tmp_path):
+    run(settings, 0, 1)
+    other = dataclasses.replace(
+        settings, seed=8, output_dir=str(tmp_path / "other")
+    )
+    with pytest.raises(errors.DataError, match="built otherwise.*seed: 5, 8"):
+        run(dataclasses.replace(settings, seed=8), 2)
+    run(other, 2)
+    (tmp_path / "other/.build/build.json").unlink()
+    shutil.copytree(tmp_path / "other/.build", work, dirs_exist_ok=True)
+    with pytest.raises(
+        errors.DataError, match=r"(?s)Task 2/3 .* otherwise.*seed: 8, 5.*Delete"
+    ):
+        run(settings, 1)
+    shutil.rmtree(work / "tasks" / "00002-of-00003")
+    run(settings, 2)
+    with pytest.raises(errors.DataError, match=r"of one COUNT.*\[3, 4\]"):
+        run(settings, 0, count=4)
+    build_dataset(settings, merge=True)
+
+
+def test_doubled_tasks_and_a_merge_beside_a_task_are_refused(
+    settings, monkeypatch
+):
+    output = pathlib.Path(settings.output_dir)
+
+    def meet(*unused):
+        with pytest.raises(BlockingIOError, match="00000-of-00003 is in use"):
+            run(settings, 0)
+        with pytest.raises(BlockingIOError, match=r"\.build is in use by"):
+            build_dataset(settings, merge=True)
+        assert "['0/3', '2/3']" in run(settings, 1)[0]
+        met.append(True)
+        raise KeyboardInterrupt
+
+    met, build_part = [], shards.build_part
+    monkeypatch.setattr(
+        shards,
+        "build_part",
+        lambda *rest: build_part(*rest) if met else meet(met.append(0)),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, 0)
+    assert met == [0, True]
+    with (
+        claim_folder(output, shards.build_plan(settings).record(), True),
+        pytest.raises(BlockingIOError, match=r"\.build is in use by"),
+    ):
+        run(settings, 2)
+
+
+@pytest.mark.parametrize("task", ["3/3", "1", "-1/3", "0/0", "1/2/3"])
+def test_a_task_that_cannot_be_is_refused(settings, task):
+    with pytest.raises(errors.DataError, match=f"0 to COUNT - 1.*: {task}"):
+        build_share(settings, task)
