@@ -5,9 +5,11 @@ r"""Pre-trains a model from a config; the same command resumes it.
         --config.data.dataset_dir=DIR --model_dir=DIR
 
 Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
-run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
+run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
+is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
 """
 
+import multiprocessing
 import pathlib
 
 from absl import flags
@@ -17,6 +19,7 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.processes import pool
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -35,10 +38,19 @@ flags.DEFINE_bool(
     "Make the run in model_dir longer, to --config.training.num_train_steps. "
     "Its learning-rate schedule is stretched over all steps.",
 )
+flags.DEFINE_integer(
+    "max_restarts",
+    0,
+    "Start again from the last checkpoint after a crash or the loss of another "
+    "host, so many times.",
+    0,
+)
 
 
-def main() -> None:
+def main() -> int | None:
     """Freezes the config and trains."""
+    if FLAGS.max_restarts and multiprocessing.parent_process() is None:
+        return pool.run_restarting(start, FLAGS.max_restarts)
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
@@ -53,7 +65,13 @@ def main() -> None:
 
     if not run.pretrain(settings, model_dir, FLAGS.extend):
         raise errors.Stopped
+    return None
+
+
+def start() -> None:
+    """Runs `main` as the command line says."""
+    command_line.run(main, required=["config", "model_dir"])
 
 
 if __name__ == "__main__":
-    command_line.run(main, required=["config", "model_dir"])
+    start()

@@ -30,6 +30,9 @@ Report = Callable[..., None]
 Handler = Callable[[Any, Report], Any]
 
 _POLL_SECONDS = 0.5
+# Done, an error of the user's, a wrong command line, stopped by a signal: the
+# next attempt would end no better.
+FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL)
 # Time to save for a process that was asked to stop. A second signal to the
 # parent ends all of them at once.
 _GRACE_SECONDS = 300.0
@@ -236,6 +239,45 @@ def _serve(
         return
     except BaseException as error:
         connection.send(("error", _sendable(error, task, log)))
+
+
+def run_restarting(main: Callable[[], None], max_restarts: int) -> int:
+    """Runs `main` in a process of its own, and again whenever that crashes.
+
+    It ends by `sys.exit` or `os._exit`. Returns its last exit code, as a shell
+    has it. Neither a mistake (`FINAL_CODES`) nor a signal restarts it.
+    """
+    context = multiprocessing.get_context("spawn")
+    with stopping.StopRequest() as stop:
+        for restart in range(1, max_restarts + 2):
+            process = context.Process(target=_run_main, args=(main,))
+            process.start()
+            while process.exitcode is None and not stop.signal_name:
+                process.join(_POLL_SECONDS)
+            if process.exitcode is None:
+                process.terminate()
+                process.join(_GRACE_SECONDS)
+                process.kill()
+                process.join()
+            code = process.exitcode or 0
+            code = code if code >= 0 else 128 - code
+            is_final = stop.signal_name or code in FINAL_CODES
+            if is_final or restart > max_restarts:
+                break
+            print(
+                f"Ended with exit code {code}; restart {restart} of "
+                f"{max_restarts}, from the last checkpoint.",
+                file=sys.stderr,
+                flush=True,
+            )
+    return code
+
+
+def _run_main(main: Callable[[], None]) -> None:
+    # The parent alone shall get Ctrl-C; it tells us.
+    os.setpgrp()
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    main()
 
 
 def _sendable(
