@@ -9,8 +9,8 @@ run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
 is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
 """
 
-import multiprocessing
 import pathlib
+import sys
 
 from absl import flags
 from ml_collections import config_flags
@@ -49,8 +49,9 @@ flags.DEFINE_integer(
 
 def main() -> int | None:
     """Freezes the config and trains."""
-    if FLAGS.max_restarts and multiprocessing.parent_process() is None:
-        return pool.run_restarting(start, FLAGS.max_restarts)
+    if FLAGS.max_restarts:
+        command = [__file__, *sys.argv[1:], "--max_restarts=0"]
+        return pool.run_restarting(command, FLAGS.max_restarts)
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
@@ -68,10 +69,5 @@ def main() -> int | None:
     return None
 
 
-def start() -> None:
-    """Runs `main` as the command line says."""
-    command_line.run(main, required=["config", "model_dir"])
-
-
 if __name__ == "__main__":
-    start()
+    command_line.run(main, required=["config", "model_dir"])

@@ -12,7 +12,9 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
+import runpy
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -241,25 +243,23 @@ def _serve(
         connection.send(("error", _sendable(error, task, log)))
 
 
-def run_restarting(main: Callable[[], None], max_restarts: int) -> int:
-    """Runs `main` in a process of its own, and again whenever that crashes.
+def run_restarting(command: Sequence[str], max_restarts: int) -> int:
+    """Runs a Python script in a process of its own, again whenever it crashes.
 
-    It ends by `sys.exit` or `os._exit`. Returns its last exit code, as a shell
+    `command` is its path and arguments. Returns the last exit code, as a shell
     has it. Neither a mistake (`FINAL_CODES`) nor a signal restarts it.
     """
-    context = multiprocessing.get_context("spawn")
+    program = f"from {__name__} import _run_script; _run_script()"
     with stopping.StopRequest() as stop:
         for restart in range(1, max_restarts + 2):
-            process = context.Process(target=_run_main, args=(main,))
-            process.start()
-            while process.exitcode is None and not stop.signal_name:
-                process.join(_POLL_SECONDS)
-            if process.exitcode is None:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *command], stdin=subprocess.PIPE
+            )
+            while process.poll() is None and not stop.signal_name:
+                time.sleep(_POLL_SECONDS)
+            if process.poll() is None:
                 process.terminate()
-                process.join(_GRACE_SECONDS)
-                process.kill()
-                process.join()
-            code = process.exitcode or 0
+            code = process.wait()
             code = code if code >= 0 else 128 - code
             is_final = stop.signal_name or code in FINAL_CODES
             if is_final or restart > max_restarts:
@@ -273,11 +273,19 @@ def run_restarting(main: Callable[[], None], max_restarts: int) -> int:
     return code
 
 
-def _run_main(main: Callable[[], None]) -> None:
+def _run_script() -> None:
+    """Runs the script of the command line until the parent has ended."""
+
+    def end_with_the_parent() -> None:
+        # A pipe that nothing is written to.
+        sys.stdin.read()
+        os._exit(os.EX_TEMPFAIL)
+
     # The parent alone shall get Ctrl-C; it tells us.
     os.setpgrp()
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    main()
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def _sendable(
