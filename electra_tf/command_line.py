@@ -2,7 +2,8 @@
 
 A mistake of the user's ends with one sentence on stderr and exit code 1.
 `--show_traceback` shows where it was noticed. Work that a signal ended before
-it was done exits with 75: the same command goes on.
+it was done exits with 75, work that lost another host with 69: the same command
+goes on. What nobody foresaw prints its traceback and exits with 70.
 """
 
 import dataclasses
@@ -179,7 +180,11 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         # TensorFlow's, which this module does not import.
         is_full = type(error).__name__ == "ResourceExhaustedError"
         is_known = is_full or isinstance(error, _USER_ERRORS)
+        is_lost = isinstance(error, errors.WorkerLostError)
         if _SHOW_TRACEBACK.value or not is_known:
-            raise
-        print(f"error: {_TOO_LARGE if is_full else error}", file=sys.stderr)
-        return 1
+            traceback.print_exc()
+        else:
+            print(f"error: {_TOO_LARGE if is_full else error}", file=sys.stderr)
+        if is_lost:
+            return os.EX_UNAVAILABLE
+        return 1 if is_known else os.EX_SOFTWARE

@@ -17,5 +17,9 @@ class Stopped(KeyboardInterrupt):
     """A signal ended the work; all is saved, and the same command goes on."""
 
 
+class WorkerLostError(ConnectionError):
+    """Another host of a run has ended, hangs or never started."""
+
+
 class ExportError(RuntimeError):
     """An export or a conversion that failed, or that answers otherwise."""

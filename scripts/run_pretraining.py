@@ -5,10 +5,12 @@ r"""Pre-trains a model from a config; the same command resumes it.
         --config.data.dataset_dir=DIR --model_dir=DIR
 
 Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
-run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
+run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
+is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
 """
 
 import pathlib
+import sys
 
 from absl import flags
 from ml_collections import config_flags
@@ -17,6 +19,7 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.processes import pool
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -35,10 +38,20 @@ flags.DEFINE_bool(
     "Make the run in model_dir longer, to --config.training.num_train_steps. "
     "Its learning-rate schedule is stretched over all steps.",
 )
+flags.DEFINE_integer(
+    "max_restarts",
+    0,
+    "Start again from the last checkpoint after a crash or the loss of another "
+    "host, so many times.",
+    0,
+)
 
 
-def main() -> None:
+def main() -> int | None:
     """Freezes the config and trains."""
+    if FLAGS.max_restarts:
+        command = [__file__, *sys.argv[1:], "--max_restarts=0"]
+        return pool.run_restarting(command, FLAGS.max_restarts)
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
@@ -53,6 +66,7 @@ def main() -> None:
 
     if not run.pretrain(settings, model_dir, FLAGS.extend):
         raise errors.Stopped
+    return None
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,7 @@ def start_script(
     settings: config.ExperimentConfig,
     model_dir: pathlib.Path,
     cluster: Mapping[str, Any] | None = None,
+    flags: Sequence[str] = (),
     **options: Any,
 ) -> subprocess.Popen[str]:
     """Starts scripts/run_pretraining.py; `cluster` is what TF_CONFIG says."""
@@ -163,6 +165,7 @@ def start_script(
         [
             *(sys.executable, SCRIPT, f"--config={path}"),
             f"--model_dir={model_dir}",
+            *flags,
         ],
         cwd=REPOSITORY,
         env=environment,

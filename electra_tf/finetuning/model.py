@@ -203,9 +203,8 @@ class FinetuningModel(step_lib.TrainableModel):
         hidden = self.encode(features, dropout_seed)
         losses = []
         for number, name in enumerate(self.task_names):
-            seed = dropout_seed
-            if seed is not None:
-                seed += tf.constant([0, _FIRST_HEAD_SITE + number], tf.int64)
+            site = _FIRST_HEAD_SITE + number
+            seed = layers.add_to_seed(dropout_seed, site)
             own = _of_task(name, features)
             loss = self.heads[name].compute_losses(hidden, own, seed)
             is_own = tf.equal(features["task_id"], number)

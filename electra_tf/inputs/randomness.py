@@ -1,12 +1,15 @@
 """Every random number of a run, as a pure function of where it is used.
 
 There is no random state: a resumed run draws what the uninterrupted one would
-have drawn, and masks and samples follow their rows (`streams.py`) to any number
-of devices. Floats are made from Philox's bits here, because TensorFlow's own
-conversion differs between XLA and the rest. A number is named by
+have drawn, and all numbers follow their rows (`streams.py`) to any number of
+devices and micro-batches. Floats are made from Philox's bits here, because
+TensorFlow's own conversion differs between XLA and the rest. A number is named
+by
 
-    (run seed, purpose, step, stream)                    masks and samples
-    (run seed, purpose, step, replica, micro-batch)      dropout
+    (run seed, purpose, step, stream)              masks and samples
+    (run seed, purpose, step, site, row)           dropout
+
+where a row is one of the global batch, or a token of it.
 """
 
 import math
@@ -62,20 +65,11 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     From `seeds` `[n, 2]` and the static shape of one stream's numbers, the same
     in all draws of a purpose, to `[n * shape[0], *shape[1:]]` float32 in
     `[0, 1)`, multiples of 2**-23.
-
-    Philox makes four words from every value of a 128-bit counter. The step is
-    its high half. In the low half a stream gets the values from `stream *
-    groups` on, so consecutive streams are one contiguous draw.
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
-    groups = -(-size // _WORDS_PER_COUNT)
     step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
-    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[num_streams, groups * _WORDS_PER_COUNT],
-        key=tf.bitcast(seeds[0, :1], tf.uint64),
-        counter=tf.bitcast(tf.stack([first_stream * groups, step]), tf.uint64),
-        alg=_PHILOX,
-        dtype=tf.uint32,
+    bits = _words(
+        num_streams, size, tf.stack([seeds[0, 0], step, first_stream])
     )
     # The top 23 bits become the fraction of a number between 1 and 2.
     fraction = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
@@ -86,33 +80,48 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
 
 
 def dropout_seed(
-    run_seed: int,
-    step: tf.Tensor | int,
-    replica: tf.Tensor | int,
-    num_replicas: int,
-    micro_batch: tf.Tensor | int,
-    num_micro_batches: int,
+    run_seed: int, step: tf.Tensor | int, part: tf.Tensor | int
 ) -> tf.Tensor:
-    """The `[2]` int64 seed of one micro-batch's dropout on one replica.
+    """The `[3]` int64 seed of the dropout in one part of a global batch.
 
-    A layer adds `[0, site]`, with a site below 1024.
+    Parts are of equal size, numbered in the order of their rows, as replicas
+    and their micro-batches cut the batch. A layer adds `[0, site, 0]`, with a
+    site below 1024.
     """
-    place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
-    place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
     key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
-    return tf.stack([key, place * _MAX_SITES])
+    first_site = tf.cast(step, tf.int64) * _MAX_SITES
+    return tf.stack([key, first_site, tf.cast(part, tf.int64)])
 
 
-def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """`[size]` random words of one dropout site, the same bits anywhere.
+def dropout_bits(
+    num_rows: int | tf.Tensor, size: int | tf.Tensor, seed: tf.Tensor
+) -> tf.Tensor:
+    """`[num_rows, size]` random 16-bit numbers of one dropout site, uint16.
 
-    The seed's counter is the high half of Philox's, so sites never overlap.
+    Rows are those of the whole batch from `part * num_rows` on, so that they
+    get the same bits in whatever parts it is cut.
     """
-    counter = tf.stack([tf.constant(0, tf.int64), seed[1]])
+    first_row = seed[2] * tf.cast(num_rows, tf.int64)
+    place = tf.stack([seed[0], seed[1], first_row])
+    words = _words(num_rows, -(-size // 2), place)
+    return tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1])[:, :size]
+
+
+def _words(
+    num_rows: int | tf.Tensor, size: int | tf.Tensor, place: tf.Tensor
+) -> tf.Tensor:
+    """`[num_rows, n]` uint32, n >= `size`, from `[key, high half, row]`.
+
+    Philox makes four words from every value of a 128-bit counter. In its low
+    half a row gets the values from `row * groups` on, so consecutive rows are
+    one contiguous draw.
+    """
+    groups = -(-size // _WORDS_PER_COUNT)
+    low = place[2] * tf.cast(groups, tf.int64)
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[size],
-        key=tf.bitcast(seed[:1], tf.uint64),
-        counter=tf.bitcast(counter, tf.uint64),
+        shape=[num_rows, groups * _WORDS_PER_COUNT],
+        key=tf.bitcast(place[:1], tf.uint64),
+        counter=tf.bitcast(tf.stack([low, place[1]]), tf.uint64),
         alg=_PHILOX,
-        dtype=tf.int32,
+        dtype=tf.uint32,
     )

@@ -23,7 +23,7 @@ Rows: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
 
 Seed: TypeAlias = tf.Tensor | None
-"""Of dropout, `[2]` int64 (`inputs.randomness.dropout_seed`); None for none."""
+"""Of dropout, `[3]` int64 (`inputs.randomness.dropout_seed`); None for none."""
 
 register = keras.saving.register_keras_serializable("electra_tf")
 """Lets Keras load a saved layer or model by its name."""
@@ -47,7 +47,9 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
 
 def add_to_seed(seed: Seed, number: int) -> Seed:
     """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
-    return None if seed is None else seed + tf.constant([0, number], seed.dtype)
+    return (
+        None if seed is None else seed + tf.constant([0, number, 0], tf.int64)
+    )
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
@@ -83,15 +85,14 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
 
     Sixteen random bits decide an entry, half of what a float would need: the
     rate is exact to 1/65536. Without a seed or rate the inputs are returned.
+    The first axis is that of the batch's rows, or of all their tokens.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
         return inputs
     shape = shape_of(inputs)
-    size = math.prod(shape)
-    bits = randomness.dropout_bits(-(-size // 2), seed)
-    halves = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
-    is_kept = tf.reshape(halves >= threshold, shape)
+    bits = randomness.dropout_bits(shape[0], math.prod(shape[1:]), seed)
+    is_kept = tf.reshape(bits >= threshold, shape)
     scale = tf.constant(65536 / (65536 - threshold), inputs.dtype)
     return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
 

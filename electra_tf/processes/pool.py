@@ -12,7 +12,9 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
+import runpy
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -30,6 +32,9 @@ Report = Callable[..., None]
 Handler = Callable[[Any, Report], Any]
 
 _POLL_SECONDS = 0.5
+# Done, an error of the user's, a wrong command line, stopped by a signal: the
+# next attempt would end no better.
+FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL)
 # Time to save for a process that was asked to stop. A second signal to the
 # parent ends all of them at once.
 _GRACE_SECONDS = 300.0
@@ -236,6 +241,51 @@ def _serve(
         return
     except BaseException as error:
         connection.send(("error", _sendable(error, task, log)))
+
+
+def run_restarting(command: Sequence[str], max_restarts: int) -> int:
+    """Runs a Python script in a process of its own, again whenever it crashes.
+
+    `command` is its path and arguments. Returns the last exit code, as a shell
+    has it. Neither a mistake (`FINAL_CODES`) nor a signal restarts it.
+    """
+    program = f"from {__name__} import _run_script; _run_script()"
+    with stopping.StopRequest() as stop:
+        for restart in range(1, max_restarts + 2):
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *command], stdin=subprocess.PIPE
+            )
+            while process.poll() is None and not stop.signal_name:
+                time.sleep(_POLL_SECONDS)
+            if process.poll() is None:
+                process.terminate()
+            code = process.wait()
+            code = code if code >= 0 else 128 - code
+            is_final = stop.signal_name or code in FINAL_CODES
+            if is_final or restart > max_restarts:
+                break
+            print(
+                f"Ended with exit code {code}; restart {restart} of "
+                f"{max_restarts}, from the last checkpoint.",
+                file=sys.stderr,
+                flush=True,
+            )
+    return code
+
+
+def _run_script() -> None:
+    """Runs the script of the command line until the parent has ended."""
+
+    def end_with_the_parent() -> None:
+        # A pipe that nothing is written to.
+        sys.stdin.read()
+        os._exit(os.EX_TEMPFAIL)
+
+    # The parent alone shall get Ctrl-C; it tells us.
+    os.setpgrp()
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def _sendable(

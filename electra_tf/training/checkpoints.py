@@ -37,7 +37,7 @@ CONFIG_FILE = "config.json"
 
 # Fields that may differ when a training is resumed: they change neither the
 # model nor the masks, samples and order of the examples. (Another number of
-# devices changes rounding and the noise of dropout.)
+# devices changes rounding alone.)
 SAFE_TO_CHANGE = {
     "training.strategy",
     "training.tpu",

@@ -12,6 +12,9 @@ import logging
 import os
 import re
 import reprlib
+import signal
+import socket
+import sys
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -35,6 +38,10 @@ _LOST = (
     tf.errors.UnavailableError,
 )
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
+_TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
+# So long may the other hosts take to start. Later, TensorFlow waits ten seconds
+# for a sign of life of each.
+START_SECONDS, _REPORT_SECONDS = 600, 10.0
 # Dense matrix products per second of one device, from the vendors' data
 # sheets: name (as the driver gives it) to (16-bit, 32-bit as TensorFlow runs
 # it, TF32 where the device has it).
@@ -106,8 +113,12 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         devices = list_devices("GPU") or list_devices("CPU")
         return _mirrored_strategy(tuple(device.name for device in devices))
     if settings.strategy == "multi_worker":
-        _check_cluster(os.environ.get("TF_CONFIG", ""))
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        _wait_for_workers(*_read_cluster(os.environ.get("TF_CONFIG", "")))
+        # If one of them has ended since, the first worker would wait for ever.
+        signal.alarm(START_SECONDS)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        signal.alarm(0)
+        return strategy
     if settings.strategy == "tpu":
         return _build_tpu_strategy(settings.tpu or "local")
     gpus = tf.config.list_physical_devices("GPU")
@@ -124,11 +135,19 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
 _mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
-def _check_cluster(text: str) -> None:
+def _read_cluster(text: str) -> tuple[str, dict[str, str]]:
+    """The address of this host and those of the others, by task."""
     try:
         described = json.loads(text)
         task = described["task"]
-        described["cluster"][task["type"]][task["index"]]
+        own = described["cluster"][task["type"]][task["index"]]
+        others = {
+            f"{job} {index}": address
+            for job in ("chief", "worker")
+            for index, address in enumerate(described["cluster"].get(job, ()))
+            if address != own
+        }
+        return own, others
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             "The strategy multi_worker needs the environment variable "
@@ -137,6 +156,40 @@ def _check_cluster(text: str) -> None:
             f'"task": {{"type": "worker", "index": 0}}}}. Received: {text!r}. '
             "On one host use --config.training.strategy=mirrored."
         ) from error
+
+
+def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
+    """Returns once all others listen on their ports; says whom it waits for.
+
+    TensorFlow itself would wait in silence, the first worker for ever and
+    deaf to signals.
+    """
+    start, next_report = time.monotonic(), _REPORT_SECONDS
+    with socket.create_server(("", int(own.rpartition(":")[2])), backlog=999):
+        while others := {n: a for n, a in others.items() if not _answers(a)}:
+            seconds = time.monotonic() - start
+            names = ", ".join(f"{n} ({a})" for n, a in others.items())
+            if seconds > START_SECONDS:
+                raise errors.WorkerLostError(
+                    f"After {seconds:.0f} s nothing answers from {names}. "
+                    "Start the same command there, too, or correct TF_CONFIG."
+                )
+            if seconds > next_report:
+                next_report = 2 * seconds
+                print(
+                    f"Waiting for {names}, {START_SECONDS} s at the most.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            time.sleep(0.5)
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        socket.create_connection((host, int(port)), 5).close()
+        return True
+    return False
 
 
 def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
@@ -224,18 +277,31 @@ def require_same(
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's errors about a lost host into `ConnectionError`."""
+    """Turns TensorFlow's errors about a lost host into `WorkerLostError`."""
     try:
         yield
     except tf.errors.OpError as error:
         if not (_has_workers(strategy) and isinstance(error, _LOST)):
             raise
         cause = _CAUSE.search(error.message)
-        raise ConnectionError(
-            "Another worker has stopped or cannot be reached"
-            f"{f' ({cause[1].strip()})' if cause else ''}. Start the same "
-            "command on all hosts again: they go on from the last checkpoint."
+        raise errors.WorkerLostError(
+            f"{_find_lost(strategy, error.message)} has stopped or cannot be "
+            f"reached{f' ({cause[1].strip()})' if cause else ''}. Start the "
+            "same command on all hosts again: they go on from the last "
+            "checkpoint."
         ) from error
+
+
+def _find_lost(strategy: Any, message: str) -> str:
+    """The task and address of the host that an error is about."""
+    resolver = strategy.cluster_resolver
+    jobs = resolver.cluster_spec().as_dict()
+    tasks = {(job, int(index)) for job, index in _TASKS.findall(message)}
+    tasks -= {(resolver.task_type, resolver.task_id)}
+    if not tasks and "CoordinationService/Heartbeat" in message:
+        tasks = {("chief" if "chief" in jobs else "worker", 0)}
+    names = [f"{job} {i} ({jobs[job][i]})" for job, i in sorted(tasks)]
+    return ", ".join(names).capitalize() or "Another worker"
 
 
 def compiles_with_xla(settings: Settings) -> bool:

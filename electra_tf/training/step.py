@@ -321,22 +321,16 @@ class TrainableModel(keras.Model, abc.ABC):
         return totals
 
     def _gradients(
-        self, part: Any, normalizers: Tensors, step: tf.Tensor, index: Any
+        self, rows: Any, normalizers: Tensors, step: tf.Tensor, index: Any
     ) -> tuple[Gradients, Tensors]:
         context = tf.distribute.get_replica_context()
-        dropout_seed = randomness.dropout_seed(
-            self.seed,
-            step,
-            context.replica_id_in_sync_group,
-            context.num_replicas_in_sync,
-            index,
-            self.num_micro_batches,
-        )
+        part = context.replica_id_in_sync_group * self.num_micro_batches + index
+        dropout_seed = randomness.dropout_seed(self.seed, step, part)
         variables = [v.value for v in self.trained_variables]
         # What lies below all of them is not recorded.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            sums = self.compute_losses(part, dropout_seed)
+            sums = self.compute_losses(rows, dropout_seed)
             loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value

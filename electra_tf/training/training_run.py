@@ -165,8 +165,7 @@ class TrainingRun(abc.ABC):
                 "The device has too little memory for train_batch_size="
                 f"{self.training.train_batch_size} in num_micro_batches="
                 f"{number}. Set --config.training.num_micro_batches="
-                f"{2 * number}: the result is that of the whole batch, with "
-                "other dropout bits."
+                f"{2 * number}: the result is that of the whole batch."
             ) from error
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:

@@ -4,6 +4,7 @@ Kills at every stage, signals, a full disk, broken records, lost workers.
 """
 
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -156,7 +157,7 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
     assert checkpoints.load_tensors(checkpoints.latest(model_dir), "model")
 
 
-def _start_workers(settings, model_dir, other_settings=None):
+def _start_workers(settings, model_dir, other_settings=None, flags=()):
     """Starts two processes of one run, on this host."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
@@ -170,6 +171,7 @@ def _start_workers(settings, model_dir, other_settings=None):
                 "cluster": {"worker": addresses},
                 "task": {"type": "worker", "index": index},
             },
+            flags=flags,
         )
         for index, own in enumerate((settings, other_settings or settings))
     ]
@@ -191,10 +193,9 @@ def test_two_workers_with_other_settings_are_told_which(dataset, tmp_path):
 
 @pytest.fixture(scope="module")
 def both_workers(dataset, tmp_path_factory):
-    """The settings, folder and outcomes of two workers; no dropout."""
+    """The settings, folder and outcomes of two workers."""
     settings = tiny_run.build_settings(
         dataset,
-        dropout=False,
         num_train_steps=120,
         eval_steps=40,
         save_checkpoints_steps=20,
@@ -238,8 +239,8 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     _wait_for_lines(model_dir, 3, chief)
     other.kill()
     (code, _, errors), (killed, _, _) = map(_finish, workers)
-    assert (code, killed) == (1, -signal.SIGKILL)
-    expected = "Another worker has stopped or cannot be reached.*all hosts"
+    assert (code, killed) == (os.EX_UNAVAILABLE, -signal.SIGKILL)
+    expected = r"Worker 1 \(127.0.0.1:\d+\) has stopped or .*all hosts"
     assert re.search(expected, _the_error(errors))
 
     chief, other = workers = _start_workers(settings, model_dir)
@@ -255,3 +256,53 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     workers = _start_workers(settings, model_dir)
     assert [_finish(worker)[0] for worker in workers] == [0, 0]
     tiny_run.require_equal_runs(whole, model_dir)
+
+
+def test_a_worker_that_is_lost_starts_again_with_the_others(
+    both_workers, tmp_path
+):
+    settings, whole, _ = both_workers
+    model_dir = tmp_path / "run"
+    chief, other = workers = _start_workers(
+        settings, model_dir, flags=["--max_restarts=2"]
+    )
+    _wait_for_lines(model_dir, 10, chief)
+    children = pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children")
+    os.kill(int(children.read_text()), signal.SIGKILL)
+    (code, _, errors), (other_code, _, other_errors) = map(_finish, workers)
+    assert (code, other_code) == (0, 0), errors
+    assert "Ended with exit code 69; restart 1 of 2" in errors
+    assert "Ended with exit code 137; restart 1 of 2" in other_errors
+    tiny_run.require_equal_runs(whole, model_dir)
+
+
+def test_a_run_moves_between_hosts_replicas_and_micro_batches(
+    both_workers, tmp_path
+):
+    settings, whole, _ = both_workers
+    # Two hosts, then one; then four replicas, two with two micro-batches each,
+    # and one with four.
+    model_dir = tmp_path / "run"
+    shutil.copytree(whole, model_dir)
+    for first, replicas, number in ((20, 1, 1), (40, 4, 1), (60, 2, 2),
+                                    (80, 1, 4)):  # fmt: skip
+        for checkpoint in (model_dir / "checkpoints").glob("step-*"):
+            if checkpoints.step_of(checkpoint) > first:
+                shutil.rmtree(checkpoint)
+        own = tiny_run.replace(
+            settings,
+            training={"strategy": "mirrored", "num_micro_batches": number},
+        )
+        path = tmp_path / "settings.json"
+        path.write_text(config.to_json(own))
+        script = "tests/end_to_end/elastic_run.py"
+        subprocess.run(
+            [sys.executable, script, path, model_dir, str(replicas)],
+            cwd=tiny_run.REPOSITORY,
+            env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
+            timeout=_TIMEOUT,
+            check=True,
+        )
+    lines = (tiny_run.reproducible_metrics(p) for p in (whole, model_dir))
+    for own, other in zip(*lines, strict=True):
+        assert own["loss"] == pytest.approx(other["loss"], rel=1e-5)

@@ -9,7 +9,6 @@ import pytest
 from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
@@ -189,20 +188,8 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     assert again.scores == result.scores
 
 
-def test_two_replicas_train_as_one(
-    data, loaded, settings, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(task_heads, "DROPOUT_PROB", 0.0)
-    encoder = dataclasses.replace(
-        settings.encoder,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    run = write_run(
-        tmp_path / "model",
-        dataclasses.replace(settings, encoder=encoder),
-        loaded.encoder.variables,
-    )
+def test_two_replicas_train_as_one(data, loaded, settings, tmp_path):
+    run = write_run(tmp_path / "model", settings, loaded.encoder.variables)
     weights, scores = [], []
     for strategy in ("one_device", "mirrored"):
         request = little_task.build_request(

@@ -24,9 +24,9 @@ def test_stream_seeds_are_key_and_counter():
 
 
 def test_dropout_seed_is_key_and_counter():
-    seed = randomness.dropout_seed(3, 10, 1, 2, 2, 4)
-    # 3 * 16 + 3 and ((10 * 2 + 1) * 4 + 2) * 1024.
-    np.testing.assert_array_equal(seed, [51, 86 * 1024])
+    seed = randomness.dropout_seed(3, 10, 6)
+    # 3 * 16 + 3 and 10 * 1024.
+    np.testing.assert_array_equal(seed, [51, 10 * 1024, 6])
 
 
 def test_draws_follow_the_stream_however_streams_are_dealt():
@@ -80,12 +80,41 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
         np.testing.assert_array_equal(eager, traced(seeds))
 
 
-def test_neighbouring_dropout_sites_share_no_word():
-    seed = randomness.dropout_seed(3, 5, 0, 1, 0, 1)
-    first = randomness.dropout_bits(4000, seed).numpy()
-    second = randomness.dropout_bits(4000, seed + tf.constant([0, 1], tf.int64))
-    # Two of 8000 random 32-bit words are equal with probability 0.007.
-    assert np.intersect1d(first, second.numpy()).size <= 1
+def _dropout_bits(num_rows, part, site=0, size=37):
+    seed = randomness.dropout_seed(3, 5, part)
+    seed += tf.constant([0, site, 0], tf.int64)
+    return randomness.dropout_bits(num_rows, size, seed).numpy()
+
+
+def test_dropout_follows_the_row_however_a_batch_is_cut():
+    whole = _dropout_bits(12, 0)
+    assert whole.shape == (12, 37)
+    for num_parts in (2, 3, 12):
+        parts = [_dropout_bits(12 // num_parts, i) for i in range(num_parts)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert len(np.unique(whole, axis=0)) == 12
+
+
+def test_dropout_bits_are_those_of_philox_eager_traced_and_compiled():
+    bits = randomness.dropout_bits(1, 8, tf.zeros([3], tf.int64)).numpy()
+    halves = [w >> shift & 0xFFFF for w in PHILOX_ZERO for shift in (0, 16)]
+    np.testing.assert_array_equal(bits, [halves])
+    eager = _dropout_bits(6, 2, site=1023, size=331)
+    for jit_compile in (False, True):
+        traced = tf.function(
+            lambda part: randomness.dropout_bits(
+                6, 331, randomness.dropout_seed(3, 5, part) + [0, 1023, 0]
+            ),
+            jit_compile=jit_compile,
+        )
+        np.testing.assert_array_equal(eager, traced(tf.constant(2)))
+
+
+def test_neighbouring_dropout_sites_share_no_words():
+    # Four halves are two words; 2250 random pairs of words have none in common.
+    first, second = (_dropout_bits(9, 0, s, 1000).ravel() for s in (0, 1))
+    words = [bits.view(np.uint64) for bits in (first, second)]
+    assert np.intersect1d(*words).size == 0
 
 
 def test_a_seed_out_of_range_is_refused():

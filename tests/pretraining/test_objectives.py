@@ -169,9 +169,9 @@ def _take_a_step(strategy, settings):
     ],
 )
 def test_two_replicas_are_one(name, two_devices):
-    settings = tiny.with_objective(tiny.build_settings(), name)
+    settings = tiny.with_dropout(tiny.build_settings())
     settings = tiny_run.replace(
-        settings,
+        tiny.with_objective(settings, name),
         encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
         optimizer={"num_warmup_steps": 0, "warmup_proportion": 0.0},

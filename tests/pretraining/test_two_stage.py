@@ -138,7 +138,7 @@ def test_a_frozen_generator_runs_without_dropout(monkeypatch):
     for phase in range(2):
         model.enter_phase(phase, is_beginning=phase == 1)
         for counter in (0, 1024):
-            seed = tf.constant([5, counter], tf.int64)
+            seed = tf.constant([5, counter, 0], tf.int64)
             losses.append(model.compute_losses(prepared, seed).losses)
     assert (logits[0] != logits[1]).any()
     np.testing.assert_array_equal(logits[2], logits[3])

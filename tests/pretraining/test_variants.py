@@ -65,7 +65,7 @@ def test_dropout_reaches_the_discriminator_too():
         encoder={"hidden_dropout_prob": 0.2},
     )
     prepared = tiny_objectives.prepare(model)
-    seeds = [tf.constant([1, n], tf.int64) for n in (0, 0, 1024)]
+    seeds = [tf.constant([1, n, 0], tf.int64) for n in (0, 0, 1024)]
     first, again, other, none = (
         float(model.compute_losses(prepared, seed).losses["disc_loss"])
         for seed in (*seeds, None)

@@ -5,13 +5,19 @@ import multiprocessing
 import multiprocessing.resource_tracker
 import multiprocessing.spawn
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
+from electra_tf.processes import pool
 from electra_tf.processes.pool import ProcessPool
 from electra_tf.processes.pool import WorkerError
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def start_squaring():
@@ -142,3 +148,64 @@ def test_a_process_that_dies_before_it_reads_its_plan_is_named(monkeypatch):
     pool = ProcessPool(functools.partial(start_with, bytes(2**22)), 2)
     with pytest.raises(WorkerError, match="ended with exit code 1"), pool:
         list(pool.run([1, 2], lambda *content: None))
+
+
+# Crashes until it has run twice, then does what its argument says.
+_SCRIPT = """
+import os, pathlib, signal, sys, time
+count = pathlib.Path("count")
+count.write_text(count.read_text() + "x" if count.exists() else "x")
+if len(count.read_text()) < 3:
+    os.kill(os.getpid(), signal.SIGABRT)
+if sys.argv[1] == "wait":
+    pathlib.Path("waits").write_text(str(os.getpid()))
+    time.sleep(600)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "max_restarts", "expected", "num_runs"),
+    [
+        (0, 5, 0, 3),
+        (1, 5, 1, 3),
+        (75, 5, 75, 3),
+        (69, 3, 69, 4),
+        (0, 1, 134, 2),
+    ],
+)
+def test_a_crashed_script_is_started_again(
+    code, max_restarts, expected, num_runs, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    script = tmp_path / "script.py"
+    script.write_text(_SCRIPT)
+    command = [str(script), str(code)]
+    assert pool.run_restarting(command, max_restarts) == expected
+    assert (tmp_path / "count").read_text() == num_runs * "x"
+    assert "exit code 134; restart 1 of" in capfd.readouterr().err
+
+
+def test_a_restarted_script_ends_with_its_parent(tmp_path):
+    (tmp_path / "script.py").write_text(_SCRIPT)
+    program = (
+        "from electra_tf.processes import pool\n"
+        "pool.run_restarting(['script.py', 'wait'], 9)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    waits = tmp_path / "waits"
+    deadline = time.monotonic() + 60
+    while not (waits.exists() and waits.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child = int(waits.read_text())
+    parent.kill()
+    parent.wait()
+    while pathlib.Path(f"/proc/{child}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

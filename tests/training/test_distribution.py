@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import re
+import socket
 
 import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.training import distribution
 
@@ -27,6 +30,29 @@ def test_several_workers_need_to_know_each_other(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="TF_CONFIG on every host, such as"):
         distribution.build_strategy(_settings("multi_worker"))
+
+
+@pytest.fixture
+def cluster_of_two():
+    """This host's place in a cluster whose other host has an open port."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        with socket.create_server(("127.0.0.1", 0)) as own:
+            ports = [s.getsockname()[1] for s in (own, other)]
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        yield addresses[0], {"chief 0": addresses[1]}, other
+
+
+def test_the_others_are_waited_for(cluster_of_two, monkeypatch, capsys):
+    own, others, socket_of_other = cluster_of_two
+    distribution._wait_for_workers(own, others)
+    assert capsys.readouterr().err == ""
+    socket_of_other.close()
+    monkeypatch.setattr(distribution, "START_SECONDS", 1)
+    monkeypatch.setattr(distribution, "_REPORT_SECONDS", 0.1)
+    expected = re.escape(f"answers from chief 0 ({others['chief 0']}). Start")
+    with pytest.raises(errors.WorkerLostError, match=expected):
+        distribution._wait_for_workers(own, others)
+    assert "Waiting for chief 0 (127.0.0.1:" in capsys.readouterr().err
 
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):

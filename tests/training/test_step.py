@@ -16,7 +16,8 @@ def _build(settings):
 
 
 def _gradients(num_micro_batches: int):
-    model = _build(tiny.build_settings(num_micro_batches=num_micro_batches))
+    settings = tiny.build_settings(num_micro_batches=num_micro_batches)
+    model = _build(tiny.with_dropout(settings))
     features = tiny.deal(tiny.build_features())
     step = tf.constant(5, tf.int64)
     prepared = model.prepare(features, step, is_training=True)
