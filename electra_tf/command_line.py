@@ -8,7 +8,6 @@ it was done exits with 75: the same command goes on.
 import dataclasses
 import difflib
 import gc
-import logging as python_logging
 import os
 import pathlib
 import re
@@ -19,11 +18,11 @@ from collections.abc import Sequence
 
 from absl import app
 from absl import flags
-from absl import logging
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.processes import pool
 
 if not pathlib.Path("/dev/nvidiactl").exists():
     # Without a GPU, TensorFlow would begin with three lines about missing CUDA.
@@ -54,10 +53,7 @@ def run(
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
-    handler, told = logging.get_absl_handler(), dict[str, object]()
-    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
-    # One warning for one fact.
-    handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
+    pool.shorten_logs()
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),

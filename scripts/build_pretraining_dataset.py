@@ -69,7 +69,6 @@ def main() -> int:
     if not values["corpus"] or not values["vocab_file"]:
         raise ValueError("Building needs --corpus and --vocab_file.")
     values["vocabulary"] = values["vocab_file"]
-    values["corpus_weights"] = list(map(float, values["corpus_weights"]))
     names = [field.name for field in dataclasses.fields(BuildSettings)]
     try:
         build_dataset(

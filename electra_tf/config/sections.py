@@ -388,12 +388,17 @@ class ExperimentConfig:
         warmup, steps = self.num_warmup_steps, self.training.num_train_steps
         switch = self.objective.generator_steps
         stage = min(switch, steps - switch) if 0 < switch < steps else steps
+        remedy = "num_warmup_steps=0 for a share (`warmup_proportion`)"
+        if not self.optimizer.num_warmup_steps:
+            remedy = f"num_warmup_steps={stage // 10}"
+        if stage < steps:
+            remedy += f", or --config.objective.generator_steps={steps // 2}"
         require(
             warmup < stage,
             "The warm-up must be shorter than the run, and than each of two "
             "stages: the learning rate would never reach its peak. Received: "
             f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
-            "num_warmup_steps=0 for a share (`optimizer.warmup_proportion`).",
+            f"{remedy}.",
         )
         try:
             if self.generator.has_encoder:
