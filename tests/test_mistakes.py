@@ -101,3 +101,13 @@ def test_a_full_device_is_one_sentence(capsys):
     assert command_line._guarded(fill, ["script"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: The device has too little memory")
+
+
+def test_ctrl_c_while_something_is_imported_is_one_sentence(capsys):
+    def start():
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    command_line.flags.FLAGS.mark_as_parsed()
+    assert command_line._guarded(start, ["script"]) == 130
+    said = capsys.readouterr().err
+    assert said == "Interrupted. Start the same command again.\n"

@@ -156,12 +156,12 @@ class Session:
         seed = training.seed if request.is_random else None
         how = request.checkpoint, training.precision, request.use_average, seed
         is_plain = how == ("latest", training.precision, False, None)
-        fine_tuned = results.find_trial(path) if is_plain else None
+        fine_tuned = results.find_trial(path)
         with self.strategy.scope():
-            if fine_tuned is None:
-                loaded = model_lib.load_encoder(path, *how)
-            else:
+            if fine_tuned is not None and is_plain:
                 loaded = trial_lib.load_encoder(fine_tuned, training.precision)
+            else:
+                loaded = model_lib.load_encoder(fine_tuned or path, *how)
         source = "random weights"
         if not request.is_random:
             digest = model_lib.checksum(loaded.encoder.variables)

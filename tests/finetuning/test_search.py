@@ -143,7 +143,7 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
     assert "trial_01" in trial.loaded.origin
     for options in ({"use_average": True}, {"is_random": True}):
         other = dataclasses.replace(
-            request, pretrained_dir=first / "trial_01", **options
+            request, pretrained_dir=first.parent, **options
         )
         with pytest.raises(errors.ModelError, match="a fine-tuned one"):
             finetune.Session(other).start(1)
