@@ -37,7 +37,7 @@ flags.DEFINE_string(
     None,
     "model_dir of a pre-training run, a model in another format, tiny-en, a "
     "name of the hub such as google/electra-small-discriminator, or a "
-    "fine-tuned trial, whose encoder is taken.",
+    "fine-tuned trial or search, whose encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")

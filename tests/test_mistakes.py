@@ -82,6 +82,7 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
         assert process.returncode == 1, (name, arguments, said)
         assert said.startswith("error: ") and message in said, said
         assert len(said.splitlines()) == 1, said
+    assert not (folder / "out").exists()
 
 
 def test_an_export_and_a_model_are_not_taken_for_each_other(folder):

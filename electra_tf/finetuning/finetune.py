@@ -391,12 +391,7 @@ def _list_gpus() -> list[str]:
 
 
 def _run_side_by_side(request: Request) -> bool:
-    """Runs trials in processes of their own, `num_parallel` at a time.
-
-    Each writes to a log of its own; they share the GPUs evenly. A signal is
-    passed on: the trials save and end (the result is False), and the same
-    command goes on from there.
-    """
+    """Runs trials in processes, with logs; False if a signal stopped them."""
 
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
@@ -428,7 +423,7 @@ def _run_side_by_side(request: Request) -> bool:
                 say(number, f"is done: {told}")
             else:
                 is_done = False
-                say(number, "has stopped")
+                say(number, "has stopped; the same command goes on")
     if failed:
         first = min(failed)
         raise ValueError(
