@@ -232,7 +232,7 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     if any(folder.glob(trial)):
         return folder / f"trial_{best_trial(read_trials(folder)):02d}"
     found = portable.peek(folder / trial_lib.RESULT_FILE)
-    if "best" in found:
+    if {"best", "lines"} <= found.keys():
         return find_trial(folder / found["lines"][0]["title"])
     # A benchmark, of which each task may have been searched.
     paths = [*folder.glob(f"*/{trial}"), *folder.glob(f"*/*/{trial}")]
