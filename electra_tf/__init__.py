@@ -31,10 +31,10 @@ def load(
 
     Args:
         path: a folder of this project's (`model_dir` of a pre-training run,
-            output_dir of a fine-tuning, which means its best trial, or a
-            trial), of Hugging Face's or KerasHub's, a TensorFlow 1 checkpoint
-            of the original's, `tiny-en`, which comes with the package, or a
-            name of the Hugging Face hub such as
+            output_dir of a fine-tuning or search, which means its best trial,
+            or a trial), of Hugging Face's or KerasHub's, a TensorFlow 1
+            checkpoint of the original's, `tiny-en`, which comes with the
+            package, or a name of the Hugging Face hub such as
             `google/electra-small-discriminator`.
         format: `tf1`, `electra_tf`, `huggingface` or `keras_hub`; empty finds
             out.

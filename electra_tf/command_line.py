@@ -3,28 +3,30 @@
 A mistake of the user's ends with one sentence on stderr and exit code 1.
 `--show_traceback` shows where it was noticed. Work that a signal ended before
 it was done exits with 75, work that lost another host with 69: the same command
-goes on. What nobody foresaw prints its traceback and exits with 70.
+goes on. Ctrl-C before there is anything to save exits with 130. What nobody
+foresaw prints its traceback and exits with 70.
 """
 
 import dataclasses
 import difflib
 import gc
-import logging as python_logging
 import os
 import pathlib
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 from absl import app
 from absl import flags
-from absl import logging
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.processes import pool
 
 if not pathlib.Path("/dev/nvidiactl").exists():
     # Without a GPU, TensorFlow would begin with three lines about missing CUDA.
@@ -55,10 +57,7 @@ def run(
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
-    handler, told = logging.get_absl_handler(), dict[str, object]()
-    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
-    # One warning for one fact.
-    handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
+    pool.shorten_logs()
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),
@@ -117,22 +116,27 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
 
 
 def _explain_config(
-    error: BaseException | None, argv: list[str], schema: type
+    error: BaseException, argv: list[str], schema: type
 ) -> str | None:
     """File, line and cause of what failed in a config file of `argv`."""
     paths = [argument.split("=", 1)[-1].partition(":")[0] for argument in argv]
     files, text = {os.path.abspath(path) for path in paths[1:]}, None
     # The cause that lies deepest is what the file's own line did.
-    while error is not None:
-        frames = traceback.extract_tb(error.__traceback__)
+    for cause in _causes(error):
+        frames = traceback.extract_tb(cause.__traceback__)
         places = [(frame.filename, frame.lineno) for frame in frames]
-        if isinstance(error, SyntaxError):
-            places.append((error.filename or "", error.lineno))
+        if isinstance(cause, SyntaxError):
+            places.append((cause.filename or "", cause.lineno))
         for path, line in places:
             if os.path.abspath(path) in files:
-                text = f"{path}, line {line}: {_describe(error, schema)}"
-        error = error.__cause__ or error.__context__
+                text = f"{path}, line {line}: {_describe(cause, schema)}"
     return text
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _describe(error: BaseException, schema: type) -> str:
@@ -176,7 +180,11 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         return main()
     except errors.Stopped:
         return os.EX_TEMPFAIL
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        # In an import it ends as an `ImportError`.
+        if any(isinstance(e, KeyboardInterrupt) for e in _causes(error)):
+            print("Interrupted. Start the same command again.", file=sys.stderr)
+            return 128 + signal.SIGINT
         # TensorFlow's, which this module does not import.
         is_full = type(error).__name__ == "ResourceExhaustedError"
         is_known = is_full or isinstance(error, _USER_ERRORS)

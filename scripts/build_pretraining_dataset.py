@@ -77,7 +77,6 @@ def main() -> int:
     if not values["corpus"] or not values["vocab_file"]:
         raise ValueError("Building needs --corpus and --vocab_file.")
     values["vocabulary"] = values["vocab_file"]
-    values["corpus_weights"] = list(map(float, values["corpus_weights"]))
     names = [field.name for field in dataclasses.fields(BuildSettings)]
     settings = schema.build(BuildSettings, {x: values[x] for x in names})
     workers, beam = values["num_processes"], values["beam_option"]

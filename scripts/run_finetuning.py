@@ -37,7 +37,7 @@ flags.DEFINE_string(
     None,
     "model_dir of a pre-training run, a model in another format, tiny-en, a "
     "name of the hub such as google/electra-small-discriminator, or a "
-    "fine-tuned trial, whose encoder is taken.",
+    "fine-tuned trial or search, whose encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")
@@ -102,14 +102,11 @@ def _finetune(
         search=search or None,
     )
     found = finetune.finetune(request)
-    if isinstance(found, results.Summary):
-        _tell_what_is_next(output_dir, output_dir.name)
-    elif isinstance(found, results.Ranking):
-        best = output_dir / found.lines[0].title
-        _tell_what_is_next(best, output_dir.name)
+    if isinstance(found, results.Summary | results.Ranking):
+        _tell_what_is_next(output_dir)
 
 
-def _tell_what_is_next(output_dir: pathlib.Path, name: str) -> None:
+def _tell_what_is_next(output_dir: pathlib.Path) -> None:
     from electra_tf.finetuning import results
 
     export, trial = output_dir / "export", results.find_trial(output_dir)
@@ -121,7 +118,7 @@ def _tell_what_is_next(output_dir: pathlib.Path, name: str) -> None:
         "\nTo predict new text (or --question and --context), to serve, and to "
         f"load in Python:\n{make} --export_dir={export}\n"
         f'  electra-predict --saved_model={export} --text="..."\n'
-        f"{make} --serving_dir=serving --model_name={name}\n"
+        f"{make} --serving_dir=serving --model_name={output_dir.name}\n"
         f'  electra_tf.load("{output_dir}").predict(["..."])'
     )
 

@@ -82,6 +82,7 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
         assert process.returncode == 1, (name, arguments, said)
         assert said.startswith("error: ") and message in said, said
         assert len(said.splitlines()) == 1, said
+    assert not (folder / "out").exists()
 
 
 def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
@@ -101,3 +102,13 @@ def test_a_full_device_is_one_sentence(capsys):
     assert command_line._guarded(fill, ["script"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: The device has too little memory")
+
+
+def test_ctrl_c_while_something_is_imported_is_one_sentence(capsys):
+    def start():
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    command_line.flags.FLAGS.mark_as_parsed()
+    assert command_line._guarded(start, ["script"]) == 130
+    said = capsys.readouterr().err
+    assert said == "Interrupted. Start the same command again.\n"

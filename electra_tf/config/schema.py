@@ -31,6 +31,7 @@ Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
 _WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
+    ", unable to parse string as a number": "",
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid string": "text",

@@ -424,16 +424,7 @@ class ExperimentConfig:
             f"num_streams={streams}. Use --config.data.num_streams="
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
-        warmup, steps = self.num_warmup_steps, self.training.num_train_steps
-        switch = self.objective.generator_steps
-        stage = min(switch, steps - switch) if 0 < switch < steps else steps
-        require(
-            warmup < stage,
-            "The warm-up must be shorter than the run, and than each of two "
-            "stages: the learning rate would never reach its peak. Received: "
-            f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
-            "num_warmup_steps=0 for a share (`optimizer.warmup_proportion`).",
-        )
+        self._check_warm_up()
         try:
             if self.generator.has_encoder:
                 self.generator.encoder_config(self.encoder)
@@ -444,6 +435,24 @@ class ExperimentConfig:
                 f"{self.generator.generator_hidden_size}. {error}"
             ) from error
         self.check_devices(1)
+
+    def _check_warm_up(self) -> None:
+        warmup, steps = self.num_warmup_steps, self.training.num_train_steps
+        switch = self.objective.generator_steps
+        stage = min(switch, steps - switch) if 0 < switch < steps else steps
+        share = round(self.optimizer.warmup_proportion * steps)
+        remedy = f"num_warmup_steps={max(1, stage // 10)}"
+        if share < min(stage, warmup):
+            remedy = "num_warmup_steps=0 for a share (`warmup_proportion`)"
+        if stage < steps and warmup < steps // 2:
+            remedy += f", or --config.objective.generator_steps={steps // 2}"
+        require(
+            warmup < stage,
+            "The warm-up must be shorter than the run, and than each of two "
+            "stages: the learning rate would never reach its peak. Received: "
+            f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
+            f"{remedy}.",
+        )
 
     @property
     def num_warmup_steps(self) -> int:

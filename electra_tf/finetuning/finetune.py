@@ -156,12 +156,12 @@ class Session:
         seed = training.seed if request.is_random else None
         how = request.checkpoint, training.precision, request.use_average, seed
         is_plain = how == ("latest", training.precision, False, None)
-        fine_tuned = results.find_trial(path) if is_plain else None
+        fine_tuned = results.find_trial(path)
         with self.strategy.scope():
-            if fine_tuned is None:
-                loaded = model_lib.load_encoder(path, *how)
-            else:
+            if fine_tuned is not None and is_plain:
                 loaded = trial_lib.load_encoder(fine_tuned, training.precision)
+            else:
+                loaded = model_lib.load_encoder(fine_tuned or path, *how)
         source = "random weights"
         if not request.is_random:
             digest = model_lib.checksum(loaded.encoder.variables)
@@ -391,12 +391,7 @@ def _list_gpus() -> list[str]:
 
 
 def _run_side_by_side(request: Request) -> bool:
-    """Runs trials in processes of their own, `num_parallel` at a time.
-
-    Each writes to a log of its own; they share the GPUs evenly. A signal is
-    passed on: the trials save and end (the result is False), and the same
-    command goes on from there.
-    """
+    """Runs trials in processes, with logs; False if a signal stopped them."""
 
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
@@ -428,7 +423,7 @@ def _run_side_by_side(request: Request) -> bool:
                 say(number, f"is done: {told}")
             else:
                 is_done = False
-                say(number, "has stopped")
+                say(number, "has stopped; the same command goes on")
     if failed:
         first = min(failed)
         raise ValueError(

@@ -388,10 +388,7 @@ class Predictor:
         return found
 
     def _build(self, name: str, features: task_data.Tensors) -> Any:
-        """Traces a head for batches of any length, or of the static one.
-
-        The local replicas share a batch.
-        """
+        """Traces a head; the local replicas share a batch."""
 
         def predict(features: task_data.Tensors) -> task_data.Tensors:
             context = tf.distribute.get_replica_context()

@@ -17,6 +17,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
 from electra_tf.processes import atomic
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
@@ -218,7 +219,8 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
     The output_dir of a fine-tuning means the trial with the best dev score,
-    that of a benchmark the same of one task, which must be named.
+    that of a search the same of its best combination, that of a benchmark the
+    same of one task, which must be named.
     """
     # A file in it: a folder can be seen that may not be looked into.
     has_config = (folder / trial_lib.CONFIG_FILE).is_file()
@@ -229,8 +231,12 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
         return None
     if any(folder.glob(trial)):
         return folder / f"trial_{best_trial(read_trials(folder)):02d}"
-    paths = folder.glob(f"*/{trial}")
-    if names := sorted({path.parent.parent.name for path in paths}):
+    found = portable.peek(folder / trial_lib.RESULT_FILE)
+    if {"best", "lines"} <= found.keys():
+        return find_trial(folder / found["lines"][0]["title"])
+    # A benchmark, of which each task may have been searched.
+    paths = [*folder.glob(f"*/{trial}"), *folder.glob(f"*/*/{trial}")]
+    if names := sorted({path.relative_to(folder).parts[0] for path in paths}):
         return find_trial(folder / choose_task(folder, names, task))
     return None
 

@@ -46,7 +46,8 @@ class TwoStage(electra.Electra):
             "`objective.generator_steps` must be above 0 and below "
             "training.num_train_steps, so that both stages have steps. "
             f"Received: generator_steps={chosen.generator_steps}, "
-            f"num_train_steps={total}.",
+            f"num_train_steps={total}. Set --config.objective.generator_steps="
+            f"{total // 2}, or raise --config.training.num_train_steps.",
         )
         config.require(
             generator.is_alone

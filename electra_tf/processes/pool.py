@@ -7,6 +7,7 @@ processes end when their parent does.
 
 import contextlib
 import gc
+import logging
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -25,6 +26,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
+
+from absl import logging as absl_logging
 
 from electra_tf.processes import stopping
 
@@ -220,6 +223,7 @@ def _serve(
     os.setpgrp()
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ.update(environment)
+    shorten_logs()
     if log is not None:
         _write_output_to(log)
     task: Any = "its start"
@@ -317,6 +321,13 @@ def _write_output_to(path: pathlib.Path) -> None:
         os.dup2(file.fileno(), 2)
     # Otherwise Python would write a file's lines late, behind the errors.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def shorten_logs() -> None:
+    """Takes time and place off absl's lines, and tells each fact once."""
+    handler, told = absl_logging.get_absl_handler(), dict[str, object]()
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
 
 
 def limit_threads() -> None:

@@ -105,10 +105,15 @@ class Manifest:
         found = {name: getattr(self, name) for name in expected}
         differences = schema.find_differences(found, expected)
         if differences:
+            remedy = "Build the dataset again with this vocabulary."
+            if self.max_seq_length != max_seq_length:
+                remedy = (
+                    f"Set --config.data.max_seq_length={self.max_seq_length}, "
+                    f"or build the dataset with {max_seq_length}."
+                )
             raise errors.DataError(
                 f"The {self.split} records do not fit. Theirs and what is "
-                f"expected: {'; '.join(differences)}. Build the dataset "
-                "again, or change the config."
+                f"expected: {'; '.join(differences)}. {remedy}"
             )
 
 

@@ -47,6 +47,8 @@ PARTS, SHARDS = "parts", "shards"
 # Where the number of shards is left to us: text per shard, and the most.
 _SHARD_TEXT_BYTES = 1 << 24
 _MAX_SHARDS = 1000
+# A number, or a text that holds one, as flags do.
+_Weight = Annotated[float, pydantic.Field(gt=0, le=1e9, strict=False)]
 _DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
 # Text tokenized at once: enough to make the call's own cost vanish.
 _BATCH_CHARACTERS = 1 << 19
@@ -78,7 +80,7 @@ class BuildSettings:
     # Which documents are dropped because an earlier one is like them.
     deduplicate: Literal["", "exact", "near"] = ""
     # By corpus, its share of the words, up to a factor; see `selection`.
-    corpus_weights: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
+    corpus_weights: tuple[_Weight, ...] = ()
     # As in `readers.ReadingOptions`.
     corpus_format: readers.Format = "auto"
     blanks_separate_docs: bool = True

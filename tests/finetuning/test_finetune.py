@@ -4,10 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import os
-import pathlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -17,8 +14,6 @@ from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.processes import locks
 from tests.finetuning import little_task
-
-ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -157,17 +152,3 @@ def test_a_trial_that_fails_is_named_with_its_log(pretrained_dir, tmp_path):
         ValueError, match=r"2 of 2 trials failed.*'ugly'.*trial_01\.txt"
     ):
         finetune.finetune(request)
-
-
-def test_a_mistake_on_the_command_line_gets_one_line(pretrained_dir, tmp_path):
-    command = [sys.executable, "scripts/run_finetuning.py"]
-    command += ["--config=configs/finetune/own.py"]
-    command += ["--config.own.train_file=/nowhere.csv"]
-    command += [f"--pretrained_dir={pretrained_dir}"]
-    command += [f"--output_dir={tmp_path / 'out'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("error: ") and "nowhere.csv" in last
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists()

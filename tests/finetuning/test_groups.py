@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,7 +18,6 @@ from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
 from electra_tf.tasks import rows as rows_lib
 from tests.finetuning import little_task
-from tests.finetuning import test_trial
 from tests.formats import tiny_models
 
 
@@ -138,25 +136,6 @@ def test_the_right_choice_is_learned(finished):
     assert result.num_steps == 24  # three epochs of 64 questions, 8 a step
 
 
-def test_a_cut_trial_of_groups_ends_with_the_same_bits(
-    finished, request_of, tmp_path
-):
-    request = request_of(tmp_path / "out")
-    trial = finetune.Session(request).start(1)
-    stop = test_trial._StopAfter(request)
-    assert trial_lib.run_trial(trial, stop) is None
-    again = finetune.Session(request).start(1)
-    result = trial_lib.run_trial(again, stopping.StopRequest())
-    uncut, expected = finished
-    for one, other in zip(
-        again.model.trainable_variables,
-        uncut.model.trainable_variables,
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
-    assert result.scores == expected.scores
-
-
 def test_an_export_scores_as_the_trial_and_converts(finished, tmp_path):
     trial, _ = finished
     examples = trial.prepared.examples("own", "dev")
@@ -196,10 +175,3 @@ def test_a_training_step_of_groups_compiles_for_static_shapes(finished):
     assert losses.shape == [4, 1]
     expected = trial.model.compute_task_losses(features, None)
     np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-5)
-
-
-def test_a_head_is_saved_by_keras():
-    head = _head(task_heads.ComparisonHead)
-    config = keras.saving.serialize_keras_object(head)
-    again = keras.saving.deserialize_keras_object(config)
-    assert isinstance(again, task_heads.ComparisonHead)

@@ -119,7 +119,11 @@ def test_combinations_are_trained_ranked_and_not_trained_again(
     printed = capsys.readouterr().out
     assert "learning_rate=0.005, 2 of 2:" in printed and table in printed
     assert "traced" not in printed
-    assert results.summarize(output / "learning_rate=0.005") == ranking.best
+    best = output / "learning_rate=0.005"
+    assert results.summarize(best) == ranking.best
+    # Its folder means the best, also as one task of a benchmark.
+    for folder, task in ((output, ""), (output.parent, "out")):
+        assert results.find_trial(folder, task) == best / "trial_01"
 
 
 def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
@@ -139,7 +143,7 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
     assert "trial_01" in trial.loaded.origin
     for options in ({"use_average": True}, {"is_random": True}):
         other = dataclasses.replace(
-            request, pretrained_dir=first / "trial_01", **options
+            request, pretrained_dir=first.parent, **options
         )
         with pytest.raises(errors.ModelError, match="a fine-tuned one"):
             finetune.Session(other).start(1)

@@ -292,7 +292,12 @@ _NO_MASKED_LM = "needs a masked-LM generator"
         ),
         ("two_stage", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
         ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
-        ("two_stage", "objective", {"generator_steps": 20}, "train_steps=20"),
+        (
+            "two_stage",
+            "objective",
+            {"generator_steps": 20},
+            "train_steps=20.*generator_steps=10, or",
+        ),
         (
             "two_stage",
             "generator",

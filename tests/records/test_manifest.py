@@ -30,6 +30,7 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
         f"vocabulary.sha256: {vocabulary.sha256!r}, {other.sha256!r}",
         f"vocabulary.size: {vocabulary.size}, 6",
         "tokenizer.do_lower_case: True, False",
+        "Set --config.data.max_seq_length=32, or build the dataset with 128",
     ):
         assert difference in str(caught.value)
 

@@ -183,8 +183,12 @@ def test_what_cannot_be_selected_is_refused(settings, tmp_path):
     empty = write_json_lines(tmp_path / "b.jsonl", "...")
     with pytest.raises(errors.DataError, match="Corpus 2 of 2 has no words"):
         select(settings, corpus, empty, corpus_weights=(1.0, 1.0))
-    with pytest.raises(errors.ConfigError, match="Received: 1 for 2 corpora"):
-        select(settings, corpus, empty, corpus_weights=(1.0,))
+    for weights, message in (
+        ((1.0,), "Received: 1 for 2 corpora"),
+        (("0.5", "half"), "weights.1` must be a number. Received: 'half'"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            select(settings, corpus, empty, corpus_weights=weights)
     with pytest.raises(errors.ConfigError, match="'deduplicate': 'exact'"):
         select(settings, corpus, original_order=True, deduplicate="exact")
 

@@ -41,8 +41,7 @@ class ComparisonTask(sentence_task.TextTask):
     """
 
     signature = "compare"
-    head_output = "prediction"
-    column = ("relevance", np.float32)
+    head_class = task_heads.ComparisonHead
     has_pairs = True
 
     def __init__(
@@ -85,11 +84,6 @@ class ComparisonTask(sentence_task.TextTask):
         relevance = rows.columns["relevance"].reshape(-1, size)
         columns = {"relevance": relevance}
         return dataclasses.replace(rows, columns=columns, group_size=size)
-
-    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
-        kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return task_heads.ComparisonHead(**kwargs)
 
     def answer(self, outputs: Any) -> dict[str, Any]:
         """Returns the score of each row."""

@@ -49,12 +49,7 @@ CLASSIFICATION_METRICS: Mapping[str, Metric] = {
     # 0 for equal predictions.
     "mcc": _percent(metrics.matthews_corrcoef),
     # Of class 1 of two; 0 without a true positive.
-    "f1": lambda labels, predictions: (
-        100
-        * float(
-            metrics.f1_score(labels == 1, predictions == 1, zero_division=0)
-        )
-    ),
+    "f1": _percent(metrics.f1_score, zero_division=0),
     # Without classes that are neither among the labels nor predicted.
     "macro_f1": _percent(metrics.f1_score, average="macro", zero_division=0),
 }

@@ -57,8 +57,8 @@ class TextTask(task_lib.Task):
     """What these kinds have in common."""
 
     signature: str  # what signatures of an export begin with
-    head_output: str  # the output of the head that `answer` reads
-    column: tuple[str, Any]  # name and type of what the head learns from
+    head_class: Any  # of `task_heads`; it learns from one column
+    head_output = "prediction"  # the output of the head that `answer` reads
     known_metrics: Mapping[str, Any]  # a table of `scores`
     is_unordered = False  # whether pairs are learned in both orders
     # Split to the file in which the GLUE site expects its predictions
@@ -88,9 +88,16 @@ class TextTask(task_lib.Task):
         ids, starts = rows_lib.pack_split(
             texts, pairs, tokenizer, max_seq_length
         )
-        name, dtype = self.column
-        columns = {name: self._targets(examples).astype(dtype)}
+        ((name, column),) = self.head_class.columns.items()
+        columns = {name: self._targets(examples).astype(column.dtype)}
         return rows_lib.Rows(ids, starts, numbers, columns)
+
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights, for the labels if there are."""
+        sizes = [len(self.labels)] if self.labels else []
+        kwargs["has_hidden_layer"] = self.has_hidden_layer
+        head: task_heads.TaskHead = self.head_class(*sizes, **kwargs)
+        return head
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -175,7 +182,6 @@ class ClassificationTask(TextTask):
     decision = "label_index"  # the key of `answer` with the classes
     head_class = task_heads.ClassificationHead
     head_output = "logits"
-    column: tuple[str, Any] = ("label", np.int32)
     known_metrics = scores.CLASSIFICATION_METRICS
 
     def __init__(
@@ -221,11 +227,6 @@ class ClassificationTask(TextTask):
             answer[self.decision].numpy(), answer["probabilities"].numpy()
         )
 
-    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
-        kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return self.head_class(len(self.labels), **kwargs)
-
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists the names of the classes."""
         return self._name(predictions.classes)
@@ -257,7 +258,6 @@ class MultilabelTask(ClassificationTask):
     signature = "label"
     decision = "has_label"
     head_class = task_heads.MultilabelHead
-    column = ("labels", np.float32)
     known_metrics = scores.MULTILABEL_METRICS
     threshold = 0.5  # the least probability of a label that is predicted
     separator = "|"  # stands between labels in files
@@ -302,8 +302,7 @@ class RegressionTask(TextTask):
 
     kind = "regression"
     signature = "regress"
-    head_output = "prediction"
-    column = ("target", np.float32)
+    head_class = task_heads.RegressionHead
     known_metrics = scores.REGRESSION_METRICS
     lower_is_better = scores.LOWER_IS_BETTER
 
@@ -335,11 +334,6 @@ class RegressionTask(TextTask):
         """Returns the number of every example, `[N]` float64."""
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
         return self.answer({"prediction": tf.constant(places)})["score"].numpy()
-
-    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
-        kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return task_heads.RegressionHead(**kwargs)
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists the numbers."""
