@@ -216,6 +216,15 @@ def test_a_list_is_learned(tmp_path, capsys):
     # What is done is read; other data or weights are noticed.
     again = electra.finetune(rows, rows[:12], **arguments)
     assert again.predict(["a cat"]) == model.predict(["a cat"])
+    # Its encoder is a start too, as `--pretrained_dir=TRIAL` takes it.
+    further = model.finetune(rows, optimizer={"learning_rate": 0.0})
+    assert further.predict(["a cat"]) != model.predict(["a cat"])
+    for mine, learned in zip(
+        further.keras_model.encoder.weights,
+        model.keras_model.encoder.weights,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, learned)
     with pytest.raises(errors.ModelError, match="own.train_file"):
         electra.finetune(rows[2:], rows[:12], **arguments)
     for variable in electra.encoder.trainable_variables:
