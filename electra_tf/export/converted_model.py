@@ -9,7 +9,6 @@ import pathlib
 import shutil
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
