@@ -44,7 +44,7 @@ def _post(server, path, value, headers=JSON):
     [
         ("/", 200, "text/html; charset=utf-8", b"<textarea"),
         ("/?any=thing", 200, "text/html; charset=utf-8", b"<textarea"),
-        ("/style.css", 200, "text/css; charset=utf-8", b"prefers-color-scheme"),
+        ("/style.css", 200, "text/css; charset=utf-8", b"light-dark"),
         ("/page.js", 200, "text/javascript; charset=utf-8", b"textContent"),
         ("/icon.svg", 200, "image/svg+xml", b"<svg"),
         ("/nowhere", 404, "application/json", b"error"),
