@@ -9,6 +9,7 @@ from concurrent import futures
 import pytest
 
 from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
 from electra_tf.export.demo import server as server_lib
 
 JSON = {"Content-Type": "application/json"}
@@ -231,5 +232,5 @@ def test_models_are_asked_before_anybody_waits(serve, stub_model, reader):
         }
         with serve(model._replace(**fields)) as running:
             running.warm_up()
-    mask = ["[MASK]"]
+    mask = ["[MASK]"] * (text_models.NUM_EAGER_TEXTS + 1)
     assert asked == [(mask,), (mask, 5), (mask, mask)]
