@@ -1,6 +1,7 @@
 """Fine-tuned models in Python: loaded, asked, saved, made of lists."""
 
 import dataclasses
+import functools
 import json
 
 import keras
@@ -18,6 +19,7 @@ from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import task_kinds
 from tests import tiny_electra
+from tests.export import conftest
 from tests.export import finetuned_tiny
 
 LONG = "the unaffable cat sat on the mat , " * 6
@@ -28,22 +30,15 @@ INPUTS = {
     "chunking": {"texts": ["The Café sat, unaffable", " ", LONG]},
     "squad2": {"questions": ["Who sat?", "Where?"], "contexts": [LONG]},
 }
-_SLOW = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
-]
+_about = functools.partial(pytest.approx, abs=1e-4)
 
 
 @pytest.fixture(scope="module")
 def load(tiny_trial):
     """Models of the tasks of one trial, each loaded once."""
-    models = {}
-
-    def get(name):
-        if name not in models:
-            models[name] = electra_tf.load(tiny_trial.folder, task=name)
-        return models[name]
-
-    return get
+    return functools.cache(
+        lambda name: electra_tf.load(tiny_trial.folder, task=name)
+    )
 
 
 def ask(model, inputs):
@@ -54,28 +49,17 @@ def ask(model, inputs):
 
 
 def require_close(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert type(one) is type(other)
-        one, other = (
-            json.loads(json.dumps(dataclasses.asdict(p))) for p in (one, other)
-        )
-        _require_close(one, other)
+    assert list(map(type, found)) == list(map(type, expected))
+    texts = (
+        json.dumps([dataclasses.asdict(prediction) for prediction in answers])
+        for answers in (found, expected)
+    )
+    assert json.loads(next(texts)) == json.loads(
+        next(texts), parse_float=lambda text: _about(float(text))
+    )
 
 
-def _require_close(one, other):
-    if isinstance(other, dict | list):
-        assert len(one) == len(other)
-        keys = other if isinstance(other, dict) else range(len(other))
-        for key in keys:
-            _require_close(one[key], other[key])
-    else:
-        assert one == (
-            pytest.approx(other, abs=1e-4) if type(other) is float else other
-        )
-
-
-@pytest.mark.parametrize("name", ["sst2", "chunking", "squad2", *_SLOW])
+@pytest.mark.parametrize("name", ["sst2", "chunking", "squad2", *conftest.SLOW])
 def test_a_loaded_trial_answers_as_its_export(load, task_exports, name):
     model = load(name)
     export = text_models.LoadedExport(task_exports(name))
