@@ -426,8 +426,9 @@ class _Training(training_run.TrainingRun):
             task.kind == "qa" for task in tasks.values()
         ):
             notes += (
-                "\nHugging Face's format has no place for this head for "
-                f"questions; for one with {hugging_face.PLAIN_QA_HEAD} it has."
+                "\nA model with this head for questions cannot be saved in "
+                "Hugging Face's format; one trained with "
+                f"{hugging_face.PLAIN_QA_HEAD} can."
             )
         return (
             f"{len(new)} new variables: {shown}. {trained:,} of "
