@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import types
 
 import keras
 import numpy as np
@@ -17,6 +18,7 @@ from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.formats import hugging_face
 from electra_tf.formats import task_kinds
 from tests import tiny_electra
 from tests.export import conftest
@@ -106,6 +108,27 @@ def test_a_head_that_a_format_lacks_is_refused(load, tmp_path):
     with pytest.raises(errors.ModelError, match="start and end apart"):
         load("squad2").save(tmp_path / "saved")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("is_joint", "has_classifier", "is_told"),
+    [(True, False, True), (False, True, True), (False, False, False)],
+)
+def test_a_head_that_a_format_lacks_is_told_before_training(
+    tiny_trial, is_joint, has_classifier, is_told
+):
+    settings = finetuned_tiny.build_settings(
+        joint_prediction=is_joint, answerable_classifier=has_classifier
+    )
+    training = types.SimpleNamespace(
+        trial=tiny_trial._replace(settings=settings),
+        model=tiny_trial.model,
+        table=types.SimpleNamespace(row_lengths=[5], group_size=1),
+        units_per_step=8,
+        num_steps=999,
+    )
+    told = trial_lib._Training.describe(training)
+    assert (hugging_face.PLAIN_QA_HEAD in told) == is_told
 
 
 @pytest.mark.parametrize(
