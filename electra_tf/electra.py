@@ -147,24 +147,10 @@ class Electra(finetuned.LoadedModel):
         return cls(networks_lib.Networks(proposer, main), described)
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str] | portable.PortableModel,
-        format: str = "",
-        generator_path: str | os.PathLike[str] | None = None,
-        precision: str = "float32",
+    def from_portable(
+        cls, model: portable.PortableModel, precision: str = "float32"
     ) -> "Electra":
-        """Loads a model as `electra_tf.load`, of a fine-tuned the encoder."""
-        model = path
-        if not isinstance(model, portable.PortableModel):
-            model = reading.read(pathlib.Path(model), format)
-        schema.require_choice("precision", precision, config.PRECISIONS)
-        if generator_path is not None:
-            second = reading.read(pathlib.Path(generator_path))
-            model = portable.join(
-                portable.split(model).get("discriminator", model),
-                portable.split(second).get("generator", second),
-            )
+        """A model that was read; of a fine-tuned one the encoder."""
         if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
             networks = reading.build_networks(model, precision)
             if isinstance(networks.main, networks_lib.MaskedLMGenerator):
@@ -334,7 +320,13 @@ def load(
     trial = results.find_trial(found, task)
     model = None if trial else reading.read(found, format)
     if model is not None and model.task is None and not task:
-        return Electra.load(model, format, generator_path, precision)
+        if generator_path is not None:
+            second = reading.read(pathlib.Path(generator_path))
+            model = portable.join(
+                portable.split(model).get("discriminator", model),
+                portable.split(second).get("generator", second),
+            )
+        return Electra.from_portable(model, precision)
     schema.require(
         not generator_path and (trial is not None or not task),
         "`task` is for a fine-tuning on several, `generator_path` for a "
