@@ -15,7 +15,6 @@ import pathlib
 import tempfile
 import types
 from collections.abc import Iterable
-from collections.abc import Mapping
 from typing import Any
 from typing import Literal
 
@@ -26,14 +25,10 @@ from electra_tf import config
 from electra_tf import finetuned
 from electra_tf import installed
 from electra_tf.config import schema
-from electra_tf.export import conversion
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
-from electra_tf.finetuning import finetune
-from electra_tf.finetuning import memory_data
-from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import portable
@@ -51,7 +46,7 @@ _OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
-class Electra:
+class Electra(finetuned.LoadedModel):
     """A discriminator, its generator and its tokenizer.
 
     `electra_tf.load` makes one from files, `untrained` one with random
@@ -152,24 +147,10 @@ class Electra:
         return cls(networks_lib.Networks(proposer, main), described)
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str] | portable.PortableModel,
-        format: str = "",
-        generator_path: str | os.PathLike[str] | None = None,
-        precision: str = "float32",
+    def from_portable(
+        cls, model: portable.PortableModel, precision: str = "float32"
     ) -> "Electra":
-        """Loads a model as `electra_tf.load`, of a fine-tuned the encoder."""
-        model = path
-        if not isinstance(model, portable.PortableModel):
-            model = reading.read(pathlib.Path(model), format)
-        schema.require_choice("precision", precision, config.PRECISIONS)
-        if generator_path is not None:
-            second = reading.read(pathlib.Path(generator_path))
-            model = portable.join(
-                portable.split(model).get("discriminator", model),
-                portable.split(second).get("generator", second),
-            )
+        """A model that was read; of a fine-tuned one the encoder."""
         if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
             networks = reading.build_networks(model, precision)
             if isinstance(networks.main, networks_lib.MaskedLMGenerator):
@@ -290,63 +271,11 @@ class Electra:
         checked = text_models.check_texts("texts", texts)
         return self._filler.fill(checked, top_k)
 
-    def save(
-        self, folder: str | os.PathLike[str], format: str = "huggingface"
-    ) -> None:
-        """Writes a new folder with the weights as they are.
-
-        `format` is one of `conversion.SAVED_FORMATS`; `huggingface` has a
-        README.md for the hub. Raises `OSError` if the folder exists,
-        `ValueError` if the format cannot hold the model.
-        """
+    def to_portable(self) -> portable.PortableModel:
+        """The model as every format is written from it."""
         layers = [layer for layer in self.networks if layer is not None]
         tensors = {v.path: v.numpy() for x in layers for v in x.variables}
-        model = dataclasses.replace(self._portable, tensors=tensors)
-        conversion.save(model, format, pathlib.Path(folder))
-
-    def finetune(
-        self,
-        train: Any,
-        dev: Any = None,
-        output_dir: str | os.PathLike[str] | None = None,
-        num_trials: int = 1,
-        **sections: Mapping[str, Any],
-    ) -> finetuned.FinetunedModel:
-        """Fine-tunes a copy of the encoder as it is on data of your own.
-
-        The training is that of `electra-finetune`, the task `own`.
-
-        Args:
-            train: rows `(text, label)`, `(text, second text, label)` or
-                `(words, tags)`; or what `pandas.DataFrame` takes, with the
-                columns `text`, `text_pair` and `label`, or `question`,
-                `context` and `answer`. Labels that are floats make a
-                regression.
-            dev: the same, to score the model on.
-            output_dir: gets all that the command writes, and the same call
-                goes on where it was stopped; None keeps nothing.
-            num_trials: trainings with different seeds; the best is returned.
-            sections: fields of the config's sections, for example
-                `training={"num_train_epochs": 5}`.
-
-        Raises `ValueError` for data or settings that do not fit, or a folder
-        of another training; `KeyboardInterrupt` after a signal: with an
-        `output_dir` the same call goes on.
-        """
-        data = {"train": train} | ({} if dev is None else {"dev": dev})
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = pathlib.Path(output_dir or scratch)
-            settings = memory_data.build_settings(folder, data, sections)
-            checksum = model_lib.checksum(self.encoder.weights)
-            start = folder / f"pretrained-{checksum}"
-            if not start.exists():
-                self.save(start, reading.OURS)
-            request = finetune.Request(
-                settings, folder, start, num_trials=num_trials
-            )
-            finetune.finetune(request)
-            best = results.best_trial(results.read_trials(folder))
-            return finetuned.FinetunedModel(request.folder(best))
+        return dataclasses.replace(self._portable, tensors=tensors)
 
     @property
     def can_score(self) -> bool:
@@ -378,9 +307,6 @@ class Electra:
             parts.append(f"generator of {generator}")
         return ", ".join(parts)
 
-    def __repr__(self) -> str:
-        return f"Electra({self.summary}; {self.origin})"
-
 
 def _describe_layers(sizes: config.EncoderConfig) -> str:
     count, width = sizes.num_hidden_layers, sizes.hidden_size
@@ -400,7 +326,13 @@ def load(
     trial = results.find_trial(found, task)
     model = None if trial else reading.read(found, format)
     if model is not None and model.task is None and not task:
-        return Electra.load(model, format, generator_path, precision)
+        if generator_path is not None:
+            second = reading.read(pathlib.Path(generator_path))
+            model = portable.join(
+                portable.split(model).get("discriminator", model),
+                portable.split(second).get("generator", second),
+            )
+        return Electra.from_portable(model, precision)
     schema.require(
         not generator_path and (trial is not None or not task),
         "`task` is for a fine-tuning on several, `generator_path` for a "

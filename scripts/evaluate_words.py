@@ -44,6 +44,7 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
     from electra_tf.analysis import word_tests
+    from electra_tf.formats import reading
 
     drawn, swaps = [], []
     if FLAGS.sentences:
@@ -52,7 +53,7 @@ def main() -> None:
         )
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(pathlib.Path(FLAGS.swaps))
-    electra = electra_lib.Electra.load(model)
+    electra = electra_lib.Electra.from_portable(reading.read(model))
     results = {}
     if drawn:
         results["sentences"] = word_tests.run(electra, drawn, FLAGS.seed)

@@ -11,6 +11,7 @@ fine-tuned trial. README.md in the export documents its signatures, which
 depend on what it was trained for.
 """
 
+import dataclasses
 import pathlib
 
 from absl import flags
@@ -88,13 +89,9 @@ def main() -> None:
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
 
+    fields = dataclasses.fields(saved_model.ExportOptions)
     options = saved_model.ExportOptions(
-        checkpoint=FLAGS.checkpoint,
-        use_average=FLAGS.use_average,
-        precision=FLAGS.precision,
-        max_length=FLAGS.max_length,
-        weights=FLAGS.weights,
-        device=FLAGS.device,
+        **{field.name: getattr(FLAGS, field.name) for field in fields}
     )
     served = None
     export_dir = pathlib.Path(FLAGS.export_dir or "")

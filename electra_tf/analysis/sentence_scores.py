@@ -27,6 +27,7 @@ from electra_tf import electra as electra_lib
 from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
+from electra_tf.formats import reading
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
@@ -133,7 +134,7 @@ class SentenceScorer:
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
-    loaded = electra_lib.Electra.load(path)
+    loaded = electra_lib.Electra.from_portable(reading.read(path))
     tower = loaded.networks.main
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):

@@ -9,7 +9,6 @@ import pathlib
 import shutil
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
@@ -101,7 +100,7 @@ def _check(
     """The largest difference of a converted model from the export."""
     differences: dict[tuple[str, int], float] = {}
     for rows, length in _BATCHES:
-        built = _build_rows(rows, length or num_positions, vocabulary)
+        built = self_check.build_rows(rows, length or num_positions, vocabulary)
         arguments = {name: built[name] for name in frozen.inputs}
         expected, received = frozen.ask(arguments), ask(arguments)
         differences |= {
@@ -116,25 +115,6 @@ def _check(
             f"{rows} rows. Nothing was kept; please report this."
         )
     return worst
-
-
-def _build_rows(
-    rows: int, length: int, vocabulary: vocabulary_lib.Vocabulary
-) -> dict[str, np.ndarray]:
-    """Random rows, the first without padding."""
-    generator = np.random.default_rng(length)
-    lengths = generator.integers(2, length + 1, (rows, 1))
-    lengths[0] = length
-    places = np.arange(length)
-    mask = (places < lengths).astype(np.int32)
-    ids = generator.integers(0, vocabulary.size, (rows, length))
-    ids[:, 0] = vocabulary.cls_id
-    return {
-        "input_ids": (ids * mask).astype(np.int32),
-        "input_mask": mask,
-        "segment_ids": (places > length // 2).astype(np.int32) * mask,
-        "word_positions": (places * (places < lengths - 1)).astype(np.int32),
-    }
 
 
 def _render_readme(

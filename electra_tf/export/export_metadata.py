@@ -139,7 +139,8 @@ def read(export_dir: pathlib.Path) -> ExportMetadata:
 
 def _render_readme(metadata: ExportMetadata) -> str:
     texts = read_table("readme.toml")
-    page, kind = texts["page"], {"notes": ""} | texts[metadata.kind]
+    page, kind = texts["page"], texts[metadata.kind]
+    kind = {"notes": ""} | texts.get(kind.get("like"), {}) | kind
     fields = dataclasses.asdict(metadata)
     if metadata.task is None:
         origin, example = page["run"], kind["example"]

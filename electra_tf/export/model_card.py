@@ -49,7 +49,10 @@ def write(
     low, high = task.value_range if task else (0, 1)
     for path in sorted(folder.rglob(hugging_face.CONFIG_FILE)):
         (architecture,) = schema.read_object(path)["architectures"]
-        texts = table[architecture]
+        texts = {
+            "example": table["pipeline_example"],
+            "inputs": table["pair" if has_pairs else "text"],
+        } | table[architecture]
         results = [
             huggingface_hub.EvalResult(
                 task_type=texts["pipeline"],
@@ -69,13 +72,12 @@ def write(
             model_name=name,
             eval_results=results or None,
         )
-        inputs = table["pair" if has_pairs else "text"]
         page = table["page"].format(
             header=header.to_yaml(),
             name=name,
             summary=texts["summary"],
             facts=facts,
-            example=texts["example"].format(inputs=inputs, low=low, high=high),
+            example=texts["example"].format(**texts, low=low, high=high),
             version=electra_tf.__version__,
         )
         (path.parent / "README.md").write_text(page, "utf-8")

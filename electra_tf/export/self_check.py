@@ -14,7 +14,7 @@ from electra_tf import errors
 from electra_tf.export import export_metadata
 from electra_tf.export import fresh_process
 from electra_tf.export.models import exported_module
-from electra_tf.tasks import rows as rows_lib
+from electra_tf.text import vocabulary as vocabulary_lib
 
 # Largest difference of a float, as `measure_difference` gives it. Lower
 # precisions round after every operation, and the graph fuses some that ran
@@ -142,31 +142,44 @@ def build_request(
 ) -> Arrays:
     """Makes a request, name of each input to array, from `[B]` UTF-8 bytes.
 
-    A second input of raw text gets the same texts, last first. Ids are those
-    of the texts' pieces, half of each row in segment 1.
+    A second input of raw text gets the same texts, last first. Ids are random,
+    in rows as long as the longest text.
     """
     names = export_metadata.SIGNATURES[signature].inputs
     if signature.endswith("_text"):
         return dict(zip(names, (texts, texts[::-1]), strict=False))
-    packed = rows_lib.pack_texts(
-        module.tokenizer, tf.constant(texts), None, module.max_length
-    )
-    pad_id = module.tokenizer.vocabulary.pad_id
-    ids, mask, _ = rows_lib.pad(
-        packed.ids, packed.segment_starts, pad_id=pad_id
-    )
-    length = ids.shape[1]
-    places = np.tile(np.arange(length, dtype=np.int32), (len(texts), 1))
-    is_second = (places >= length // 2) & (module.num_segments > 1)
-    is_inside = places < mask.numpy().sum(1, keepdims=True) - 1
-    rows = {
-        "input_ids": ids.numpy(),
-        "input_mask": mask.numpy(),
-        "segment_ids": is_second.astype(np.int32),
-        # Every other token, as far as the row goes.
-        "word_positions": np.where(is_inside, places, 0)[:, 1::2],
-    }
+    pieces = module.tokenizer.tokenize(tf.constant(texts)).row_lengths()
+    length = min(max(pieces.numpy(), default=0) + 2, module.max_length)
+    vocabulary = module.tokenizer.vocabulary
+    rows = build_rows(len(texts), length, vocabulary, module.num_segments)
     return {name: rows[name] for name in names}
+
+
+def build_rows(
+    rows: int,
+    length: int,
+    vocabulary: vocabulary_lib.Vocabulary,
+    num_segments: int = 2,
+) -> Arrays:
+    """Makes random rows of ids, the first without padding.
+
+    Returns every input that a signature of ids may have, int32, `[rows, S]`,
+    half of each row in segment 1.
+    """
+    generator = np.random.default_rng(length)
+    lengths = generator.integers(2, length + 1, (rows, 1))
+    lengths[:1] = length
+    places = np.arange(length)
+    mask = (places < lengths).astype(np.int32)
+    ids = generator.integers(0, vocabulary.size, (rows, length))
+    ids[:, 0] = vocabulary.cls_id
+    is_second = (places > length // 2) & (num_segments > 1)
+    return {
+        "input_ids": (ids * mask).astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": is_second.astype(np.int32) * mask,
+        "word_positions": (places * (places < lengths - 1)).astype(np.int32),
+    }
 
 
 def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:

@@ -120,7 +120,7 @@ def checksum(variables: Iterable[Any]) -> str:
     """The beginning of the SHA-256 of the variables' values, in hex."""
     digest = hashlib.sha256()
     for variable in variables:
-        digest.update(variable.numpy().tobytes())
+        digest.update(np.asarray(variable).tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -27,6 +27,7 @@ from electra_tf.config import schema
 from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
+from electra_tf.formats import hugging_face
 from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
@@ -414,17 +415,26 @@ class _Training(training_run.TrainingRun):
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         size = self.table.group_size
         what = f"groups of {size} rows" if size > 1 else "rows"
-        few = ""
+        notes = ""
         if self.num_steps < _FEW_STEPS:
-            few = (
+            notes = (
                 "\nWarning: so few steps teach little. Raise --config.training."
                 "num_train_epochs, or lower --config.training.train_batch_size."
+            )
+        tasks, qa = self.trial.prepared.tasks, self.trial.settings.qa
+        if (qa.joint_prediction or qa.answerable_classifier) and any(
+            task.kind == "qa" for task in tasks.values()
+        ):
+            notes += (
+                "\nA model with this head for questions cannot be saved in "
+                "Hugging Face's format; one trained with "
+                f"{hugging_face.PLAIN_QA_HEAD} can."
             )
         return (
             f"{len(new)} new variables: {shown}. {trained:,} of "
             f"{total:,} weights are trained. {num_rows:,} {what}, "
             f"{self.num_steps:,} steps of {batch}, "
-            f"{self.num_steps * batch / num_rows:.2f} epochs.{few}"
+            f"{self.num_steps * batch / num_rows:.2f} epochs.{notes}"
         )
 
 

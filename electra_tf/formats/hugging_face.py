@@ -33,6 +33,10 @@ from electra_tf.formats.task_kinds import KINDS
 CONFIG_FILE = "config.json"
 CLASSES = {name: kind.hugging_face for name, kind in KINDS.items()}
 """Kind of task to the class there."""
+PLAIN_QA_HEAD = (
+    "--config.qa.joint_prediction=false --config.qa.answerable_classifier=false"
+)
+"""Flags of a head for questions that its class can hold."""
 # Class to the part that it has beside its encoder.
 _HEAD_PARTS = {
     "ElectraForPreTraining": portable.REPLACED_TOKEN_HEAD,
@@ -269,9 +273,9 @@ def _join_ends(tensors: Tensors, head: str) -> Arrays:
     if own.keys() != apart:
         raise errors.ModelError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
-            "layer. Received: a head that has others. Fine-tune with --config."
-            "qa.joint_prediction=false --config.qa.answerable_classifier=false"
-            f", or leave it out with --drop={portable.TASK_HEADS}."
+            "layer. Received: a head that has others. Fine-tune with "
+            f"{PLAIN_QA_HEAD}, or leave it out with "
+            f"--drop={portable.TASK_HEADS}."
         )
     for variable in ("kernel", "bias"):
         joined[f"{head}/outputs/{variable}"] = np.concatenate(

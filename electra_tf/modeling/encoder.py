@@ -281,10 +281,6 @@ class Encoder(layers.SizedLayer):
             embedded, outputs[0], tuple(outputs[1:]), outputs[-1]
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Sizes and direction."""
-        return super().get_config() | {"direction": self.direction}
-
 
 def build_encoder(
     settings: config.EncoderConfig,

@@ -5,6 +5,7 @@ small model on a CPU spends as much time between matrix products as in them.
 """
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from electra_tf import config
 from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
+# Parameters of constructors that a saved layer does not keep.
+_NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
 Rows: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
@@ -97,7 +100,17 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
 
 
-class SizedLayer(keras.layers.Layer):
+class ConfiguredLayer(keras.layers.Layer):
+    """A layer whose attributes keep its constructor's arguments, by name."""
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments; a layer made of them shares weights with no other."""
+        names = inspect.signature(type(self).__init__).parameters
+        own = [name for name in names if name not in _NO_SETTINGS]
+        return super().get_config() | {n: getattr(self, n) for n in own}
+
+
+class SizedLayer(ConfiguredLayer):
     """A layer with the sizes of an encoder, a mapping where Keras loads it."""
 
     def __init__(
@@ -123,7 +136,7 @@ class SizedLayer(keras.layers.Layer):
         return LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
 
     def get_config(self) -> dict[str, Any]:
-        """The sizes; a layer made of it shares weights with no other."""
+        """The constructor's arguments, the sizes as a mapping."""
         sizes = dataclasses.asdict(self.settings)
         return super().get_config() | {"settings": sizes}
 

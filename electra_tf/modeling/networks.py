@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -93,11 +92,6 @@ class TokenHead(layers.SizedLayer):
             states = layers.gelu(self.dense(states))
         logits = tf.reshape(self.logit(states), layers.shape_of(hidden)[:2])
         return tf.cast(logits, tf.float32)
-
-    def get_config(self) -> dict[str, Any]:
-        """Sizes, and whether there is a hidden layer."""
-        own = {"has_hidden_layer": self.has_hidden_layer}
-        return super().get_config() | own
 
 
 class Network(layers.SizedLayer):
@@ -267,11 +261,6 @@ class MaskedLMGenerator(Network):
         table = self.encoder.embeddings.word_embeddings
         return self.head(output.sequence_output, table)
 
-    def get_config(self) -> dict[str, Any]:
-        """Sizes and names."""
-        names = {"head_name": self.head_name, "encoder_name": self.encoder_name}
-        return super().get_config() | names
-
 
 @layers.register
 class TwoTowerGenerator(Network):
@@ -327,7 +316,7 @@ class TwoTowerGenerator(Network):
 
 
 @layers.register
-class FixedGenerator(keras.layers.Layer):
+class FixedGenerator(layers.ConfiguredLayer):
     """Proposes by one distribution everywhere; it has no weights.
 
     Uniform, or by `token_counts` `[V]` of a corpus, the unigram generator of
@@ -378,11 +367,6 @@ class FixedGenerator(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """`[B, P, V]`, of the logits."""
         return (*input_shape, self.vocab_size)
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        own = {"vocab_size": self.vocab_size, "token_counts": self.token_counts}
-        return super().get_config() | own
 
 
 class Networks(NamedTuple):

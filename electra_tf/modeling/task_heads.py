@@ -6,7 +6,6 @@ tagging. There is no pooler.
 """
 
 import abc
-import inspect
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -46,11 +45,10 @@ class Column(NamedTuple):
     is_ragged: bool = False
 
 
-class TaskHead(keras.layers.Layer, abc.ABC):
+class TaskHead(layers.ConfiguredLayer, abc.ABC):
     """What a task puts on top of the encoder.
 
     Variables are built under `task_specific/<task>/`, the original's names.
-    Attributes keep the constructor's arguments, by their names.
 
     Attributes:
         columns: the features that `compute_losses` reads beside the tokens. A
@@ -63,12 +61,6 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     columns: Mapping[str, Column]
     prediction_columns: tuple[str, ...] = ()
     padded_outputs: Mapping[str, str] = {}
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        names = inspect.signature(type(self).__init__).parameters
-        own = [name for name in names if name not in ("self", "kwargs")]
-        return super().get_config() | {n: getattr(self, n) for n in own}
 
     @abc.abstractmethod
     def compute_losses(

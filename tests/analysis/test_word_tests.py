@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from electra_tf import electra as electra_lib
+import electra_tf
 from electra_tf.analysis import word_tests
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
@@ -133,12 +133,12 @@ def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     for name, model in parts.items():
         (tmp_path / name).mkdir()
         hugging_face.write(model, tmp_path / name)
-        loaded = electra_lib.Electra.load(tmp_path / name)
+        loaded = electra_tf.load(tmp_path / name)
         counts[name] = map(len, word_tests.run(loaded, _sentences(5), 1))
     assert [*counts["generator"]] == [5, 0]
     assert [*counts["discriminator"]] == [0, 5]
     tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
-    encoder = electra_lib.Electra.load(tmp_path / "encoder")
+    encoder = electra_tf.load(tmp_path / "encoder")
     with pytest.raises(ValueError, match="need a generator or a discr"):
         word_tests.run(encoder, _sentences(2), 1)
 

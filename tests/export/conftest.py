@@ -154,12 +154,10 @@ def task_exports(tiny_trial, tmp_path_factory):
     return export
 
 
-_SLOW = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
-]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")]
 
 
-@pytest.fixture(params=["run", "sst2", "chunking", "squad2", *_SLOW])
+@pytest.fixture(params=["run", "sst2", "chunking", "squad2", *SLOW])
 def any_export(request, exported, task_exports):
     """The folder of each kind of export."""
     name = request.param

@@ -7,16 +7,18 @@ model_servers/http_rest_api_handler.cc). The model is a loaded export.
 
 import base64
 import contextlib
-import http.server
+import functools
 import json
 import re
-import threading
 import time
 from concurrent import futures
 
 import grpc
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
+from werkzeug import wrappers
+
+from tests import local_server
 
 NAME, SLOW = "electra", "slow"
 _PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?:predict")
@@ -51,46 +53,33 @@ def _predict(call, name, version, signature, inputs):
     return {key: value.numpy() for key, value in outputs.items()}
 
 
-class _RestHandler(http.server.BaseHTTPRequestHandler):
-    """The REST side; the server's `call` is the model."""
-
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        data = self.rfile.read(int(self.headers["Content-Length"]))
-        name, version = _PATH.fullmatch(self.path).groups()
-        body = json.loads(data)
-        signature = body.get("signature_name", _DEFAULT)
-        inputs = {k: _from_json(rows) for k, rows in body["inputs"].items()}
-        target = name, int(version or 0), signature, inputs
-        try:
-            outputs = _predict(self.server.call, *target)
-        except Refused as error:
-            code, words = error.args
-            self._send(_STATUS.get(code, 400), {"error": words})
-            return
-        plain = {k: _to_json(value.tolist()) for k, value in outputs.items()}
-        # The server leaves out the name of an only output.
-        first, *others = plain.values()
-        self._send(200, {"outputs": plain if others else first})
-
-    def do_GET(self):
-        assert self.path == f"/v1/models/{NAME}/metadata"
+def _answer_rest(call, request):
+    if request.method == "GET":
+        assert request.path == f"/v1/models/{NAME}/metadata"
         known = {
             name: {"outputs": dict.fromkeys(function.structured_outputs)}
-            for name, function in self.server.call.signatures.items()
+            for name, function in call.signatures.items()
         }
         metadata = {"signature_def": {"signature_def": known}}
-        self._send(200, {"metadata": metadata})
+        return _as_response(200, {"metadata": metadata})
+    name, version = _PATH.fullmatch(request.path).groups()
+    body = json.loads(request.get_data())
+    signature = body.get("signature_name", _DEFAULT)
+    inputs = {k: _from_json(rows) for k, rows in body["inputs"].items()}
+    try:
+        outputs = _predict(call, name, int(version or 0), signature, inputs)
+    except Refused as error:
+        code, words = error.args
+        return _as_response(_STATUS.get(code, 400), {"error": words})
+    plain = {k: _to_json(value.tolist()) for k, value in outputs.items()}
+    # The server leaves out the name of an only output.
+    first, *others = plain.values()
+    return _as_response(200, {"outputs": plain if others else first})
 
-    def _send(self, status, answer):
-        text = json.dumps(answer, ensure_ascii=False)
-        # A client may have given up.
-        with contextlib.suppress(ConnectionError):
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode("utf-8", "surrogateescape"))
+
+def _as_response(status, answer):
+    text = json.dumps(answer, ensure_ascii=False)
+    return wrappers.Response(text.encode("utf-8", "surrogateescape"), status)
 
 
 def _from_json(value):
@@ -106,15 +95,9 @@ def _to_json(value):
     return [*map(_to_json, value)] if isinstance(value, list) else value
 
 
-@contextlib.contextmanager
 def serve_rest(call):
     """Gives `host:port` of a REST server."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _RestHandler)
-    server.call = call
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    return local_server.serve(functools.partial(_answer_rest, call))
 
 
 @contextlib.contextmanager

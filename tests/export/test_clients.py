@@ -12,6 +12,7 @@ from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.text import tokenizer as tokenizer_lib
+from tests.export import conftest
 
 
 def scored(text, probabilities):
@@ -39,7 +40,8 @@ class StubExport:
     folder = "folder"
 
     def __init__(self, signature, rows=(), **metadata):
-        defaults = {"labels": (), "scores": None, "qa_na_threshold": -1.0}
+        defaults = {"labels": (), "scores": None, "qa_na_threshold": -1.0,
+                    "threshold": None}  # fmt: skip
         self.metadata = types.SimpleNamespace(
             signatures=(signature,), **(defaults | metadata)
         )
@@ -102,6 +104,19 @@ def test_texts_of_like_length_go_together_and_come_back_in_order(build):
     wanted = ("num_tokens",)
     rows = detector.predict("score_text", outputs=wanted, texts=texts[:3])
     assert [list(row) for _, row in rows] == [["num_tokens"]] * 3
+
+
+def test_few_texts_are_answered_without_a_graph(build, monkeypatch):
+    model, traced = build("electra"), []
+    trace = model._module.trace
+    monkeypatch.setattr(
+        model._module, "trace", lambda *a: traced.append(a) or trace(*a)
+    )
+    answers = []
+    for _ in range(text_models.NUM_EAGER_TEXTS + 2):
+        answers += model.predict("score_text", texts=["Unaffable cats"])
+        assert len(traced) == (len(answers) > text_models.NUM_EAGER_TEXTS)
+    conftest.assert_close(answers[-1][1], answers[0][1])
 
 
 def test_pieces_of_a_word_are_joined():
@@ -250,7 +265,13 @@ ROWS = {
         ("label_text",
          {"kind": "multilabel", "labels": ("new", "ok"), "threshold": 0.5},
          {"texts": ["a"]},
-         ["a", f"  ok   0.700  {'#' * 21}", f"  new  0.300  {'#' * 9}"]),
+         ["a", f"  ok   0.700  {'#' * 21} <-- 0.5 or more",
+          f"  new  0.300  {'#' * 9}"]),
+        ("label_text",
+         {"kind": "multilabel", "labels": ("a", "b"), "threshold": 0.8},
+         {"texts": ["a"]},
+         ["a", f"  b  0.700  {'#' * 21}", f"  a  0.300  {'#' * 9}",
+          "  (none of 0.8 or more)"]),
         ("compare_pair_text", {"kind": "ranking"},
          {"texts": ["why?"], "text_pairs": ["dog"]},
          ["why?", "  1.000     1.250  dog"]),

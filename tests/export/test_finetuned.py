@@ -114,40 +114,49 @@ def test_texts_are_packed_cut_and_labelled_as_in_training(load, tiny_trial):
     assert np.ptp(expected) > 0.1
 
 
+def read_tagged(answer, texts):
+    """Words with their tags, after a look at offsets and at the padding."""
+    names = ("words", "tags", "tagged_starts", "tagged_ends")
+    for number, text in enumerate(texts):
+        columns = (answer[name][number].tolist() for name in names)
+        words = list(zip(*columns, strict=True))
+        count = answer["num_words"][number]
+        assert set(words[count:]) <= {(b"", b"", -1, -1)}
+        assert all(text[start:end] == w for w, _, start, end in words[:count])
+        yield [(word.decode(), tag.decode()) for word, tag, *_ in words[:count]]
+
+
+def decode_tags(trial, name, texts):
+    """Words and the trainer's tags, None for what it does not see."""
+    sentences = [conll.Sentence(tuple(text.split()), None) for text in texts]
+    rows = iter(trial.decode(name, [s for s in sentences if s.words]))
+    for sentence in sentences:
+        tags = next(rows) if sentence.words else []
+        yield list(zip(sentence.words, tags, strict=True))
+
+
 def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):
-    call = load("chunking")
-    answer = call("tag_text", texts=encode(*WORDS))
-    sentences = [conll.Sentence(tuple(text.split()), None) for text in WORDS]
-    kept = [s for s in sentences if s.words]
-    expected = iter(tiny_trial.decode("chunking", kept))
-    seen = set()
-    for number, sentence in enumerate(sentences):
-        count = len(sentence.words)
-        assert answer["num_words"][number] == count
-        words = [word.decode() for word in answer["words"][number]]
-        assert words[:count] == list(sentence.words)
-        tags = [tag.decode() for tag in answer["tags"][number]]
-        wanted = next(expected) if count else []
-        assert tags[:count] == ["O" if t is None else t for t in wanted]
-        assert set(words[count:]) | set(tags[count:]) <= {""}
-        is_seen = np.array([tag is not None for tag in wanted], bool)
-        probabilities = answer["tag_probabilities"][number]
-        np.testing.assert_array_equal(probabilities[:count] > 0, is_seen)
-        assert not probabilities[count:].any()
-        seen |= {tag for tag in wanted if tag}
-    assert len(seen) > 2
+    answer = load("chunking")("tag_text", texts=encode(*WORDS))
+    found = list(read_tagged(answer, encode(*WORDS)))
+    expected = list(decode_tags(tiny_trial, "chunking", WORDS))
+    for row, wanted, shares in zip(
+        found, expected, answer["tag_probabilities"], strict=True
+    ):
+        assert row == [(w, "O" if tag is None else tag) for w, tag in wanted]
+        is_seen = np.array([tag is not None for _, tag in wanted], bool)
+        np.testing.assert_array_equal(shares[: len(wanted)] > 0, is_seen)
+        assert not shares[len(wanted) :].any()
+    assert len({tag for row in expected for _, tag in row if tag}) > 2
     assert answer["num_truncated"][4] > 0
 
 
-def test_offsets_slice_the_words_out_of_the_text(load):
-    data = encode(*WORDS, b"the \xffcat\xc3 sat \xe6\x9d")
+def test_bytes_that_are_no_utf8_are_in_no_word(load):
+    data = encode(b"the \xffcat\xc3 sat \xe6\x9d", "")
     answer = load("chunking")("tag_text", texts=data)
-    for number, text in enumerate(data):
-        names = ("words", "tagged_starts", "tagged_ends")
-        columns = (answer[name][number] for name in names)
-        for word, start, end in zip(*columns, strict=True):
-            assert (start < 0) == (word == b"")
-            assert start < 0 or text[start:end] == word
+    starts, ends = answer["tagged_starts"][0], answer["tagged_ends"][0]
+    for word, start, end in zip(answer["words"][0], starts, ends, strict=True):
+        assert (start < 0) == (word == b"")
+        assert start < 0 or data[0][start:end] == word
 
 
 def test_ids_with_positions_are_tagged_as_their_text(load):
@@ -342,13 +351,9 @@ def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     texts = ["the cat sat " * 30, "", "sat", "the unaffable cat " * 11]
     run = run_eagerly(trial)
     answer = run("tag_text", texts=texts)
-    sentences = [conll.Sentence(tuple(text.split()), None) for text in texts]
-    expected = trial.decode("own", sentences)
-    for tags, wanted in zip(answer["tags"], expected, strict=True):
-        found = [tag.decode() for tag in tags]
-        assert found[: len(wanted)] == wanted
-        assert set(found[len(wanted) :]) <= {""}
-        assert set(wanted) <= set(labels)
+    found = list(read_tagged(answer, encode(*texts)))
+    assert found == list(decode_tags(trial, "own", texts))
+    assert {tag for row in found for _, tag in row} <= set(labels)
     np.testing.assert_array_equal(answer["num_truncated"], 0)
     np.testing.assert_array_equal(answer["num_tokens"], [92, 2, 3, 57])
     # Tags that mark no spans are empty where no token is looked at.
@@ -375,33 +380,20 @@ def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
         "",
         "the " * 12 + "mat .",
     )
-    sentences = [conll.Sentence(tuple(t.split()), None) for t in parts]
     seen = set()
-    for number, wanted in enumerate(trial.decode("own", sentences)):
-        found = [
-            (text, tag.decode())
-            for text, tag in zip(
-                *(answer[k][number] for k in ("words", "tags")), strict=True
-            )
-        ]
-        before = "O"
-        expected = []
-        for word, tag in zip(sentences[number].words, wanted, strict=True):
+    for found, wanted in zip(
+        read_tagged(answer, encode(*texts)),
+        decode_tags(trial, "own", parts),
+        strict=True,
+    ):
+        before, expected = "O", []
+        for word, tag in wanted:
             place = {"E": "L", "S": "U"}.get(tag[0], tag[0])
             if scheme == "IOB1" and tag != "O":
                 follows = tag[0] in "BS" and tag[1:] == before[1:]
                 place = "B" if follows else "I"
-            expected.append((word.encode(), place + tag[1:]))
+            expected.append((word, place + tag[1:]))
             before = tag
-        assert found[: len(expected)] == expected
-        assert set(found[len(expected) :]) <= {(b"", "")}
-        seen |= set(wanted)
-        data = texts[number].encode()
-        for start, end, (word, _) in zip(
-            answer["tagged_starts"][number],
-            answer["tagged_ends"][number],
-            expected,
-            strict=False,
-        ):
-            assert data[start:end] == word
+        assert found == expected
+        seen |= {tag for _, tag in wanted}
     assert len(seen) > 2

@@ -1,7 +1,9 @@
 """Fine-tuned models in Python: loaded, asked, saved, made of lists."""
 
 import dataclasses
+import functools
 import json
+import types
 
 import keras
 import numpy as np
@@ -16,8 +18,10 @@ from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.formats import hugging_face
 from electra_tf.formats import task_kinds
 from tests import tiny_electra
+from tests.export import conftest
 from tests.export import finetuned_tiny
 
 LONG = "the unaffable cat sat on the mat , " * 6
@@ -28,22 +32,15 @@ INPUTS = {
     "chunking": {"texts": ["The Café sat, unaffable", " ", LONG]},
     "squad2": {"questions": ["Who sat?", "Where?"], "contexts": [LONG]},
 }
-_SLOW = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
-]
+_about = functools.partial(pytest.approx, abs=1e-4)
 
 
 @pytest.fixture(scope="module")
 def load(tiny_trial):
     """Models of the tasks of one trial, each loaded once."""
-    models = {}
-
-    def get(name):
-        if name not in models:
-            models[name] = electra_tf.load(tiny_trial.folder, task=name)
-        return models[name]
-
-    return get
+    return functools.cache(
+        lambda name: electra_tf.load(tiny_trial.folder, task=name)
+    )
 
 
 def ask(model, inputs):
@@ -54,28 +51,17 @@ def ask(model, inputs):
 
 
 def require_close(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert type(one) is type(other)
-        one, other = (
-            json.loads(json.dumps(dataclasses.asdict(p))) for p in (one, other)
-        )
-        _require_close(one, other)
+    assert list(map(type, found)) == list(map(type, expected))
+    texts = (
+        json.dumps([dataclasses.asdict(prediction) for prediction in answers])
+        for answers in (found, expected)
+    )
+    assert json.loads(next(texts)) == json.loads(
+        next(texts), parse_float=lambda text: _about(float(text))
+    )
 
 
-def _require_close(one, other):
-    if isinstance(other, dict | list):
-        assert len(one) == len(other)
-        keys = other if isinstance(other, dict) else range(len(other))
-        for key in keys:
-            _require_close(one[key], other[key])
-    else:
-        assert one == (
-            pytest.approx(other, abs=1e-4) if type(other) is float else other
-        )
-
-
-@pytest.mark.parametrize("name", ["sst2", "chunking", "squad2", *_SLOW])
+@pytest.mark.parametrize("name", ["sst2", "chunking", "squad2", *conftest.SLOW])
 def test_a_loaded_trial_answers_as_its_export(load, task_exports, name):
     model = load(name)
     export = text_models.LoadedExport(task_exports(name))
@@ -122,6 +108,27 @@ def test_a_head_that_a_format_lacks_is_refused(load, tmp_path):
     with pytest.raises(errors.ModelError, match="start and end apart"):
         load("squad2").save(tmp_path / "saved")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("is_joint", "has_classifier", "is_told"),
+    [(True, False, True), (False, True, True), (False, False, False)],
+)
+def test_a_head_that_a_format_lacks_is_told_before_training(
+    tiny_trial, is_joint, has_classifier, is_told
+):
+    settings = finetuned_tiny.build_settings(
+        joint_prediction=is_joint, answerable_classifier=has_classifier
+    )
+    training = types.SimpleNamespace(
+        trial=tiny_trial._replace(settings=settings),
+        model=tiny_trial.model,
+        table=types.SimpleNamespace(row_lengths=[5], group_size=1),
+        units_per_step=8,
+        num_steps=999,
+    )
+    told = trial_lib._Training.describe(training)
+    assert (hugging_face.PLAIN_QA_HEAD in told) == is_told
 
 
 @pytest.mark.parametrize(
@@ -216,6 +223,15 @@ def test_a_list_is_learned(tmp_path, capsys):
     # What is done is read; other data or weights are noticed.
     again = electra.finetune(rows, rows[:12], **arguments)
     assert again.predict(["a cat"]) == model.predict(["a cat"])
+    # Its encoder is a start too, as `--pretrained_dir=TRIAL` takes it.
+    further = model.finetune(rows, optimizer={"learning_rate": 0.0})
+    assert further.predict(["a cat"]) != model.predict(["a cat"])
+    for mine, learned in zip(
+        further.keras_model.encoder.weights,
+        model.keras_model.encoder.weights,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, learned)
     with pytest.raises(errors.ModelError, match="own.train_file"):
         electra.finetune(rows[2:], rows[:12], **arguments)
     for variable in electra.encoder.trainable_variables:

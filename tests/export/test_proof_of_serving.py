@@ -4,32 +4,19 @@ import json
 
 import numpy as np
 
+from electra_tf.export import self_check
+from electra_tf.text import vocabulary as vocabulary_lib
 from tests.export import conftest
 
 LONG = "the cat sat on the mat, unaffable items in a cafe. " * 9
 TEXTS = ["The cat sat on the mat.", "", "cat", LONG, "  ", "東京 …!", "in a\n"]
 
 
-def id_inputs(names, rows=3, length=9):
-    lengths = np.array([[length], [2], [5]] * rows)[:rows]
-    places = np.arange(length)
-    mask = (places < lengths).astype(np.int32)
-    ids = np.random.default_rng(4).integers(5, 30, (rows, length))
-    ids[:, 0] = 2
-    positions = np.where(places < lengths - 1, places, 0)
-    built = {
-        "input_ids": (ids * mask).astype(np.int32),
-        "input_mask": mask,
-        "segment_ids": (places > 3).astype(np.int32) * mask,
-        "word_positions": positions.astype(np.int32)[:, 1::2],
-    }
-    return {name: built[name] for name in names}
-
-
-def build_inputs(names, texts):
+def build_inputs(names, texts, vocabulary):
     """Inputs of any signature, as many rows as texts."""
     if "input_ids" in names:
-        return id_inputs(names, len(texts))
+        built = self_check.build_rows(len(texts), 9, vocabulary)
+        return {name: built[name] for name in names}
     data = conftest.encode(*texts)
     return dict(zip(names, (data, data[::-1]), strict=False))
 
@@ -37,8 +24,10 @@ def build_inputs(names, texts):
 def test_every_row_of_a_large_batch_is_answered_as_if_alone(any_export):
     call = conftest.load(any_export)
     documented = json.loads((any_export / "signatures.json").read_text())
+    vocabulary = vocabulary_lib.Vocabulary.load(any_export / "assets.extra")
+    texts = (TEXTS * 10)[:64]
     for signature, sides in documented.items():
-        batch = build_inputs(list(sides["inputs"]), (TEXTS * 10)[:64])
+        batch = build_inputs(sides["inputs"], texts, vocabulary)
         answers = call(signature, **batch)
         assert {len(value) for value in answers.values()} == {64}
         # With 64 rows of 7 texts, rows 0 to 6 are all there are.

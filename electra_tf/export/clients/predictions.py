@@ -135,13 +135,19 @@ def _read_comparison(_: Any, __: Any, row: _Row) -> ComparisonPrediction:
 
 
 def _show_labels(
-    found: LabelPrediction | LabelsPrediction, *_: Any
+    found: LabelPrediction | LabelsPrediction, about: _Metadata, *_: Any
 ) -> list[str]:
-    width = max(map(len, found.probabilities))
-    return [
-        f"{label:{width}}  {share:.3f}  {display.bar(share)}".rstrip()
-        for label, share in list(found.probabilities.items())[:_MAX_LABELS]
-    ]
+    held = getattr(found, "labels", ())
+    shown = list(found.probabilities.items())[: max(_MAX_LABELS, len(held))]
+    width = max(len(label) for label, _ in shown)
+    lines = []
+    for label, share in shown:
+        mark = f" <-- {about.threshold:g} or more" if label in held else ""
+        line = f"{label:{width}}  {share:.3f}  {display.bar(share)}"
+        lines.append(line.rstrip() + mark)
+    if about.threshold is not None and not held:
+        lines.append(f"(none of {about.threshold:g} or more)")
+    return lines
 
 
 def _read_number(_: _Metadata, __: _Texts, row: _Row) -> NumberPrediction:

@@ -4,6 +4,7 @@ for (text,), row in LoadedExport(folder).predict("score_text", texts=["A cat"]):
     print(text, row["replaced_probability"])
 """
 
+import functools
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -19,6 +20,8 @@ from electra_tf import installed
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 
+NUM_EAGER_TEXTS = 8
+"""For how many texts `InMemoryModel` builds no graph."""
 # Texts that the model sees together; more would only cost memory.
 _MAX_BATCH = 32
 # Rows that are sorted by length before they are batched.
@@ -44,9 +47,9 @@ class TextModel:
         Yields:
             The texts in UTF-8, and name to array without the batch's axis.
         """
-        function = self._find(signature, tuple(outputs))
         columns = ([to_bytes(text) for text in inputs[name]] for name in inputs)
         rows = list(zip(*columns, strict=True))
+        function = self._find(signature, tuple(outputs), len(rows))
 
         def predict_batch(batch: Sequence[tuple[bytes, ...]]) -> Row:
             texts = zip(inputs, zip(*batch, strict=True), strict=True)
@@ -57,7 +60,9 @@ class TextModel:
         answers = predict_in_batches(rows, predict_batch)
         yield from zip(rows, answers, strict=True)
 
-    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
+    def _find(
+        self, signature: str, outputs: tuple[str, ...], num_texts: int
+    ) -> Any:
         """The function of a signature: tensors by name in and out."""
         raise NotImplementedError
 
@@ -92,20 +97,29 @@ class LoadedExport(TextModel):
                 "those, or export a run of an objective that offers it."
             )
 
-    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
-        del outputs
+    def _find(self, signature: str, *_: Any) -> Any:
         self.require(signature)
         return self._model.signatures[signature]
 
 
 class InMemoryModel(TextModel):
-    """A model in this process, with its weights as they are at each call."""
+    """A model in this process, with its weights as they are at each call.
+
+    The first `NUM_EAGER_TEXTS` texts are computed operation by operation: to
+    build a graph takes a second or more, which few texts do not save again.
+    """
 
     def __init__(self, module: exported_module.ExportedModule) -> None:
         self._module = module
         self._functions: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._num_texts = 0
 
-    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
+    def _find(
+        self, signature: str, outputs: tuple[str, ...], num_texts: int
+    ) -> Any:
+        self._num_texts += num_texts
+        if self._num_texts <= NUM_EAGER_TEXTS:
+            return functools.partial(self._module.run, signature)
         key = signature, outputs
         if key not in self._functions:
             self._functions[key] = self._module.trace(signature, outputs)

@@ -31,6 +31,7 @@ const INPUTS = {
 const element = (id) => document.getElementById(id);
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const countCharacters = (text) => Array.from(text).length;
+const slice = (text, start, end) => Array.from(text).slice(start, end).join("");
 
 let model = null;
 // Answers to older questions are dropped.
@@ -84,14 +85,18 @@ function showResult(name, numTruncated) {
     "reads and was not seen.";
 }
 
-function buildBar(name, value) {
+function buildTrack(share) {
   const track = create("span", "track");
   const filled = document.createElement("span");
-  filled.style.width = `${100 * value}%`;
+  filled.style.width = `${100 * Math.min(Math.max(share, 0), 1)}%`;
   track.append(filled);
+  return track;
+}
+
+function buildBar(name, value) {
   const label = create("bdi", "name", name);
   label.title = name;
-  return [label, track, create("span", "number", percent(value))];
+  return [label, buildTrack(value), create("span", "number", percent(value))];
 }
 
 function showScore(answer) {
@@ -145,11 +150,7 @@ function showNumber(answer) {
   const place = (answer.value - low) / (high - low);
   element("verdict").textContent = answer.value.toFixed(2);
   const scale = create("li", "scale");
-  const track = create("span", "track");
-  const filled = document.createElement("span");
-  filled.style.width = `${100 * Math.min(Math.max(place, 0), 1)}%`;
-  track.append(filled);
-  scale.append(create("span", "number", `${low}`), track);
+  scale.append(create("span", "number", `${low}`), buildTrack(place));
   scale.append(create("span", "", `${high}`));
   element("labels").replaceChildren(scale);
   const range = `It learned from numbers between ${low} and ${high}.`;
@@ -166,22 +167,18 @@ function mark(text, kind, kinds) {
 }
 
 function showTags(answer, text) {
-  const characters = Array.from(text);
-  const slice = (start, end) => characters.slice(start, end).join("");
   const { words, spans } = answer;
   // Tags that mark no spans are of single words.
   const isSpans = spans.length || words.every((word) => word[3] === "O");
-  const found = isSpans
-    ? spans.map(([, start, end, kind]) => ({ start, end, kind }))
-    : words.map(([, start, end, kind]) => ({ start, end, kind }));
+  const found = isSpans ? spans : words;
   const counts = new Map();
-  for (const { kind } of found) counts.set(kind, (counts.get(kind) || 0) + 1);
+  for (const [, , , kind] of found) counts.set(kind, (counts.get(kind) || 0) + 1);
   const kinds = [...counts.keys()].sort();
   const shown = [];
   let position = 0;
-  for (const { start, end, kind } of found) {
-    shown.push(document.createTextNode(slice(position, start)));
-    const marked = mark(slice(start, end), kind, kinds);
+  for (const [, start, end, kind] of found) {
+    shown.push(document.createTextNode(slice(text, position, start)));
+    const marked = mark(slice(text, start, end), kind, kinds);
     marked.title = words
       .filter((word) => word[1] >= start && word[2] <= end)
       .map((word) => `${word[0]}: ${word[3]}, ${percent(word[4])}`)
@@ -189,7 +186,7 @@ function showTags(answer, text) {
     shown.push(marked);
     position = end;
   }
-  shown.push(document.createTextNode(slice(position)));
+  shown.push(document.createTextNode(slice(text, position)));
   element("marked").replaceChildren(...shown);
   element("kinds").replaceChildren(
     ...kinds.map((kind) => {
@@ -202,15 +199,13 @@ function showTags(answer, text) {
 }
 
 function showAnswer(answer, _, context) {
-  const characters = Array.from(context);
-  const slice = (start, end) => characters.slice(start, end).join("");
   const { text, start, end, is_answerable: isAnswerable } = answer;
-  const verdict = element("verdict");
-  verdict.textContent = isAnswerable ? text : "No answer";
+  element("verdict").textContent = isAnswerable ? text : "No answer";
+  const kind = isAnswerable ? "answer" : "answer unlikely";
   element("marked").replaceChildren(
-    document.createTextNode(slice(0, start)),
-    create("mark", isAnswerable ? "answer" : "answer unlikely", slice(start, end)),
-    document.createTextNode(slice(end)),
+    document.createTextNode(slice(context, 0, start)),
+    create("mark", kind, slice(context, start, end)),
+    document.createTextNode(slice(context, end)),
   );
   const unlikely = "The text does not say it, as the model sees it; the mark " +
     "is the best guess. ";
@@ -352,24 +347,21 @@ function prepare() {
 }
 
 async function start() {
-  element("form").addEventListener("submit", (event) => {
+  const on = (id, event, act) => element(id).addEventListener(event, act);
+  on("form", "submit", (event) => {
     event.preventDefault();
     if (model) analyse();
   });
-  element("form").addEventListener("keydown", (event) => {
+  on("form", "keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       if (model) analyse();
     }
   });
-  element("form").addEventListener("input", () => model && updateCount());
-  element("mask").addEventListener("click", insertMask);
-  element("example-score").addEventListener("click", () =>
-    useExample(EXAMPLE_SCORE),
-  );
-  element("example-fill").addEventListener("click", () =>
-    useExample(EXAMPLE_FILL),
-  );
+  on("form", "input", () => model && updateCount());
+  on("mask", "click", insertMask);
+  on("example-score", "click", () => useExample(EXAMPLE_SCORE));
+  on("example-fill", "click", () => useExample(EXAMPLE_FILL));
   try {
     model = await ask("/api/model");
     prepare();

@@ -168,7 +168,8 @@ class DemoServer(serving.ThreadedWSGIServer):
 
     def warm_up(self) -> None:
         """Asks the model everything once: the first answers take seconds."""
-        texts = [[mask_filling.MASK] for _ in self.model.facts["inputs"]]
+        many = [mask_filling.MASK] * (text_models.NUM_EAGER_TEXTS + 1)
+        texts = [many for _ in self.model.facts["inputs"]]
         with self._lock:
             for answer in (self.model.score, self.model.predict):
                 if answer is not None:

@@ -9,6 +9,7 @@ from concurrent import futures
 import pytest
 
 from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
 from electra_tf.export.demo import server as server_lib
 
 JSON = {"Content-Type": "application/json"}
@@ -44,7 +45,7 @@ def _post(server, path, value, headers=JSON):
     [
         ("/", 200, "text/html; charset=utf-8", b"<textarea"),
         ("/?any=thing", 200, "text/html; charset=utf-8", b"<textarea"),
-        ("/style.css", 200, "text/css; charset=utf-8", b"prefers-color-scheme"),
+        ("/style.css", 200, "text/css; charset=utf-8", b"light-dark"),
         ("/page.js", 200, "text/javascript; charset=utf-8", b"textContent"),
         ("/icon.svg", 200, "image/svg+xml", b"<svg"),
         ("/nowhere", 404, "application/json", b"error"),
@@ -231,5 +232,5 @@ def test_models_are_asked_before_anybody_waits(serve, stub_model, reader):
         }
         with serve(model._replace(**fields)) as running:
             running.warm_up()
-    mask = ["[MASK]"]
+    mask = ["[MASK]"] * (text_models.NUM_EAGER_TEXTS + 1)
     assert asked == [(mask,), (mask, 5), (mask, mask)]
