@@ -32,7 +32,6 @@ def main() -> None:
     """Runs a study and prints its table."""
     model = installed.find_model(FLAGS.model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf import electra as electra_lib
     from electra_tf.knowledge import report
     from electra_tf.knowledge import study
 
@@ -50,7 +49,7 @@ def main() -> None:
         FLAGS.model,
         FLAGS.other_model,
     )
-    electra = electra_lib.Electra.load(model)
+    electra = study.load(model)
     output_dir = epath.Path(FLAGS.output_dir)
     if asked is None:
         print(f"Page: {report.write(electra, request, output_dir)}")

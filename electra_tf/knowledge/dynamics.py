@@ -55,7 +55,7 @@ def measure(
     rows = {}
     for path in steps:
         model = own_run.read(folder, str(path))
-        loaded = electra_lib.Electra.load(model)
+        loaded = electra_lib.Electra.from_portable(model)
         found = corruption.detect(
             loaded, sentences, request.seed, request.mask_prob
         )

@@ -54,7 +54,7 @@ def measure(
     untrained = read_layers(random, sentences)
     other, name = untrained, "random weights"
     if request.other_model:
-        loaded = electra_lib.Electra.load(request.other_model)
+        loaded = study.load(request.other_model)
         other, name = read_layers(loaded, sentences), request.other_model
     columns: dict[str, Any] = {}
     words = texts.list_words(sentences)

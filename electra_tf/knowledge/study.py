@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -21,9 +22,11 @@ from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.analysis import study_report
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
+from electra_tf.formats import reading
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 
@@ -151,6 +154,12 @@ class Study:
     measure: Callable[[electra_lib.Electra, Request, Work], Findings]
     draw: Callable[[Findings, Sequence[Any]], None]
     panels: int = 1
+
+
+def load(path: str | os.PathLike[str]) -> electra_lib.Electra:
+    """The pre-trained model at a path, of a fine-tuned one its encoder."""
+    found = reading.read(installed.find_model(path))
+    return electra_lib.Electra.from_portable(found)
 
 
 def find(name: str) -> Study:

@@ -8,7 +8,6 @@ import pytest
 from etils import epath
 
 from electra_tf import errors
-from electra_tf.electra import Electra
 from electra_tf.knowledge import dynamics
 from electra_tf.knowledge import study
 from electra_tf.training import checkpoints
@@ -70,7 +69,7 @@ def test_the_gradients_of_the_pieces_that_occur(
 ) -> None:
     run = tmp_path / "run"
     tiny_electra.write_run(run)
-    electra = Electra.load(run)
+    electra = study.load(run)
     sentences = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
     found = dynamics.trace_gradients(electra, sentences, 50.0)
     used = {"[CLS]", "cat", "sat", "[SEP]"}

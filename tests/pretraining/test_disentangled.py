@@ -11,6 +11,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.electra import Electra
 from electra_tf.formats import own_run
+from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 from tests import tiny
@@ -96,7 +97,7 @@ def test_files_hold_whole_embeddings(model, prepared, tmp_path: pathlib.Path):
         prepared.masked.input_mask,
         prepared.masked.segment_ids,
     ]
-    loaded = Electra.load(tmp_path)
+    loaded = Electra.from_portable(reading.read(tmp_path))
     expected = model.read_rows(rows, None)
     found = tf.sigmoid(loaded.networks.main(*rows).logits)
     np.testing.assert_allclose(found, expected, atol=1e-6)
