@@ -25,6 +25,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import finetuned
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.export.clients import mask_filling
@@ -162,10 +163,10 @@ class Electra:
         """Loads a model as `electra_tf.load`, of a fine-tuned the encoder."""
         model = path
         if not isinstance(model, portable.PortableModel):
-            model = reading.read(pathlib.Path(model), format)
+            model = reading.read(storage.path(model), format)
         schema.require_choice("precision", precision, config.PRECISIONS)
         if generator_path is not None:
-            second = reading.read(pathlib.Path(generator_path))
+            second = reading.read(storage.path(generator_path))
             model = portable.join(
                 portable.split(model).get("discriminator", model),
                 portable.split(second).get("generator", second),
@@ -296,7 +297,7 @@ class Electra:
         layers = [layer for layer in self.networks if layer is not None]
         tensors = {v.path: v.numpy() for x in layers for v in x.variables}
         model = dataclasses.replace(self._portable, tensors=tensors)
-        conversion.save(model, format, pathlib.Path(folder))
+        conversion.save(model, format, storage.path(folder))
 
     def finetune(
         self,
@@ -329,7 +330,7 @@ class Electra:
         """
         data = {"train": train} | ({} if dev is None else {"dev": dev})
         with tempfile.TemporaryDirectory() as scratch:
-            folder = pathlib.Path(output_dir or scratch)
+            folder = storage.path(output_dir or scratch)
             settings = memory_data.build_settings(folder, data, sections)
             checksum = model_lib.checksum(self.encoder.weights)
             start = folder / f"pretrained-{checksum}"

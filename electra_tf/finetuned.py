@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Iterable
 
+from electra_tf import storage
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.export.clients import predictions
@@ -94,7 +95,7 @@ class FinetunedModel:
         model = dataclasses.replace(
             self._portable, tensors=tensors, history=history
         )
-        conversion.save(model, format, pathlib.Path(folder))
+        conversion.save(model, format, storage.path(folder))
 
     @property
     def summary(self) -> str:

@@ -8,8 +8,6 @@ Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
 run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
 """
 
-import pathlib
-
 from absl import flags
 from ml_collections import config_flags
 
@@ -17,6 +15,7 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -42,8 +41,8 @@ def main() -> None:
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
-    manifest.require_dataset(pathlib.Path(settings.data.dataset_dir))
-    model_dir = pathlib.Path(FLAGS.model_dir)
+    manifest.require_dataset(storage.path(settings.data.dataset_dir))
+    model_dir = storage.path(FLAGS.model_dir)
     origin = settings.training.init_from
     if origin and not (model_dir / "config.json").exists():
         installed.find_model(origin)

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from electra_tf import storage
 from electra_tf.processes import stopping
 
 Report = Callable[..., None]
@@ -215,7 +216,7 @@ def _serve(
     os.setpgrp()
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ.update(environment)
-    if log is not None:
+    if log is not None and storage.is_local(log):
         _write_output_to(log)
     task: Any = "its start"
     try:
@@ -242,7 +243,7 @@ def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
     """The error for the parent; a log gets its traceback too."""
-    if log is not None:
+    if log is not None and storage.is_local(log):
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)
         return WorkerError(str(error) or type(error).__name__)

@@ -1,9 +1,12 @@
 """What a built dataset is like, in a few lines, and what to change."""
 
+import pathlib
 from collections.abc import Iterator
 
 import numpy as np
 
+from electra_tf import storage
+from electra_tf.records import selection
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_token_counts
@@ -26,7 +29,7 @@ def describe(plan: BuildPlan) -> list[str]:
         for each in splits
     ]
     if plan.settings.selection:
-        path = plan.copies_folder / "report.txt"
+        path = plan.copies_folder / selection.COPIES_FILE
         lines += path.read_text("utf-8").split("\n")
     train, counts = splits[0], load_token_counts(plan.output_folder / TRAIN)
     is_word = [not token.startswith("##") for token in plan.vocabulary.tokens]
@@ -51,10 +54,16 @@ def _sample(plan: BuildPlan) -> Iterator[str]:
     tokens = plan.vocabulary.tokens
     for quarter in (1, 2, 3):
         folder = plan.part_folder(len(plan.units) * quarter // 4)
-        rows = np.load(folder / f"{TRAIN}.ids.npy", mmap_mode="r")
-        for row in rows[len(rows) * quarter // 4 :][:1]:
+        for row in _load_row(folder / f"{TRAIN}.ids.npy", quarter):
             text = " ".join(tokens[each] for each in row).replace(" ##", "")
             yield f"  {text.replace(' [PAD]', ''):.160}"
+
+
+def _load_row(path: pathlib.Path, quarter: int) -> np.ndarray:
+    """One row, `[1, S]`; none if there are none."""
+    return storage.load_rows(
+        path, lambda n: slice(n * quarter // 4, n * quarter // 4 + 1)
+    )
 
 
 def _advise(

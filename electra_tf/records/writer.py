@@ -12,7 +12,6 @@ import contextlib
 import functools
 import json
 import pathlib
-import shutil
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -38,6 +38,10 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
+_MARKERS = {
+    "parts": shards.REPORT_FILE,
+    selection.FINGERPRINTS: selection.SIGNATURES_FILE,
+}
 
 
 def build_dataset(
@@ -65,7 +69,12 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
-                if settings.selection and not plan.copies_folder.is_dir():
+                if (
+                    settings.selection
+                    and not (
+                        plan.copies_folder / selection.COPIES_FILE
+                    ).is_file()
+                ):
                     kind = selection.FINGERPRINTS
                     _run_units(plan, pool, kind, "Comparing", "documents")
                     selection.choose_copies(plan)
@@ -95,7 +104,7 @@ def claim_folder(
         parts = build_folder / "parts", build_folder / "shards"
         splits = [output / split for split in manifest_lib.SPLITS]
         for folder in parts:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         for folder in (output, build_folder, *parts, *splits):
             atomic.remove_partial(folder)
         with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
@@ -140,7 +149,7 @@ def _check_folder(
 
 def _release_folder(output: pathlib.Path) -> None:
     """Removes the folder for unfinished work, and what is empty without it."""
-    shutil.rmtree(output / BUILD_FOLDER)
+    storage.remove_folder(output / BUILD_FOLDER)
     for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -206,7 +215,7 @@ def _run_units(
     tasks = [
         shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
         for i, unit in enumerate(plan.units)
-        if not plan.part_folder(i, kind).is_dir()
+        if not (plan.part_folder(i, kind) / _MARKERS[kind]).is_file()
     ]
     num_bytes = sum(
         source.num_bytes for task in tasks for source in plan.units[task.index]
