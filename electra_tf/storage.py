@@ -223,6 +223,8 @@ def _without_scheme(parts: tuple[Any, ...]) -> list[str]:
 def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
     import tensorflow as tf
 
+    if str(target).startswith("ram:"):  # where it would be appended
+        target.unlink(missing_ok=True)
     tf.io.gfile.copy(str(source), str(target), overwrite=True)
 
 

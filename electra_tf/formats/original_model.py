@@ -73,7 +73,7 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
     prefix, step = _find_prefix(path), None
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         names = reader.get_variable_to_shape_map()
         tensors = {name: reader.get_tensor(name) for name in sorted(names)}
         if _STEP in tensors:

@@ -368,7 +368,8 @@ def _assign(
 def _read(checkpoint: pathlib.Path, beginning: str) -> Arrays:
     """Tensors whose names begin so; TensorFlow verifies their checksums."""
     with _naming_damage(checkpoint):
-        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
+        name = str(checkpoint / _PREFIX)
+        reader = tf.compat.v1.train.NewCheckpointReader(name)
         names = sorted(reader.get_variable_to_shape_map())
         chosen = [name for name in names if name.startswith(beginning)]
         return {name: reader.get_tensor(name) for name in chosen}
