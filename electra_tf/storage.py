@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import types
+import typing
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -32,8 +33,6 @@ from etils.epath import gpath
 
 _SCHEME = re.compile(r"(\w\w+):/(/?)")
 _BUILT_IN = ("gs", "ram")
-# Known where a plugin of TensorFlow has brought them.
-_BY_PLUGIN = ("az", "hdfs", "s3", "viewfs")
 # Between tries, for errors of TensorFlow that may pass.
 _WAIT_SECONDS = (1.0, 2.0, 4.0, 8.0)
 _PASSING = ("Aborted", "DeadlineExceeded", "Internal", "ResourceExhausted",
@@ -53,22 +52,19 @@ def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
     match = _SCHEME.match(text)
     if match is None:
         return pathlib.Path(text, *parts)
-    scheme, known = match[1], _BUILT_IN
-    if scheme in _BY_PLUGIN:
-        import tensorflow as tf
-
-        known += (
-            *filter(_BY_PLUGIN.count, tf.io.gfile.get_registered_schemes()),
-        )
+    scheme, known = match[1], set(_BUILT_IN)
+    if "tensorflow" in sys.modules:  # perhaps with a plugin
+        known |= {*sys.modules["tensorflow"].io.gfile.get_registered_schemes()}
+    known -= {"", "file"}
     if not match[2] or scheme not in known:
         raise ValueError(
             "A path must be local or begin with a scheme that TensorFlow has a "
-            f"file system for: {', '.join(f'{s}://' for s in known)}. "
+            f"file system for: {', '.join(f'{s}://' for s in sorted(known))}. "
             f"Received: {text}. Copy the files to one of these, mount them as "
             "a folder, or write both slashes; in Python, give a string."
         )
     # It has all methods of a local one that this project calls.
-    return epath.Path(text).joinpath(*parts)
+    return typing.cast(pathlib.Path, _CloudPath(text).joinpath(*parts))
 
 
 def is_local(given: str | os.PathLike[str]) -> bool:
@@ -113,16 +109,13 @@ class _Reader(io.RawIOBase):
         return self._name
 
     def readable(self) -> bool:
-        """As of any file to read."""
         return True
 
     def seekable(self) -> bool:
-        """As of any file to read."""
         return True
 
     @_retried
     def readinto(self, buffer: Any) -> int:
-        """Reads up to the size of the buffer."""
         self._file.seek(self._position)
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
@@ -130,12 +123,11 @@ class _Reader(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Goes to a position, from the beginning, here, or the end."""
         self._position = offset + (0, self._position, self._size)[whence]
         return self._position
 
 
-@epath.register_path_cls(tuple(f"{s}://" for s in _BUILT_IN + _BY_PLUGIN))
+@epath.register_path_cls(tuple(f"{s}://" for s in _BUILT_IN))
 class _CloudPath(gpath.PosixGPath):
     """A path on a file system of TensorFlow; inside, `/scheme/bucket/name`."""
 
@@ -158,7 +150,6 @@ class _CloudPath(gpath.PosixGPath):
         return backend.tf_backend
 
     def resolve(self, strict: bool = False) -> "_CloudPath":
-        """Itself: there are no links and no present folder."""
         return self
 
     absolute = expanduser = resolve
@@ -173,36 +164,29 @@ class _CloudPath(gpath.PosixGPath):
         if "r" not in mode:
             return super().open(mode)
         raw = io.BufferedReader(_retried(_Reader)(str(self)), _BUFFER_BYTES)
-        return (
-            raw
-            if "b" in mode
-            else io.TextIOWrapper(raw, encoding, newline=newline)
-        )
+        if "b" in mode:
+            return raw
+        return io.TextIOWrapper(raw, encoding, newline=newline)
 
     def iterdir(self) -> Iterator["_CloudPath"]:
-        """All that is in a folder."""
         names = _retried(self._backend.listdir)(str(self))
         return iter([self / name for name in names])
 
     def glob(self, pattern: str) -> Iterator["_CloudPath"]:
-        """What fits a pattern without `**`, hidden names as well."""
         first, _, rest = pattern.partition("/")
         for child in self.iterdir() if self.is_dir() else ():
             if fnmatch.fnmatchcase(child.name, first):
                 yield from child.glob(rest) if rest else [child]
 
     def rglob(self, pattern: str) -> Iterator["_CloudPath"]:
-        """All files at any depth whose names fit."""
         for folder, _, names in self.walk():
             yield from (folder / n for n in fnmatch.filter(names, pattern))
 
     def stat(self) -> Any:
-        """The size in bytes as `st_size`."""
         found = self._backend.gfile.stat(str(self))
         return types.SimpleNamespace(st_size=found.length)
 
     def rmdir(self) -> None:
-        """Removes a folder that is empty."""
         if any(self.iterdir()):
             raise OSError(f"{self} is not empty")
         self.rmtree()
