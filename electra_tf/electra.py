@@ -24,6 +24,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import finetuned
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
@@ -327,7 +328,7 @@ def load(
     model = None if trial else reading.read(found, format)
     if model is not None and model.task is None and not task:
         if generator_path is not None:
-            second = reading.read(pathlib.Path(generator_path))
+            second = reading.read(storage.path(generator_path))
             model = portable.join(
                 portable.split(model).get("discriminator", model),
                 portable.split(second).get("generator", second),

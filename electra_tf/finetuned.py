@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf import storage
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.export.clients import predictions
@@ -46,7 +47,7 @@ class LoadedModel(abc.ABC):
         README.md for the hub. Raises `OSError` if the folder exists,
         `ValueError` if the format cannot hold the model.
         """
-        conversion.save(self.to_portable(), format, pathlib.Path(folder))
+        conversion.save(self.to_portable(), format, storage.path(folder))
 
     def finetune(
         self,
@@ -80,7 +81,7 @@ class LoadedModel(abc.ABC):
         """
         data = {"train": train} | ({} if dev is None else {"dev": dev})
         with tempfile.TemporaryDirectory() as scratch:
-            folder = pathlib.Path(output_dir or scratch)
+            folder = storage.path(output_dir or scratch)
             settings = memory_data.build_settings(folder, data, sections)
             model = self.to_portable()
             encoder = portable.take_part(model.tensors, portable.MAIN)

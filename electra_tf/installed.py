@@ -16,6 +16,7 @@ from typing import Any
 
 from electra_tf import errors
 from electra_tf import hub
+from electra_tf import storage
 
 _PACKAGE = pathlib.Path(__file__).parent
 _MODELS = "data/pretrained"
@@ -25,7 +26,7 @@ _IN_WHEEL = {
     _MODELS: _PACKAGE / "pretrained",
 }
 # What TensorFlow calls the graph of an export.
-_EXPORTED = "saved_model.pb"
+EXPORTED = "saved_model.pb"
 
 
 def _folder(name: str) -> pathlib.Path:
@@ -69,13 +70,13 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
 
     Raises `FileNotFoundError` if it is nowhere, `ModelError` for an export.
     """
-    given = pathlib.Path(path)
+    given = storage.path(path)
     if is_export(given):
         raise errors.ModelError(
             "A model must be given whose weights can be read. Received: the "
             f"export {given}. Give the run or trial that its README.md names."
         )
-    if given.is_dir() or pathlib.Path(f"{given}.index").exists():
+    if given.is_dir() or storage.path(f"{given}.index").exists():
         return given
     if str(given) in model_names():
         return _folder(_MODELS) / given
@@ -95,15 +96,15 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
 
 def is_export(path: str | os.PathLike[str]) -> bool:
     """Returns whether a SavedModel lies at a path."""
-    return (pathlib.Path(path) / _EXPORTED).is_file()
+    return (storage.path(path) / EXPORTED).is_file()
 
 
 def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
     """Returns the folder of an export, or `FileNotFoundError` says why not."""
-    given = pathlib.Path(path)
+    given = storage.path(path)
     if not is_export(given):
         raise FileNotFoundError(
-            f"An export must be given, a folder with {_EXPORTED}. Received: "
+            f"An export must be given, a folder with {EXPORTED}. Received: "
             f"{given}, which is none. Make one: electra-export --model_dir="
             "RUN_OR_TRIAL --export_dir=DIR"
         )

@@ -7,13 +7,12 @@ The batch is 16 rows unless --batch_size says otherwise. Compare by ratio
 within one run: machines differ and are noisy.
 """
 
-import pathlib
-
 from absl import flags
 from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import storage
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -28,12 +27,12 @@ def main() -> None:
     """Prints one line per measurement."""
     settings = config.freeze(FLAGS.config)
     if FLAGS.dataset_dir:
-        manifest.require_dataset(pathlib.Path(FLAGS.dataset_dir))
+        manifest.require_dataset(storage.path(FLAGS.dataset_dir))
     from electra_tf.analysis import benchmarks
 
     if FLAGS.dataset_dir:
         rate = benchmarks.time_input_pipeline(
-            pathlib.Path(FLAGS.dataset_dir), settings, num_batches=200
+            storage.path(FLAGS.dataset_dir), settings, num_batches=200
         )
         print(f"input pipeline     {rate:14,.0f} tokens/s")
     FLAGS.config.training.train_batch_size = FLAGS.batch_size

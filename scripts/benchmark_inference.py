@@ -9,13 +9,13 @@ replaced. Compare by ratio within one run: machines differ and are noisy.
 """
 
 import os
-import pathlib
 import sys
 
 from absl import flags
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf import storage
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -36,7 +36,7 @@ flags.DEFINE_integer(
 )
 flags.register_validator(
     "texts",
-    lambda path: path is None or pathlib.Path(path).is_file(),
+    lambda path: path is None or storage.path(path).is_file(),
     message="--texts must be a file that is there.",
 )
 
@@ -49,14 +49,14 @@ def main() -> None:
     peer = None
     if FLAGS.peer_dir:
         peer = benchmarks.peer_command(
-            pathlib.Path(FLAGS.peer_dir),
+            storage.path(FLAGS.peer_dir),
             FLAGS.peer_python,
             FLAGS.peer_attention,
             FLAGS.peer_threads,
         )
     for line in benchmarks.time_export(
         saved_model,
-        pathlib.Path(FLAGS.texts),
+        storage.path(FLAGS.texts),
         [int(size) for size in FLAGS.batch_sizes],
         benchmarks.Amount(FLAGS.num_texts, FLAGS.num_batches, FLAGS.rounds),
         peer,

@@ -9,13 +9,12 @@ Every tensor finds its place, or the command fails and lists those that do not.
 What was written is read back and compared bit by bit before it gets its name.
 """
 
-import pathlib
-
 from absl import flags
 from absl import logging
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf import storage
 
 FLAGS = flags.FLAGS
 _FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
@@ -74,8 +73,8 @@ def main() -> None:
     generator, vocabulary = FLAGS.generator_input, FLAGS.vocab_file
     options = conversion.ConversionOptions(
         source_format=getattr(FLAGS, "from"),
-        generator_path=pathlib.Path(generator) if generator else None,
-        vocabulary_path=pathlib.Path(vocabulary) if vocabulary else None,
+        generator_path=storage.path(generator) if generator else None,
+        vocabulary_path=storage.path(vocabulary) if vocabulary else None,
         labels=tuple(FLAGS.labels),
         has_pairs=FLAGS.text_pairs,
         drop=FLAGS.drop,
@@ -84,7 +83,7 @@ def main() -> None:
         task=FLAGS.task,
         is_rounded=FLAGS.weights == "bfloat16",
     )
-    output_dir = pathlib.Path(FLAGS.output_dir)
+    output_dir = storage.path(FLAGS.output_dir)
     written = conversion.convert(source, FLAGS.to, output_dir, options)
     print("\n".join(portable.describe(written)))
     print(f"Written to {output_dir} as {FLAGS.to}; read back bit by bit.")

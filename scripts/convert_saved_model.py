@@ -7,14 +7,13 @@ One signature of ids is converted, batch and length free; text operations
 exist in TensorFlow alone. ONNX needs `pip install electra-tf[onnx]`.
 """
 
-import pathlib
-
 from absl import flags
 from absl import logging
 
 from electra_tf import command_line
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
@@ -34,7 +33,7 @@ def main() -> None:
     try:
         converted = converted_model.convert(
             saved_model,
-            pathlib.Path(FLAGS.out),
+            storage.path(FLAGS.out),
             FLAGS.format,
             FLAGS.signature,
         )

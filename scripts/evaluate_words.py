@@ -9,12 +9,12 @@ Beside every number stands that of a model which reads nothing.
 """
 
 import json
-import pathlib
 
 from absl import flags
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.records import corpus
 
 FLAGS = flags.FLAGS
@@ -27,7 +27,7 @@ flags.DEFINE_multi_string("text", [], "With [MASK] to show filled; repeatable.")
 flags.DEFINE_bool("json", False, "Print the numbers alone, as JSON.")
 flags.register_validator(
     "swaps",
-    lambda path: not path or pathlib.Path(path).is_file(),
+    lambda path: not path or storage.path(path).is_file(),
     message="--swaps must be a file that is there.",
 )
 
@@ -52,7 +52,7 @@ def main() -> None:
             FLAGS.sentences, FLAGS.num_sentences, FLAGS.seed
         )
     if FLAGS.swaps:
-        swaps = word_tests.read_swaps(pathlib.Path(FLAGS.swaps))
+        swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
     electra = electra_lib.Electra.from_portable(reading.read(model))
     results = {}
     if drawn:

@@ -12,7 +12,6 @@ depend on what it was trained for.
 """
 
 import dataclasses
-import pathlib
 
 from absl import flags
 from absl import logging
@@ -20,6 +19,7 @@ from absl import logging
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf import installed
+from electra_tf import storage
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -94,10 +94,10 @@ def main() -> None:
         **{field.name: getattr(FLAGS, field.name) for field in fields}
     )
     served = None
-    export_dir = pathlib.Path(FLAGS.export_dir or "")
+    export_dir = storage.path(FLAGS.export_dir or "")
     if serving_dir is not None:
         served = serving_folder.ServingFolder(
-            pathlib.Path(serving_dir), name, FLAGS.server_dir or ""
+            storage.path(serving_dir), name, FLAGS.server_dir or ""
         )
         export_dir = served.next_version()
     exported = saved_model.export(model_dir, export_dir, options, FLAGS.task)

@@ -24,6 +24,7 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.processes import locks
@@ -65,8 +66,8 @@ def main() -> None:
         files.require_folder(task.data_dir, task.names)
     for split, file in own.files.items():
         if split != "train" or "train" in FLAGS.do:
-            files.require_table(pathlib.Path(file))
-    output_dir = pathlib.Path(FLAGS.output_dir)
+            files.require_table(storage.path(file))
+    output_dir = storage.path(FLAGS.output_dir)
     pretrained_dir = FLAGS.pretrained_dir
     # What has begun may go on without it.
     if pretrained_dir and not output_dir.exists():
@@ -91,7 +92,7 @@ def _finetune(
     request = finetune.Request(
         settings,
         output_dir,
-        pathlib.Path(pretrained_dir) if pretrained_dir else None,
+        storage.path(pretrained_dir) if pretrained_dir else None,
         checkpoint=FLAGS.checkpoint,
         use_average=FLAGS.use_average,
         is_random=FLAGS.random_init,
@@ -111,7 +112,7 @@ def _tell_what_is_next(output_dir: pathlib.Path) -> None:
 
     export, trial = output_dir / "export", results.find_trial(output_dir)
     make = f"  electra-export --model_dir={output_dir}"
-    listed = pathlib.Path(f"{trial}/predictions")
+    listed = storage.path(f"{trial}/predictions")
     if listed.is_dir():
         print(f"\nDev examples with gold and prediction: {listed}")
     print(

@@ -9,7 +9,6 @@ run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
 is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
 """
 
-import pathlib
 import sys
 
 from absl import flags
@@ -19,6 +18,7 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.processes import pool
 from electra_tf.records import manifest
 
@@ -55,8 +55,8 @@ def main() -> int | None:
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
-    manifest.require_dataset(pathlib.Path(settings.data.dataset_dir))
-    model_dir = pathlib.Path(FLAGS.model_dir)
+    manifest.require_dataset(storage.path(settings.data.dataset_dir))
+    model_dir = storage.path(FLAGS.model_dir)
     origin = settings.training.init_from
     if origin and not (model_dir / "config.json").exists():
         installed.find_model(origin)

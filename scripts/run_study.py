@@ -14,6 +14,7 @@ import sys
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import storage
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -36,7 +37,7 @@ def main() -> int:
     """Plans, runs, and says where the report is."""
     folder = FLAGS.dataset_dir
     if folder:
-        manifest.require_dataset(pathlib.Path(folder))
+        manifest.require_dataset(storage.path(folder))
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_runner
     from electra_tf.inputs import dataset
@@ -47,7 +48,7 @@ def main() -> int:
         study = studies.with_seeds(study, FLAGS.seeds)
     size = _USUAL_VOCABULARY
     if folder:
-        size = dataset.load_vocabulary(pathlib.Path(folder)).size
+        size = dataset.load_vocabulary(storage.path(folder)).size
     tasks = FLAGS.tasks_dir or study.tasks_dir
     plan = studies.plan_study(
         study,
@@ -64,9 +65,9 @@ def main() -> int:
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     failures = study_runner.run_study(
         plan,
-        pathlib.Path(folder),
-        pathlib.Path(FLAGS.output_dir),
-        pathlib.Path(tasks) if tasks else None,
+        storage.path(folder),
+        storage.path(FLAGS.output_dir),
+        storage.path(tasks) if tasks else None,
         FLAGS.num_parallel,
     )
     print(f"Wrote {FLAGS.output_dir}: results.json, table.md, study.png.")

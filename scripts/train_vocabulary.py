@@ -7,12 +7,12 @@ Writes `vocab.txt` and `tokenizer_config.json`, the same bytes on every run.
 For a cased vocabulary add --nodo_lower_case.
 """
 
-import pathlib
 from collections.abc import Iterator
 
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
@@ -43,7 +43,7 @@ flags.DEFINE_integer(
 
 def main() -> None:
     """Trains, saves and says what there is."""
-    target = pathlib.Path(FLAGS.output_dir) / vocabulary_lib.VOCABULARY_FILE
+    target = storage.path(FLAGS.output_dir) / vocabulary_lib.VOCABULARY_FILE
     if target.exists():
         raise FileExistsError(
             f"{target} exists already. Choose another --output_dir, or remove "

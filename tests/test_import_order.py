@@ -8,6 +8,7 @@ import sys
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
     "errors",
+    "storage",
     "hub",
     "installed",
     "config",

@@ -15,6 +15,7 @@ from typing import Any
 import pydantic
 
 from electra_tf import config
+from electra_tf import storage
 from electra_tf.analysis import studies
 from electra_tf.config import schema
 from electra_tf.processes import atomic
@@ -177,7 +178,7 @@ def _build_random(
     from electra_tf.inputs import dataset
     from electra_tf.pretraining import model
 
-    folder = pathlib.Path(settings.data.dataset_dir)
+    folder = storage.path(settings.data.dataset_dir)
     vocabulary = dataset.load_vocabulary(folder)
     resolved = model.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(seed)

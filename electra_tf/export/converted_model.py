@@ -6,7 +6,6 @@ vocabulary, export.json, and a README.md of what it takes and gives.
 
 import dataclasses
 import pathlib
-import shutil
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -83,7 +82,7 @@ def convert(
         ask = runtime.load(path, frozen.name)
         difference = _check(frozen, ask, metadata.num_positions, vocabulary)
         for name in _COPIED:
-            shutil.copyfile(extra / name, folder / name)
+            (folder / name).write_bytes((extra / name).read_bytes())
         readme = _render_readme(
             frozen, format_name, metadata, vocabulary, difference
         )

@@ -15,6 +15,7 @@ from absl import logging
 
 import electra_tf
 from electra_tf import config
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
@@ -240,7 +241,7 @@ def _write(
     module = trained.module
     module.prepare(options.weights, options.device)
     metadata = trained.describe(model_dir, options)
-    with atomic.creating_folder(export_dir) as folder:
+    with atomic.creating_folder(export_dir, installed.EXPORTED) as folder:
         _save_graphs(module, folder, options.device)
         extra = folder / export_metadata.EXTRA_FOLDER
         extra.mkdir()

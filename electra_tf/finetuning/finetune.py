@@ -15,7 +15,10 @@ import typing
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+import pydantic
+
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
@@ -29,6 +32,9 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.training import distribution
 
 ACTIONS = ("train", "eval", "predict")
+Path: typing.TypeAlias = typing.Annotated[
+    pathlib.Path, pydantic.PlainValidator(storage.path)
+]
 Result: typing.TypeAlias = results.Summary | results.Report | results.Ranking
 
 
@@ -37,10 +43,10 @@ class Request:
     """What is asked for."""
 
     settings: finetuning_config.FinetuningConfig  # with the first trial's seed
-    output_dir: pathlib.Path  # where everything goes
+    output_dir: Path  # where everything goes
     # Of a pre-trained model of any format, or a fine-tuned one, whose encoder
     # is taken; None if nothing is trained.
-    pretrained_dir: pathlib.Path | None = None
+    pretrained_dir: Path | None = None
     checkpoint: str = "latest"  # of it; or `best`, or a folder
     use_average: bool = False  # take the moving average of its weights
     is_random: bool = False  # take its sizes and vocabulary, not its weights

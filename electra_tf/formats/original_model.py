@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import original_hparams
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
@@ -72,7 +73,7 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
     prefix, step = _find_prefix(path), None
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         names = reader.get_variable_to_shape_map()
         tensors = {name: reader.get_tensor(name) for name in sorted(names)}
         if _STEP in tensors:
@@ -110,7 +111,7 @@ def read(path: pathlib.Path) -> PortableModel:
     """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
     checkpoint = read_checkpoint(path)
     origin = f"TF1 checkpoint {checkpoint.path}"
-    hparams_file = pathlib.Path(checkpoint.path).with_name(HPARAMS_FILE)
+    hparams_file = storage.path(checkpoint.path).with_name(HPARAMS_FILE)
     variables, task = _name_task(checkpoint.variables, origin)
     sizes = config.EncoderConfig()
     model = PortableModel(variables, sizes, task=task, origin=origin)

@@ -12,6 +12,7 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
@@ -50,7 +51,7 @@ _GENERATOR_FLAGS = ("generator_hidden_size", "generator_layers",
 
 def detect(path: str | pathlib.Path) -> str:
     """Finds out the format of a model that `installed.find_model` found."""
-    path = pathlib.Path(path)
+    path = storage.path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
     if own_run.is_trial(path) or any(path.glob("trial_*/config.json")):
@@ -88,7 +89,12 @@ def read(path: str | pathlib.Path, format_name: str = "") -> PortableModel:
     found = installed.find_model(path)
     format_name = format_name or detect(found)
     schema.require_choice("format", format_name, FORMATS)
-    return _MODULES[format_name].read(found)
+    if format_name in (OURS, TF1):  # TensorFlow's own files
+        return _MODULES[format_name].read(found)
+    with storage.local_copy(found) as folder:
+        model: PortableModel = _MODULES[format_name].read(folder)
+    origin = model.origin.replace(str(folder), str(found))
+    return dataclasses.replace(model, origin=origin)
 
 
 def write(

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.formats import reading
 from electra_tf.inputs import dataset as dataset_lib
@@ -88,7 +89,7 @@ class _Run(training_run.TrainingRun):
         training, data = settings.training, settings.data
         self.settings = settings
         self.dataset = dataset_lib.open_dataset(
-            pathlib.Path(data.dataset_dir), data.max_seq_length
+            storage.path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
         self.order = streams.StreamOrder(
@@ -131,7 +132,7 @@ class _Run(training_run.TrainingRun):
         self._checksums = dataset_lib.ChecksumCheck(self.dataset)
 
     def _token_counts(self, split: str) -> np.ndarray:
-        folder = pathlib.Path(self.settings.data.dataset_dir)
+        folder = storage.path(self.settings.data.dataset_dir)
         return manifest.load_token_counts(folder / split, self.vocabulary.size)
 
     def run(self, stop: stopping.StopRequest) -> bool:
@@ -272,7 +273,7 @@ class _Run(training_run.TrainingRun):
             f"{epochs:.2f} epochs."
         )
         train = manifest.Manifest.load(
-            pathlib.Path(self.settings.data.dataset_dir, dataset_lib.TRAIN)
+            storage.path(self.settings.data.dataset_dir, dataset_lib.TRAIN)
         )
         num_slots = train.num_examples * train.max_seq_length
         text += warn_of_data(train.num_tokens / num_slots, epochs)

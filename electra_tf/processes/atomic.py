@@ -3,15 +3,19 @@
 Everything is written beside its destination under a name that contains
 `PARTIAL_MARK`, flushed to the disk and renamed. What a killed process left
 under such a name is worthless and may be deleted by whoever owns the folder.
+For a store such as gs:// it is written to a temporary folder and copied.
 """
 
 import contextlib
 import os
 import pathlib
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from typing import Any
+
+from electra_tf import storage
 
 PARTIAL_MARK = ".partial-"
 # In bytes, of the final name's part in a hidden one: file systems allow 255
@@ -26,13 +30,17 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     An existing file is replaced in one instant. If the block raises, for
     example because the disk is full, what it wrote is deleted.
     """
-    path = pathlib.Path(path)
+    path = storage.path(path)
+    if not storage.is_local(path):
+        with _copying(path) as made:
+            yield made
+        return
     partial = _partial_name(path)
     try:
         yield partial
-        with open(partial, "rb") as stream:
+        with partial.open("rb") as stream:
             os.fsync(stream.fileno())
-        os.replace(partial, path)
+        partial.replace(path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
         _name(error, path)
@@ -63,14 +71,35 @@ def saving_figure(
 
 
 @contextlib.contextmanager
-def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+def _copying(path: pathlib.Path, marker: str = "") -> Iterator[pathlib.Path]:
+    with tempfile.TemporaryDirectory() as scratch:
+        yield (made := pathlib.Path(scratch, path.name))
+        try:
+            storage.copy(made, path, marker)
+        except BaseException:
+            if made.is_dir():
+                with contextlib.suppress(OSError):
+                    storage.remove_folder(path, marker)
+            raise
+
+
+@contextlib.contextmanager
+def creating_folder(
+    path: str | os.PathLike, marker: str = "config.json"
+) -> Iterator[pathlib.Path]:
     """Yields an empty folder, which becomes `path` if the block succeeds.
 
     If another process has created `path` in the meantime, that one stays: both
     are taken to hold the same. If the block raises, the folder is deleted, and
-    so are the folders above it that were made for it.
+    so are the folders above it that were made for it. In a store, a folder is
+    complete when it has the file `marker`.
     """
-    path = pathlib.Path(path)
+    path = storage.path(path)
+    if not storage.is_local(path):
+        with _copying(path, marker) as made:
+            made.mkdir()
+            yield made
+        return
     partial = _partial_name(path)
     missing = [folder for folder in path.parents if not folder.is_dir()]
     try:
@@ -85,7 +114,7 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             ) from error
         yield partial
         try:
-            os.rename(partial, path)
+            partial.rename(path)
         except OSError:
             if not path.is_dir():
                 raise
@@ -108,7 +137,8 @@ def _name(error: BaseException, path: pathlib.Path) -> None:
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
     """Raises `FileExistsError` if a folder to create is there already."""
-    if os.path.lexists(path):
+    path = storage.path(path)
+    if path.exists() or (storage.is_local(path) and path.is_symlink()):
         raise FileExistsError(
             f"The folder to create must not exist yet. Received: {path}. "
             f"Give another {flag}, or remove that one."
@@ -117,7 +147,7 @@ def refuse_existing(path: str | os.PathLike, flag: str) -> None:
 
 def remove_partial(folder: str | os.PathLike) -> None:
     """Deletes what killed processes left half-written in the folder."""
-    for path in pathlib.Path(folder).glob(f".*{PARTIAL_MARK}*"):
+    for path in storage.path(folder).glob(f".*{PARTIAL_MARK}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
+from electra_tf import storage
+
 LOCK_FILE = ".lock"
 
 
@@ -16,13 +18,13 @@ LOCK_FILE = ".lock"
 def hold(
     folder: pathlib.Path, is_needed: bool = True, is_shared: bool = False
 ) -> Iterator[None]:
-    """Keeps other processes out of a folder, which is made if it is missing.
+    """Keeps other processes out of a local folder, made if it is missing.
 
     Raises `BlockingIOError` with the process that works there. If the folder
     was made and is still empty at the end, it is removed. Several can share a
     folder; then they keep out those alone that do not.
     """
-    if not is_needed:
+    if not is_needed or not storage.is_local(folder):
         yield
         return
     missing = [path for path in (folder, *folder.parents) if not path.exists()]

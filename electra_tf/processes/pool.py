@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from absl import logging as absl_logging
 
+from electra_tf import storage
 from electra_tf.processes import stopping
 
 Report = Callable[..., None]
@@ -224,7 +225,7 @@ def _serve(
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ.update(environment)
     shorten_logs()
-    if log is not None:
+    if log is not None and storage.is_local(log):
         _write_output_to(log)
     task: Any = "its start"
     try:
@@ -296,7 +297,7 @@ def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
     """The error for the parent; a log gets its traceback too."""
-    if log is not None:
+    if log is not None and storage.is_local(log):
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)
         return WorkerError(str(error) or type(error).__name__)

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import pathlib
 import re
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.records import python_docs
 from electra_tf.records import readers
 
@@ -55,7 +55,7 @@ class Source:
     @property
     def num_text_bytes(self) -> int:
         """The estimated size of the text inside."""
-        is_compressed = readers.is_compressed(pathlib.Path(self.path))
+        is_compressed = readers.is_compressed(storage.path(self.path))
         return self.num_bytes * (_COMPRESSION_RATIO if is_compressed else 1)
 
 
@@ -142,7 +142,7 @@ def open_corpus(
             found, origin = _tfds_sources(name)
         else:
             found, origin = _file_sources(name)
-            name = pathlib.Path(name).resolve().name
+            name = storage.path(name).resolve().name
         short_names.append(name)
         sources += [dataclasses.replace(each, corpus=index) for each in found]
         provenance |= origin
@@ -185,7 +185,7 @@ def plan_units(
 
 def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """The files of a corpus on the disk, sorted, and their origin."""
-    root = python_docs.prepare() if name == PYTHON_DOCS else pathlib.Path(name)
+    root = python_docs.prepare() if name == PYTHON_DOCS else storage.path(name)
     root = root.expanduser().absolute()
     if root.is_file():
         return [Source(root.name, str(root), root.stat().st_size)], {}
@@ -193,10 +193,10 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         root = root / _OPENWEBTEXT_FOLDER
     found = [root] if root.is_dir() else []
     # The names behind the folder in which a pattern begins.
-    pattern = "/".join(itertools.dropwhile(_is_literal, root.parts))
+    pattern = [*itertools.dropwhile(_is_literal, root.parts)]
     if not found and pattern:
-        root = pathlib.Path(*itertools.takewhile(_is_literal, root.parts))
-        found = sorted(root.glob(pattern))
+        root = root.parents[len(pattern) - 1]
+        found = sorted(root.glob("/".join(pattern)))
     if not found:
         raise errors.DataError(
             f"No corpus at {name}. Name a file or folder with text, a pattern "
@@ -255,7 +255,7 @@ def _split_source(
     source: Source, options: readers.ReadingOptions, unit_bytes: int
 ) -> list[Source]:
     """Cuts a large file into parts, each of whole documents."""
-    path = pathlib.Path(source.path)
+    path = storage.path(source.path)
     is_small = source.num_bytes < 2 * unit_bytes
     if is_small or source.is_tfds or readers.is_compressed(path):
         return [source]

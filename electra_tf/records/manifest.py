@@ -20,6 +20,7 @@ import numpy as np
 import pydantic
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
@@ -88,7 +89,7 @@ class Manifest:
     def load(cls, folder: str | os.PathLike) -> "Manifest":
         """Loads the manifest of a split's folder; raises `DataError`."""
         content = _read(folder)
-        name = str(pathlib.Path(folder, MANIFEST_FILE))
+        name = str(storage.path(folder, MANIFEST_FILE))
         return schema.build(cls, content, name, errors.DataError)
 
     def save(self, folder: str | os.PathLike) -> None:
@@ -168,9 +169,9 @@ def load_token_counts(
     or of another vocabulary.
     """
     manifest = Manifest.load(folder)
-    path = pathlib.Path(folder, manifest.token_counts)
+    path = storage.path(folder, manifest.token_counts)
     try:
-        counts = np.load(path, allow_pickle=False)
+        counts = storage.load_rows(path)
     except (OSError, ValueError) as error:
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
@@ -215,7 +216,7 @@ def save_index(
 
 def file_sha256(path: str | os.PathLike) -> str:
     """Computes the SHA-256 of a file's bytes, in hexadecimal digits."""
-    with open(path, "rb") as stream:
+    with storage.path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -227,7 +228,7 @@ def verify_dataset(
     Checked are the manifests, size, checksum and records of every shard, and
     the token counts. `DataError` lists everything that is wrong.
     """
-    folder = pathlib.Path(folder)
+    folder = storage.path(folder)
     vocabulary = Vocabulary.load(folder)
     sizes: dict[str, int] = {}
     counts: dict[str, np.ndarray] = {}
@@ -341,7 +342,7 @@ def find_damage(
 
 def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
     """Reads the manifest of a split, or of a whole dataset."""
-    path = pathlib.Path(folder, MANIFEST_FILE)
+    path = storage.path(folder, MANIFEST_FILE)
     if not path.is_file():
         raise errors.DataError(
             f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build one "
@@ -359,6 +360,6 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
 
 
 def _write(folder: str | os.PathLike, content: Any) -> None:
-    path = pathlib.Path(folder, MANIFEST_FILE)
+    path = storage.path(folder, MANIFEST_FILE)
     with atomic.replacing_file(path) as partial:
         partial.write_text(schema.to_json(content), "utf-8")

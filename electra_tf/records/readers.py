@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 
 Format = Literal["auto", "text", "jsonl", "wiki", "archive", "parquet", "arrow"]
@@ -92,7 +93,7 @@ class FileReader:
         begin: int = 0,
         end: int | None = None,
     ):
-        self._path, self._options = pathlib.Path(path), options
+        self._path, self._options = storage.path(path), options
         self._begin, self._end = begin, end
         self.invalid_utf8 = self.num_bytes = 0
 

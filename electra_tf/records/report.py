@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from electra_tf import storage
+from electra_tf.records import selection
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_token_counts
@@ -26,7 +28,7 @@ def describe(plan: BuildPlan) -> list[str]:
         for each in splits
     ]
     if plan.settings.selection:
-        path = plan.copies_folder / "report.txt"
+        path = plan.copies_folder / selection.COPIES_FILE
         lines += path.read_text("utf-8").split("\n")
     train, counts = splits[0], load_token_counts(plan.output_folder / TRAIN)
     is_word = [not token.startswith("##") for token in plan.vocabulary.tokens]
@@ -51,7 +53,7 @@ def _sample(plan: BuildPlan) -> Iterator[str]:
     tokens = plan.vocabulary.tokens
     for quarter in (1, 2, 3):
         folder = plan.part_folder(len(plan.units) * quarter // 4)
-        rows = np.load(folder / f"{TRAIN}.ids.npy", mmap_mode="r")
+        rows = storage.load_rows(folder / f"{TRAIN}.ids.npy")
         for row in rows[len(rows) * quarter // 4 :][:1]:
             text = " ".join(tokens[each] for each in row).replace(" ##", "")
             yield f"  {text.replace(' [PAD]', ''):.160}"

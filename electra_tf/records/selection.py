@@ -20,12 +20,15 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 
 FINGERPRINTS = "fingerprints"  # kind of task
+# The files without which a folder of fingerprints or copies is unfinished.
+SIGNATURES_FILE, COPIES_FILE = "signatures.npy", "report.txt"
 NUM_PERMUTATIONS = 128
 MIN_SIMILARITY = 0.8
 _BAND_ROWS = 4
@@ -72,10 +75,10 @@ def write_fingerprints(
             report(reader.num_bytes - num_bytes, 1)
             num_bytes = reader.num_bytes
     folder = plan.part_folder(task.index, FINGERPRINTS)
-    with atomic.creating_folder(folder) as partial:
+    with atomic.creating_folder(folder, SIGNATURES_FILE) as partial:
         np.save(partial / "documents.npy", np.array(rows, _FIELDS))
         table = np.array(signatures, np.uint32).reshape(-1, NUM_PERMUTATIONS)
-        np.save(partial / "signatures.npy", table)
+        np.save(partial / SIGNATURES_FILE, table)
 
 
 def sign(words: list[str]) -> np.ndarray:
@@ -103,28 +106,30 @@ def choose_copies(plan: shards.BuildPlan) -> None:
     It gets `000000.npy`, how often each document of the first unit is taken,
     and so on, and `report.txt`, lines of the dataset's report.
     """
-    if plan.copies_folder.is_dir():
+    if (plan.copies_folder / COPIES_FILE).is_file():
         return
     indices, settings = range(len(plan.units)), plan.settings
     folders = [plan.part_folder(index, FINGERPRINTS) for index in indices]
-    parts = [np.load(folder / "documents.npy") for folder in folders]
+    parts = [storage.load_rows(f / "documents.npy") for f in folders]
     documents, lines = np.concatenate(parts), list[str]()
     copies = np.ones(len(documents), np.int64)
     if settings.deduplicate:
         _, first, inverse = np.unique(documents["hash"], True, True)
         original = first[inverse]
         if settings.deduplicate == "near":
-            paths = [folder / "signatures.npy" for folder in folders]
-            _join_similar(original, np.concatenate(list(map(np.load, paths))))
+            paths = [folder / SIGNATURES_FILE for folder in folders]
+            _join_similar(
+                original, np.concatenate(list(map(storage.load_rows, paths)))
+            )
         copies[original != np.arange(len(original))] = 0
         lines += _describe_pairs(documents, original)
     if settings.corpus_weights:
         lines += _repeat(documents, copies, settings.corpus_weights)
     ends = np.cumsum(list(map(len, parts)))
-    with atomic.creating_folder(plan.copies_folder) as partial:
+    with atomic.creating_folder(plan.copies_folder, COPIES_FILE) as partial:
         for unit, part in enumerate(np.split(copies, ends[:-1])):
             np.save(partial / f"{unit:06d}.npy", part)
-        (partial / "report.txt").write_text("\n".join(lines), "utf-8")
+        (partial / COPIES_FILE).write_text("\n".join(lines), "utf-8")
 
 
 def _join_similar(original: np.ndarray, signatures: np.ndarray) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import pydantic
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
@@ -53,7 +54,7 @@ _DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
 # Text tokenized at once: enough to make the call's own cost vanish.
 _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
-_REPORT_FILE = "report.json"
+REPORT_FILE = "report.json"  # without it, a part is unfinished
 
 _T = TypeVar("_T")
 Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
@@ -123,7 +124,7 @@ class BuildPlan:
     @property
     def output_folder(self) -> pathlib.Path:
         """The dataset folder."""
-        return pathlib.Path(self.settings.output_dir).absolute()
+        return storage.path(self.settings.output_dir).absolute()
 
     @property
     def all_shards(self) -> list[tuple[str, int]]:
@@ -142,7 +143,7 @@ class BuildPlan:
         return self.output_folder / BUILD_FOLDER / f"copies-{self._mark}"
 
     def part_folder(self, index: int, kind: str = PARTS) -> pathlib.Path:
-        """Where what is made of a unit is; it exists when it is complete."""
+        """Where what is made of a unit is."""
         name = f"{index:06d}-{self._mark}"
         return self.output_folder / BUILD_FOLDER / kind / name
 
@@ -181,9 +182,9 @@ class BuildPlan:
 
 def build_plan(settings: BuildSettings) -> BuildPlan:
     """Opens corpus and vocabulary, divides the work; raises `DataError`."""
-    output = pathlib.Path(settings.output_dir)
+    output = storage.path(settings.output_dir)
     for name in settings.corpus:
-        root, inside = pathlib.Path(name).resolve(), output.resolve() / "any"
+        root, inside = storage.path(name).resolve(), output.resolve() / "any"
         if any(x == root or x.match(str(root)) for x in inside.parents):
             raise errors.DataError(
                 f"The output folder {output} lies inside the corpus {name}, "
@@ -246,15 +247,16 @@ class PartReport:
 
 def load_report(plan: BuildPlan, index: int) -> PartReport:
     """Loads the counts of a finished part."""
-    path = plan.part_folder(index) / _REPORT_FILE
+    path = plan.part_folder(index) / REPORT_FILE
     return schema.read(PartReport, path, errors.DataError)
 
 
 def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
     """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
     folders = map(plan.part_folder, range(len(plan.units)))
-    parts = (np.load(folder / f"{split}.counts.npy") for folder in folders)
-    return sum(parts, np.zeros(plan.vocabulary.size, np.int64))
+    paths = (folder / f"{split}.counts.npy" for folder in folders)
+    zeros = np.zeros(plan.vocabulary.size, np.int64)
+    return sum(map(storage.load_rows, paths), zeros)
 
 
 def build_part(
@@ -269,7 +271,8 @@ def build_part(
     ]
     documents: Iterator[Document] = itertools.chain.from_iterable(opened)
     if plan.settings.selection:
-        copies = np.load(plan.copies_folder / f"{task.index:06d}.npy")
+        path = plan.copies_folder / f"{task.index:06d}.npy"
+        copies = storage.load_rows(path)
         documents = _select(documents, copies.tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
     for batch in _batches(documents, lambda x: sum(map(len, x.lines))):
@@ -296,14 +299,15 @@ def build_part(
         for source, reader in zip(sources, opened, strict=True)
         if reader.invalid_utf8
     }
-    with atomic.creating_folder(plan.part_folder(task.index)) as folder:
+    part_folder = plan.part_folder(task.index)
+    with atomic.creating_folder(part_folder, REPORT_FILE) as folder:
         part = PartReport(
             {each: _save(plan, folder, each, rows[each]) for each in builders},
             {each: builder.num_documents for each, builder in builders.items()},
             {each: builder.num_tokens for each, builder in builders.items()},
             invalid_utf8,
         )
-        (folder / _REPORT_FILE).write_text(schema.to_json(part), "utf-8")
+        (folder / REPORT_FILE).write_text(schema.to_json(part), "utf-8")
 
 
 def _start_builders(
@@ -400,13 +404,17 @@ def load_rows(plan: BuildPlan, task: Task) -> list[np.ndarray]:
         pieces = []
         for index, residue in enumerate(task.residues):
             path = plan.part_folder(index) / f"{task.split}.{name}.npy"
-            part = np.load(path, mmap_mode="r")
-            # Before them lie the rows of all smaller residues.
-            share, rest = divmod(len(part), num_shards)
-            first = residue * share + min(residue, rest)
-            pieces.append(part[first : first + share + (residue < rest)])
+            choose = functools.partial(_rows_of, residue, num_shards)
+            pieces.append(storage.load_rows(path, choose))
         result.append(np.concatenate(pieces))
     return result
+
+
+def _rows_of(residue: int, num_shards: int, num_rows: int) -> slice:
+    # Before them lie the rows of all smaller residues.
+    share, rest = divmod(num_rows, num_shards)
+    first = residue * share + min(residue, rest)
+    return slice(first, first + share + (residue < rest))
 
 
 @functools.lru_cache(maxsize=1)

@@ -15,7 +15,6 @@ import itertools
 import json
 import pathlib
 import re
-import shutil
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -56,6 +56,11 @@ _TITLES = {
     FINGERPRINTS: ("Comparing", "documents"),
     PARTS: ("Tokenizing", "tokens"),
     SHARDS: ("Writing", "examples"),
+}
+# Without them what is made of a unit is unfinished.
+_MARKERS = {
+    PARTS: shards.REPORT_FILE,
+    FINGERPRINTS: selection.SIGNATURES_FILE,
 }
 
 
@@ -160,7 +165,7 @@ def _claim_share(
 
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
-    (folder / SHARDS).mkdir(exist_ok=True)
+    (folder / SHARDS).mkdir(parents=True, exist_ok=True)
     with atomic.replacing_file(folder / _RECORD_FILE) as partial:
         partial.write_text(json.dumps(record), "utf-8")
 
@@ -261,7 +266,7 @@ def _check_folder(
 
 def _release_folder(output: pathlib.Path) -> None:
     """Removes the folder for unfinished work, and what is empty without it."""
-    shutil.rmtree(output / BUILD_FOLDER)
+    storage.remove_folder(output / BUILD_FOLDER)
     for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -327,7 +332,10 @@ def _list_missing(
     if kind == SHARDS:
         places = plan.all_shards
         return [i for i in share if not shards.find_shard(plan, *places[i])]
-    return [i for i in share if not plan.part_folder(i, kind).is_dir()]
+    marker = _MARKERS[kind]
+    return [
+        i for i in share if not (plan.part_folder(i, kind) / marker).is_file()
+    ]
 
 
 def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:

@@ -23,6 +23,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.config import schema
 
 TFDS = "tfds"
@@ -75,7 +76,7 @@ def list_some(items: Sequence[object]) -> str:
 def require_folder(folder: str | pathlib.Path, task: str) -> None:
     """Raises `FileNotFoundError` if a task's folder is not there."""
     # An empty path would be the current folder.
-    if not folder or not pathlib.Path(folder).is_dir():
+    if not folder or not storage.path(folder).is_dir():
         raise FileNotFoundError(
             f"Expected a folder with the official files of {task}. Received: "
             f"{str(folder)!r}, no folder there. Set --config.task.data_dir."
@@ -117,7 +118,7 @@ def find_file(
     one first. The file nearest to the top counts; two are a `DataError`.
     """
     require_folder(data_dir, task)
-    top = pathlib.Path(data_dir).absolute()
+    top = storage.path(data_dir).absolute()
     wanted = {name.lower() for name in folder_names}
     incomplete = []
     for depth in range(_MAX_DEPTH + 1):

@@ -17,6 +17,7 @@ import pydantic
 from absl import logging
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 
@@ -81,7 +82,7 @@ class Vocabulary:
         `tokenizer_config.json` beside it is optional. `DataError` names the
         lines that cannot be used.
         """
-        path = pathlib.Path(path)
+        path = storage.path(path)
         if path.is_dir():
             path = path / VOCABULARY_FILE
         if not path.is_file():
@@ -101,7 +102,7 @@ class Vocabulary:
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `vocab.txt` and `tokenizer_config.json`, never over others."""
-        folder = pathlib.Path(folder)
+        folder = storage.path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         contents = {
             folder / SETTINGS_FILE: schema.to_json(self.settings).encode(),

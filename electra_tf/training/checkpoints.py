@@ -7,7 +7,8 @@
 
 `variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
 `optimizer/<path>`, and so on. Both carry checksums. A folder is flushed to disk
-before it gets its name, and loses its name before it is removed.
+before it gets its name, and loses its name before it is removed. In a store
+such as gs:// it is there while it has `state.json`, copied last, removed first.
 """
 
 import contextlib
@@ -16,7 +17,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -58,6 +59,7 @@ _SAFE_IN_PRETRAINING = SAFE_TO_CHANGE | {
 _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
+_STATE_FILE = "state.json"  # in a store, written last
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
 
@@ -189,7 +191,12 @@ def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(found, key=step_of)
+    return sorted(filter(_is_there, found), key=step_of)
+
+
+def _is_there(checkpoint: pathlib.Path) -> bool:
+    is_local = storage.is_local(checkpoint)
+    return (checkpoint if is_local else checkpoint / _STATE_FILE).exists()
 
 
 def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
@@ -203,7 +210,7 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
     newest = latest(model_dir)
     step = load_state(newest).get("best_step") if newest else None
     path = _path(model_dir, step or 0)
-    return path if step and path.is_dir() else None
+    return path if step and _is_there(path) else None
 
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
@@ -215,7 +222,7 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
         found = best(model_dir)
         remedy = "Evaluation makes one (training.eval_steps); or take latest."
     else:
-        found = pathlib.Path(which)
+        found = storage.path(which)
         remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
     if found is None or not found.is_dir():
         raise FileNotFoundError(
@@ -243,17 +250,18 @@ def save(
     disk is full; earlier checkpoints are left as they were.
     """
     final = _path(model_dir, step)
-    if final.exists():
+    if _is_there(final):
         raise errors.ModelError(
             f"{final} exists already; a run saves each step once. Does "
             "another process train in this folder? Stop one of them."
         )
     try:
         for unfinished in final.parent.glob(".step-*"):
-            shutil.rmtree(unfinished)
-        with atomic.creating_folder(final) as folder:
+            storage.remove_folder(unfinished)
+        with atomic.creating_folder(final, _STATE_FILE) as folder:
             _write(folder, variables, {**state, "step": step})
-        _flush(final.parent)
+        if storage.is_local(final):
+            _flush(final.parent)
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
@@ -263,8 +271,7 @@ def save(
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):
-            hidden = path.with_name(f".{path.name}.{os.getpid()}")
-            shutil.rmtree(path.rename(hidden))
+            storage.remove_folder(path, _STATE_FILE)
     return final
 
 
@@ -280,7 +287,7 @@ def _write(
     )
     content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
     text = json.dumps(content, indent=2) + "\n"
-    (folder / "state.json").write_text(text, "utf-8")
+    (folder / _STATE_FILE).write_text(text, "utf-8")
     for path in [*folder.iterdir(), folder]:
         _flush(path)
 
@@ -300,12 +307,12 @@ def _flush(path: pathlib.Path) -> None:
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """Reads the state that `save` was given, and its `step`."""
-    path = checkpoint / "state.json"
+    path = checkpoint / _STATE_FILE
     with _naming_damage(checkpoint):
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
-            raise ValueError("state.json has changed")
+            raise ValueError(f"{_STATE_FILE} has changed")
         if step_of(checkpoint) != state["step"]:
             raise ValueError(f"it holds step {state['step']}")
     if version != _FORMAT:
@@ -367,7 +374,8 @@ def _assign(
 def _read(checkpoint: pathlib.Path, beginning: str) -> Arrays:
     """Tensors whose names begin so; TensorFlow verifies their checksums."""
     with _naming_damage(checkpoint):
-        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
+        name = str(checkpoint / _PREFIX)
+        reader = tf.compat.v1.train.NewCheckpointReader(name)
         names = sorted(reader.get_variable_to_shape_map())
         chosen = [name for name in names if name.startswith(beginning)]
         return {name: reader.get_tensor(name) for name in chosen}

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
+from electra_tf import storage
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 
@@ -211,8 +212,8 @@ class RunReport(contextlib.AbstractContextManager):
         if timing:
             line["timing"] = dict(timing)
         text = json.dumps(line, allow_nan=False) + "\n"
-        with naming_file(path), path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        with naming_file(path):
+            storage.append_text(path, text)
         values = {**metrics, **(timing or {})}
         with self._writers[split].as_default():
             for name, value in values.items():

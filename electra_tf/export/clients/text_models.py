@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of exports)
 
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 
@@ -77,7 +78,7 @@ class LoadedExport(TextModel):
     """
 
     def __init__(self, export_dir: str | pathlib.Path) -> None:
-        self.folder = pathlib.Path(export_dir)
+        self.folder = storage.path(export_dir)
         self._model = load_saved_model(self.folder)
         names = set(self._model.signatures) - {"serving_default"}
         self.signature_names = sorted(names)

@@ -20,6 +20,7 @@ import pydantic
 from absl import logging
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import files
@@ -351,7 +352,7 @@ def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
 
     `train` and `dev` must have answers that are in their contexts.
     """
-    path = pathlib.Path(settings.files[split])
+    path = storage.path(settings.files[split])
     file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
     if file_format == "squad":
         examples = read_squad(path)

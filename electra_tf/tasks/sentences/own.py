@@ -5,10 +5,10 @@ import json
 import string
 from collections.abc import Callable
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
@@ -122,7 +122,7 @@ def read_examples(
     settings: _Settings, split: str, parse_label: _ParseLabel
 ) -> list[Example]:
     """Reads a user's file; labels of the test file may be empty, or absent."""
-    path, label = Path(settings.files[split]), settings.label_column
+    path, label = storage.path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]
     if settings.kind == "multiple_choice":
         texts = [settings.text_column, *_choice_columns(settings)]
@@ -263,7 +263,7 @@ def _find_labels(own: _Settings) -> tuple[str, ...]:
         )
     if labels or not own.train_file:
         return labels
-    path, column = Path(own.train_file), own.label_column
+    path, column = storage.path(own.train_file), own.label_column
     records = files.read_table(path, own.file_format, [column])
     names = {name for record in records for name in _list_labels(own, record)}
     labels = tuple(sorted(names))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from absl import logging
 
+from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import files
 
@@ -60,7 +61,7 @@ def read_own(
     own: finetuning_config.OwnTaskConfig, split: str
 ) -> list[Sentence]:
     """Reads a user's file; the one of `test` needs no tags."""
-    path, needs_tags = pathlib.Path(own.files[split]), split != "test"
+    path, needs_tags = storage.path(own.files[split]), split != "test"
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
     columns = own.text_column, own.label_column
     if file_format != "conll":

@@ -1,0 +1,174 @@
+"""The whole way without a local folder, bit for bit as with local ones."""
+
+import os
+import random
+import signal
+import tempfile
+
+import numpy as np
+import pytest
+from tensorflow.python.framework import config as tf_config
+
+import electra_tf
+from electra_tf import storage
+from electra_tf.export import conversion
+from electra_tf.export import saved_model
+from electra_tf.export.clients import text_models
+from electra_tf.finetuning import finetune
+from electra_tf.pretraining import run
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import manifest
+from electra_tf.records import shards
+from electra_tf.records import writer
+from electra_tf.text import vocabulary_training
+from electra_tf.training import checkpoints
+from electra_tf.training import reporting
+from tests import tiny_run
+from tests.finetuning import little_task
+
+TEXT = "the cat eats some bread ."
+CLOUD = "ram://electra/whole"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leave_determinism_as_it_was():
+    yield
+    tf_config.disable_op_determinism()
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A run on this machine that nothing stopped."""
+    top = tmp_path_factory.mktemp("local")
+    assert run.pretrain(_build_records(top), top / "model")
+    return top
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory):
+    """One in a store that was stopped, and what was made of it.
+
+    The present folder and that of temporary files stay empty.
+    """
+    here, top = tmp_path_factory.mktemp("here"), storage.path(CLOUD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        patch.setattr(tempfile, "tempdir", str(here))
+        _train_with_a_stop(_build_records(top), top / "model")
+        saved_model.export(top / "model", top / "export")
+        conversion.convert(top / "model", "huggingface", top / "hf")
+        yield top
+        # AutoGraph keeps what it has generated until the process ends.
+        left = [p for p in here.rglob("*") if "__autograph" not in p.name]
+        assert not left
+
+
+def _write_text(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    nouns, verbs = ("cat", "dog", "bird"), ("eats", "sees", "wants")
+    lines = [f"the {n} {v} some bread ." for n in nouns for v in verbs]
+    choose = random.Random(0)
+    for name in ("one.txt", "two.txt"):
+        documents = ["\n".join(choose.choices(lines, k=8)) for _ in range(40)]
+        (folder / name).write_text("\n\n".join(documents), "utf-8")
+
+
+def _build_records(top):
+    """Text, vocabulary and records; returns the settings of a run on them."""
+    _write_text(top / "text")
+    corpus = corpus_lib.open_corpus(f"{top}/text")
+    lines = [
+        line
+        for source in corpus.sources
+        for document in corpus_lib.open_source(source, corpus.options)
+        for line in document.lines
+    ]
+    vocabulary = vocabulary_training.train_vocabulary(lines, 120)
+    vocabulary.save(f"{top}/vocabulary")
+    writer.build_dataset(_build_settings(top))
+    manifest.verify_dataset(f"{top}/records")
+    return tiny_run.build_settings(
+        top / "records", num_train_steps=12, keep_checkpoints=2
+    )
+
+
+def _build_settings(top):
+    return shards.BuildSettings(
+        corpus=(f"{top}/text",),
+        vocabulary=f"{top}/vocabulary",
+        output_dir=f"{top}/records",
+        max_seq_length=16,
+        num_out_files=3,
+        validation_fraction=0.1,
+        deduplicate="exact",
+    )
+
+
+def _train_with_a_stop(settings, model_dir):
+    write = reporting.RunReport.write
+
+    def write_and_stop(self, split, step, *arguments):
+        write(self, split, step, *arguments)
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting.RunReport, "write", write_and_stop)
+        assert not run.pretrain(settings, model_dir)
+    assert checkpoints.step_of(checkpoints.latest(model_dir)) < 12
+    assert run.pretrain(settings, model_dir)
+
+
+def _shard_bytes(top):
+    found = sorted((top / "records").glob("*/pretrain_data*"))
+    return {path.name: path.read_bytes() for path in found}
+
+
+def test_every_bit_is_that_of_a_local_run(cloud, local):
+    assert _shard_bytes(cloud) == _shard_bytes(local) and _shard_bytes(local)
+    tiny_run.require_equal_runs(cloud / "model", local / "model")
+    picture = (cloud / "model" / "training_curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert list((cloud / "model" / "tensorboard" / "train").iterdir())
+    assert len(checkpoints.all_checkpoints(cloud / "model")) == 2
+
+
+def test_a_model_is_loaded_from_where_it_lies(cloud, local):
+    found = [
+        [word.replaced_probability for word in scored.words]
+        for folder in (cloud / "model", cloud / "hf", local / "model")
+        for scored in electra_tf.load(folder).score([TEXT])
+    ]
+    np.testing.assert_allclose(found[1:], found[:1] * 2, 1e-5)
+    exported = text_models.LoadedExport(f"{cloud}/export")
+    assert exported.metadata.step == 12
+
+
+def test_a_shard_that_is_gone_is_written_again(cloud):
+    path = sorted((cloud / "records" / "train").glob("pretrain_data*"))[1]
+    before = path.read_bytes()
+    path.unlink()
+    writer.build_dataset(_build_settings(cloud), resume=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_fine_tuning_lives_there_and_goes_on(cloud, tmp_path):
+    data = cloud / "task"
+    data.mkdir()
+    for path in little_task.write_files(tmp_path).iterdir():
+        storage.copy(path, data / path.name)
+    request = little_task.build_request(
+        data,
+        cloud / "hf",
+        cloud / "tuned",
+        {"num_train_epochs": 1.0},
+        actions=finetune.ACTIONS,
+    )
+    found = finetune.finetune(request)
+    assert finetune.finetune(request).scores == found.scores
+    model = electra_tf.load(f"{cloud}/tuned")
+    before = model.predict(["the fine cat ."])
+    conversion.convert(cloud / "tuned", "huggingface", cloud / "tuned_hf")
+    after = electra_tf.load(f"{cloud}/tuned_hf").predict(["the fine cat ."])
+    assert before[0].label == after[0].label

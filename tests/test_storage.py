@@ -1,0 +1,195 @@
+"""Paths of users: known schemes, tries again, and nothing around them."""
+
+import ast
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from etils import epath
+
+from electra_tf import storage
+from electra_tf.processes import atomic
+from electra_tf.processes import locks
+
+PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
+# What knows local files alone, by module; and who may call it, and why.
+_ALLOWED = {
+    "storage.py": "the one home of copies to and from this machine",
+    "processes/atomic.py": "renames and flushes local files",
+    "processes/locks.py": "locks are those of local file systems",
+    "processes/pool.py": "the log of a process is a local file",
+    "processes/stopping.py": "pipes and terminals",
+    "training/checkpoints.py": "flushes local folders",
+    "text/character_table.py": "a file of this package",
+    "export/self_check.py": "requests in a temporary folder",
+    "export/fresh_process.py": "the same, seen by the other process",
+    "formats/keras_hub_preset.py": "reads local copies, writes temporary ones",
+    "formats/tensor_files.py": "reads local copies",
+    "command_line.py": "configs are Python files of this machine",
+}
+_HARMLESS = ("os.environ", "os.fspath", "os.PathLike", "os.cpu_count",
+             "os.SEEK_", "os.getpid", "shutil.get_terminal_size")  # fmt: skip
+_LOCAL = ("os.", "shutil.", "np.load", "np.fromfile", "np.save", "np.memmap",
+          "fcntl.", "h5py.File", "safetensors.numpy.load_file")  # fmt: skip
+
+
+@pytest.fixture
+def folder():
+    path = storage.path("ram://storage/folder")
+    path.mkdir(parents=True, exist_ok=True)
+    yield path
+    storage.remove_folder(path)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that were waited, without waiting."""
+    found = []
+    monkeypatch.setattr(storage.time, "sleep", found.append)
+    return found
+
+
+def _local_names(path):
+    """What a module calls that knows local files alone."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            is_harmless = name.startswith(_HARMLESS) or name == "np.save"
+            if name.startswith(_LOCAL) and not is_harmless:
+                yield name
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "open":
+            yield "open"
+
+
+def test_files_are_reached_by_methods_of_their_paths():
+    """`np.save` is meant for temporary folders; no other reader is."""
+    found = {
+        str(path.relative_to(PACKAGE)): names
+        for path in PACKAGE.rglob("*.py")
+        if (names := sorted(set(_local_names(path))))
+    }
+    assert not found.keys() - _ALLOWED.keys(), found
+    assert not _ALLOWED.keys() - found.keys()
+
+
+def test_a_path_is_local_or_of_the_library(folder):
+    assert type(storage.path("a", "b")) is type(pathlib.Path("a/b"))
+    assert isinstance(folder, epath.Path) and not storage.is_local(folder)
+    assert epath.Path("ram://storage/folder") == folder
+    assert str(storage.path(folder, "x") / "y") == f"{folder}/x/y"
+    assert pickle.loads(pickle.dumps(folder)) == folder
+    assert str((folder / "x").relative_to(folder)) == "x"
+
+
+@pytest.mark.parametrize(
+    "path", ["foo://x/y", "s3://bucket/x", "hdfs://x", pathlib.Path("gs://b/x")]
+)
+def test_what_nobody_can_read_is_refused_by_name(
+    path, tmp_path, monkeypatch, request
+):
+    monkeypatch.chdir(tmp_path)
+    scheme = str(path).partition(":")[0]
+    message = f"gs://, ram://.*Received: {scheme}:"
+    with pytest.raises(ValueError, match=message), atomic.creating_folder(path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_read_as_local_ones_do(folder, tmp_path):
+    for top in (folder, tmp_path):
+        (top / ".hidden").write_text("ä\r\nb\n", "utf-8")
+        (top / "sub").mkdir()
+        (top / "sub" / "one.json").write_bytes(b"12")
+        assert {p.name for p in top.glob("*")} == {".hidden", "sub"}
+        assert [p.name for p in top.glob("*/*.json")] == ["one.json"]
+        assert "one.json" in {p.name for p in top.rglob("*")}
+        assert (top / "sub" / "one.json").stat().st_size == 2
+        with (top / ".hidden").open("rb") as file:
+            assert (file.readline(), file.tell()) == ("ä\r\n".encode(), 4)
+            assert file.seek(-2, 2) == 4 and file.read() == b"b\n"
+        storage.append_text(top / "lines", "a\n")
+        storage.append_text(top / "lines", "b\n")
+        assert (top / "lines").read_text("utf-8") == "a\nb\n"
+        with pytest.raises(FileNotFoundError):
+            (top / "nothing").read_bytes()
+        with pytest.raises(OSError, match="empty"):
+            (top / "sub").rmdir()
+
+
+def test_chosen_rows_of_an_array_are_read(folder, tmp_path):
+    rows = np.arange(12, dtype=np.uint16).reshape(4, 3)
+    np.save(tmp_path / "rows.npy", rows)
+    storage.copy(tmp_path / "rows.npy", folder / "rows.npy")
+    for path in (tmp_path / "rows.npy", folder / "rows.npy"):
+        found = storage.load_rows(path, lambda n: slice(1, n - 1))
+        np.testing.assert_array_equal(found, rows[1:3])
+        np.testing.assert_array_equal(storage.load_rows(path), rows)
+
+
+def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(folder):
+    for text in ("one", "two"):
+        with atomic.replacing_file(folder / "file") as partial:
+            assert storage.is_local(partial)
+            partial.write_text(text)
+    assert (folder / "file").read_text("utf-8") == "two"
+    copied = []
+    with pytest.MonkeyPatch.context() as patch:
+        copy = tf.io.gfile.copy
+        patch.setattr(
+            tf.io.gfile,
+            "copy",
+            lambda source, *rest, **o: (
+                copied.append(pathlib.Path(source).name),
+                copy(source, *rest, **o),
+            ),
+        )
+        with atomic.creating_folder(folder / "made", "b") as partial:
+            for name in "abc":
+                (partial / name).write_text(name)
+    assert copied == ["a", "c", "b"]
+
+
+def test_nothing_is_left_of_a_folder_that_could_not_be_copied(
+    folder, waits, monkeypatch
+):
+    copy = tf.io.gfile.copy
+
+    def fail_at_b(source, *arguments, **options):
+        if source.endswith("b"):
+            raise tf.errors.PermissionDeniedError(None, None, "not yours")
+        copy(source, *arguments, **options)
+
+    monkeypatch.setattr(tf.io.gfile, "copy", fail_at_b)
+    with (
+        pytest.raises(PermissionError, match="not yours"),
+        atomic.creating_folder(folder / "made") as partial,
+    ):
+        for name in "ab":
+            (partial / name).write_text(name)
+    assert not (folder / "made").exists() and not waits
+
+
+def test_what_may_pass_is_tried_again(folder, waits, monkeypatch):
+    """A file system that fails twice, then works; then one that never does."""
+    exists, failures = tf.io.gfile.exists, [2]
+
+    def flaky(path):
+        failures[0] -= 1
+        if failures[0] >= 0:
+            raise tf.errors.UnavailableError(None, None, "try again later")
+        return exists(path)
+
+    monkeypatch.setattr(tf.io.gfile, "exists", flaky)
+    assert folder.exists()
+    assert len(waits) == 2 and 0.5 <= waits[0] <= 1 <= waits[1] <= 2
+    failures[0] = 99
+    with pytest.raises(OSError, match=f"{folder}: try again later"):
+        folder.exists()
+    assert len(waits) == 6
+
+
+def test_a_store_has_no_locks(folder):
+    with locks.hold(folder), locks.hold(folder):
+        assert not list(folder.iterdir())
