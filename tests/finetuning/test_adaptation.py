@@ -130,7 +130,7 @@ def test_only_what_is_trained_moves_and_has_moments(
 def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
     data, pretrained_dir, tmp_path
 ):
-    training = {"eval_steps": 4, "early_stopping_patience": 2}
+    training = {"eval_steps": 4, "early_stopping_patience": 3}
     request = little_task.build_request(
         data, pretrained_dir, tmp_path / "out", training
     )
