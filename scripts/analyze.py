@@ -11,10 +11,10 @@ docs/analysis.md says what each study asks and what it takes.
 import sys
 
 from absl import flags
-from etils import epath
 
 from electra_tf import command_line
 from electra_tf import installed
+from electra_tf import storage
 
 FLAGS = flags.FLAGS
 _REPORT = "report"
@@ -50,7 +50,7 @@ def main() -> None:
         FLAGS.other_model,
     )
     electra = study.load(model)
-    output_dir = epath.Path(FLAGS.output_dir)
+    output_dir = storage.path(FLAGS.output_dir)
     if asked is None:
         print(f"Page: {report.write(electra, request, output_dir)}")
         return

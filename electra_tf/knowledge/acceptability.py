@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from etils import epath
 
 from electra_tf import electra as electra_lib
+from electra_tf import storage
 from electra_tf.analysis import blimp
 from electra_tf.analysis import sentence_scores
 from electra_tf.knowledge import study
@@ -22,7 +22,7 @@ def measure(
 ) -> study.Findings:
     """The share of pairs that each way to score gets right."""
     pairs = blimp.read_pairs(
-        epath.Path(request.data), request.limit, request.seed
+        storage.path(request.data), request.limit, request.seed
     )
     sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
     scores = {

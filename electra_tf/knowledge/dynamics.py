@@ -40,7 +40,7 @@ def measure(
     electra: electra_lib.Electra, request: study.Request, work: study.Work
 ) -> study.Findings:
     """Every checkpoint of the run that `request.model` names."""
-    del electra, work
+    del work
     folder = installed.find_model(request.model)
     steps = checkpoints.all_checkpoints(folder)
     if len(steps) < 2:
@@ -52,10 +52,11 @@ def measure(
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read(request.data, limit, request.seed)
     weight = checkpoints.load_settings(folder).objective.disc_weight
-    rows = {}
+    rows, tokenizer = {}, electra.tokenizer
     for path in steps:
         model = own_run.read(folder, str(path))
         loaded = electra_lib.Electra.from_portable(model)
+        loaded.tokenizer = tokenizer  # Which was traced for all.
         found = corruption.detect(
             loaded, sentences, request.seed, request.mask_prob
         )

@@ -7,6 +7,7 @@ the sentences, and is judged on the other half. F0.5 counts precision twice as
 much as recall, as is usual for errors of grammar (Ng et al., 2014).
 """
 
+import pathlib
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from etils import epath
 from sklearn import metrics
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.analysis import sentence_scores
 from electra_tf.knowledge import study
 from electra_tf.knowledge import texts
@@ -33,7 +34,7 @@ _CURVE_POINTS = 200
 
 def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
     """Sentences of a file of words and labels, in random order."""
-    found = conll.read_columns(epath.Path(data))
+    found = conll.read_columns(storage.path(data))
     if not any(WRONG in (sentence.tags or ()) for sentence in found):
         raise errors.DataError(
             f"Wrong words must have the label {WRONG!r} in the last column. "
@@ -170,7 +171,7 @@ def _ask_tagger(path: str, plain: Sequence[str]) -> np.ndarray:
     )
 
 
-def _write(path: epath.Path, sentences: Sequence[texts.Sentence]) -> None:
+def _write(path: pathlib.Path, sentences: Sequence[texts.Sentence]) -> None:
     blocks = (
         "\n".join(f"{word}\t{label}" for word, label in zip(*own, strict=True))
         for own in sentences

@@ -2,9 +2,8 @@
 
 import base64
 import html
+import pathlib
 import string
-
-from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf.analysis import word_tests
@@ -60,8 +59,10 @@ $notes
 
 
 def write(
-    electra: electra_lib.Electra, request: study.Request, output_dir: epath.Path
-) -> epath.Path:
+    electra: electra_lib.Electra,
+    request: study.Request,
+    output_dir: pathlib.Path,
+) -> pathlib.Path:
     """Writes the page of the studies that lie in a folder.
 
     `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
@@ -96,7 +97,7 @@ def write(
     return path
 
 
-def _section(name: str, folder: epath.Path, findings: study.Findings) -> str:
+def _section(name: str, folder: pathlib.Path, findings: study.Findings) -> str:
     header, rows = findings.cells()
     picture = base64.b64encode((folder / study.PICTURE).read_bytes()).decode()
     return _SECTION.substitute(

@@ -8,6 +8,7 @@ al., 2020, section 5.3) did so with its pseudo-log-likelihood.
 """
 
 import json
+import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.analysis import sentence_scores
 from electra_tf.knowledge import study
 
@@ -44,7 +45,7 @@ class Lists(NamedTuple):
     words: np.ndarray  # [N] of the references
 
 
-def read(path: epath.Path, limit: int, seed: int) -> list[Utterance]:
+def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
     """Reads JSON lines `{"ref": ..., "hyps": [{"text": ..., "score": ...}]}`.
 
     Raises `DataError` with the line that is not such an object.
@@ -102,7 +103,7 @@ def measure(
 
     A folder without such pairs is refused.
     """
-    folder, rows = epath.Path(request.data), dict[str, dict[str, float]]()
+    folder, rows = storage.path(request.data), dict[str, dict[str, float]]()
     names = sorted(
         path.stem.removeprefix("dev_")
         for path in folder.glob("dev_*.jsonl")

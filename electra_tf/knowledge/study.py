@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import json
 import os
+import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf.analysis import study_report
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
@@ -107,7 +108,7 @@ class Work:
         key: names the weights and the request; parts of others are not read.
     """
 
-    folder: epath.Path
+    folder: pathlib.Path
     key: str
 
     def in_parts(
@@ -131,8 +132,7 @@ class Work:
                         partial.open("wb") as stream,
                     ):
                         np.save(stream, found, allow_pickle=False)
-                with path.open("rb") as stream:
-                    parts.append(np.load(stream, allow_pickle=False))
+                parts.append(storage.load_rows(path))
                 shown.advance(len(own), len(own))
         return np.concatenate(parts) if parts else np.zeros([0])
 
@@ -174,7 +174,7 @@ def run(
     name: str,
     electra: electra_lib.Electra,
     request: Request,
-    output_dir: epath.Path,
+    output_dir: pathlib.Path,
 ) -> Findings:
     """Runs a study unless it was run, and leaves its three files."""
     study, folder = find(name), output_dir / name
@@ -206,7 +206,7 @@ def run(
     return findings
 
 
-def read(folder: epath.Path) -> tuple[str, Findings] | None:
+def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
     """The key and the findings of a study's folder; None if it was not run."""
     path = folder / FINDINGS
     if not path.exists():
@@ -223,7 +223,7 @@ def read(folder: epath.Path) -> tuple[str, Findings] | None:
         ) from error
 
 
-def _write(path: epath.Path, text: str) -> None:
+def _write(path: pathlib.Path, text: str) -> None:
     with atomic.replacing_file(path) as partial:
         partial.write_text(text, "utf-8")
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.analysis import word_tests
 
 # A file of the Brown corpus: blank lines, and words with their tags.
@@ -51,7 +52,7 @@ def read(data: str, limit: int, seed: int) -> list[Sentence]:
     At most `limit` are drawn by the seed, 0 takes 2,000 of running text and
     all of the Brown corpus.
     """
-    folder = pathlib.Path(data)
+    folder = storage.path(data)
     files = sorted(
         path for path in folder.rglob("*") if _BROWN_FILE.fullmatch(path.name)
     )

@@ -22,15 +22,16 @@ def test_every_checkpoint_has_a_row(tmp_path: pathlib.Path) -> None:
     model = tiny_electra.write_run(run)
     request = study.Request(str(text), model=str(run), mask_prob=0.4)
     work = study.Work(epath.Path(tmp_path), "key")
+    electra = tiny_electra.build()
     with pytest.raises(errors.ModelError, match="keep_checkpoints"):
-        dynamics.measure(None, request, work)
+        dynamics.measure(electra, request, work)
     # At the next checkpoint the generator knows nothing: all is as likely.
     head = model.generator.head
     for variable in (head.layer_norm.gamma, head.layer_norm.beta):
         variable.assign(np.zeros(variable.shape))
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(run, 9, weights, {"best_step": None}, keep=5)
-    table = dynamics.measure(None, request, work).table
+    table = dynamics.measure(electra, request, work).table
     assert table.index.tolist() == [7, 9]
     vocab_size = tiny_electra.VOCABULARY.size
     assert table["entropy"][9] == pytest.approx(np.log(vocab_size))
