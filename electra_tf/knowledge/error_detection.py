@@ -161,14 +161,19 @@ def _ask_tagger(path: str, plain: Sequence[str]) -> np.ndarray:
             "--other_model must be a tagger that was fine-tuned on the labels "
             f"c and {WRONG}. Received: {tagger!r}."
         )
-    answers: Any = tagger.predict(plain)
-    words = [word for answer in answers for word in answer.words]
-    return np.array(
-        [
-            word.probability if word.tag == WRONG else 1 - word.probability
-            for word in words
-        ]
-    )
+    found = []
+    for text, answer in zip(plain, tagger.predict(plain), strict=True):
+        ends = np.cumsum([len(word) + 1 for word in text.split(" ")])
+        worst = np.zeros(len(ends))
+        # It may have split a word of the file into several.
+        for word in answer.words:
+            place = np.searchsorted(ends, word.start, side="right")
+            share = word.probability  # 0 of what it did not see
+            if word.tag != WRONG and share:
+                share = 1 - share
+            worst[place] = max(worst[place], share)
+        found.append(worst)
+    return np.concatenate(found)
 
 
 def _write(path: pathlib.Path, sentences: Sequence[texts.Sentence]) -> None:
