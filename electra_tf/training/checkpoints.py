@@ -13,6 +13,7 @@ before it gets its name, and loses its name before it is removed.
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -25,6 +26,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
+from etils import epath
+from google.protobuf import message
+from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from electra_tf import config
 from electra_tf import errors
@@ -60,6 +64,11 @@ _FOLDER = "checkpoints"
 _PREFIX = "variables"
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
+# Of the file that lists tensors, a table as LevelDB writes it.
+_MAX_INDEX_BYTES = 1 << 26
+_MAX_NAME_BYTES = 4096
+_FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
+_MAX_AXES = 8
 
 Variables = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -323,7 +332,8 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
     What is stored as bfloat16 becomes float32.
     """
     load_state(checkpoint)  # which says if the checkpoint is not whole
-    tensors = _read(checkpoint, f"{prefix}/")
+    with _naming_damage(checkpoint):
+        tensors = read_tensors(str(checkpoint / _PREFIX), f"{prefix}/")
     if prefix == "average" and not tensors:
         raise errors.ModelError(
             "Averaged weights must have been kept while training. Received: "
@@ -338,7 +348,9 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these."""
-    _assign(checkpoint, _read(checkpoint, ""), variables)
+    with _naming_damage(checkpoint):
+        tensors = read_tensors(str(checkpoint / _PREFIX))
+    _assign(checkpoint, tensors, variables)
 
 
 def load_weights(
@@ -358,13 +370,97 @@ def _assign(
         variable.assign(saved[name])
 
 
-def _read(checkpoint: pathlib.Path, beginning: str) -> Arrays:
-    """Tensors whose names begin so; TensorFlow verifies their checksums."""
-    with _naming_damage(checkpoint):
-        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
-        names = sorted(reader.get_variable_to_shape_map())
-        chosen = [name for name in names if name.startswith(beginning)]
-        return {name: reader.get_tensor(name) for name in chosen}
+def read_tensors(prefix: str, beginning: str = "") -> Arrays:
+    """Reads the tensors at a prefix whose names begin so.
+
+    TensorFlow verifies the checksums. It would end the process at sizes that
+    cannot be: the index is checked first, with `ValueError`.
+    """
+    try:
+        _check_index(prefix)
+    except (IndexError, TypeError, message.DecodeError) as error:
+        raise ValueError(f"{prefix}.index is damaged: {error}") from error
+    reader = tf.train.load_checkpoint(prefix)
+    names = sorted(reader.get_variable_to_shape_map())
+    chosen = [name for name in names if name.startswith(beginning)]
+    return {name: reader.get_tensor(name) for name in chosen}
+
+
+def _check_index(prefix: str) -> None:
+    """Reads the table in which a header and tensors stand in order."""
+    path = epath.Path(f"{prefix}.index")
+    data = path.read_bytes() if path.stat().length < _MAX_INDEX_BYTES else b""
+    footer = data[-_FOOTER_BYTES:]
+    schema.require(footer.endswith(_END), f"{path} lists no tensors")
+    sizes: list[int] = []
+    last: bytes | None = None
+    for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
+        for key, value in _entries(data, *_numbers(place, 0, 2)[0]):
+            is_next = key == b"" if last is None else key > last
+            schema.require(is_next, f"{path} is not in order")
+            last = key
+            if key:
+                _check_tensor(key.decode("utf-8"), value, sizes)
+                continue
+            header = tensor_bundle_pb2.BundleHeaderProto.FromString(value)
+            for number in range(header.num_shards):
+                ending = f"{number:05d}-of-{header.num_shards:05d}"
+                shard = epath.Path(f"{prefix}.data-{ending}")
+                sizes.append(shard.stat().length)
+
+
+def _check_tensor(name: str, value: bytes, sizes: list[int]) -> None:
+    """Raises `ValueError` unless one of the shards can hold a tensor."""
+    entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
+    dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
+    axes = [axis.size for axis in shape.dim]
+    is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+    is_whole = not shape.unknown_rank and not entry.slices
+    # An axis of 0 must not hide the product of the others.
+    is_shape = len(axes) <= _MAX_AXES and min(axes, default=0) >= 0
+    is_shape = is_shape and math.prod(max(n, 1) for n in axes) < 1 << 40
+    num_bytes = math.prod(axes) * dtype.size
+    is_there = 0 <= entry.shard_id < len(sizes) and entry.offset >= 0
+    schema.require(
+        is_number and is_whole and is_shape and is_there
+        and num_bytes == entry.size <= sizes[entry.shard_id] - entry.offset,
+        f"{name} must be a tensor of numbers that a .data file holds. "
+        f"Received: {dtype.name} {axes!s:.80}, {entry.size} bytes",
+    )  # fmt: skip
+
+
+def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
+    """Yields keys and values of a block; no others may hide in them."""
+    block = data[offset : offset + size]
+    is_plain = len(block) == size >= 8 and data[offset + size] == 0
+    end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
+    schema.require(is_plain and end >= 0, "a block is compressed or cut off")
+    # Where TensorFlow begins to look for a key.
+    starts = {*np.frombuffer(block[end:-4], "<u4").tolist()}
+    place, key = 0, b""
+    while place < end:
+        (shared, num_own, num_bytes), middle = _numbers(block, place, 3)
+        if not shared:
+            starts.discard(place)
+        place = middle + num_own + num_bytes
+        key = key[:shared] + block[middle : middle + num_own]
+        is_right = len(key) == shared + num_own <= _MAX_NAME_BYTES
+        schema.require(is_right and place <= end, "an entry is damaged")
+        yield key, block[place - num_bytes : place]
+    schema.require(not starts, "a block is damaged")
+
+
+def _numbers(data: bytes, place: int, count: int) -> tuple[list[int], int]:
+    """Returns numbers of 7 bits a byte, and the place after them."""
+    found = []
+    for _ in range(count):
+        end = place
+        while data[end] > 127 and end < place + 9:
+            end += 1
+        digits = enumerate(data[place : end + 1])
+        found.append(sum((byte & 127) << 7 * i for i, byte in digits))
+        place = end + 1
+    return found, place
 
 
 @contextlib.contextmanager

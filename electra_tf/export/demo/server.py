@@ -5,6 +5,7 @@ that name, or a web site could reach it by a name that it lets point to this
 machine (DNS rebinding).
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib.resources
@@ -38,6 +39,9 @@ MAX_BYTES = 49_152
 """Largest body of a request: two texts, four bytes a character, and JSON."""
 
 _TOP_K = 5
+# Others wait in the system's queue.
+_MAX_CONNECTIONS = 128
+_MAX_SECONDS = 60.0  # for all that one connection sends
 _JSON = "application/json"
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -132,6 +136,7 @@ class DemoServer(serving.ThreadedWSGIServer):
         self.model = model
         # The model sees one request at a time.
         self._lock = threading.Lock()
+        self._places = threading.Semaphore(_MAX_CONNECTIONS)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             family, *_, place = found[0]
@@ -165,6 +170,22 @@ class DemoServer(serving.ThreadedWSGIServer):
         """Where the page is."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread of its own, as soon as one is free."""
+        self._places.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers what a connection sends within the time limit."""
+        end = threading.Timer(_MAX_SECONDS, _stop_reading, [request])
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            end.cancel()
+            self._places.release()
 
     def warm_up(self) -> None:
         """Asks the model everything once: the first answers take seconds."""
@@ -269,6 +290,11 @@ class _Handler(serving.WSGIRequestHandler):
         # What steers a terminal is not shown.
         text = message % values
         logging.debug("".join(c if c.isprintable() else "?" for c in text))
+
+
+def _stop_reading(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it ended in this moment
+        connection.shutdown(socket.SHUT_RD)
 
 
 def _serve(name: str, kind: str) -> Endpoint:
