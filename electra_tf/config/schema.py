@@ -222,7 +222,11 @@ def describe(schema: Any, detail: Any) -> str:
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:
-            schema = typing.get_type_hints(schema).get(parent, schema)
+            hint = typing.get_type_hints(schema).get(parent)
+            inner = filter(
+                dataclasses.is_dataclass, (hint, *typing.get_args(hint))
+            )
+            schema = next(inner, schema)
         fields = dataclasses.fields(schema)
         known = [field.name for field in fields]
         is_section = dataclasses.is_dataclass(fields[0].default)

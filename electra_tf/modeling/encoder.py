@@ -233,6 +233,13 @@ class Encoder(layers.SizedLayer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights; embeddings that exist are left alone."""
+        sizes = self.settings
+        rows = sizes.vocab_size + sizes.max_position_embeddings
+        square = 4 * sizes.hidden_size + 2 * sizes.intermediate_size
+        layers.require_memory(
+            (rows + sizes.type_vocab_size) * sizes.embedding_size
+            + sizes.num_hidden_layers * square * sizes.hidden_size
+        )
         if not self.embeddings.built:
             self.embeddings.build()
         if self.embeddings_project is not None:

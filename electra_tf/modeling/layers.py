@@ -6,6 +6,7 @@ small model on a CPU spends as much time between matrix products as in them.
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,22 @@ register = keras.saving.register_keras_serializable("electra_tf")
 def dtype_policy(precision: str) -> str:
     """The Keras policy of a precision: weights always stay float32."""
     return "float32" if precision == "float32" else f"mixed_{precision}"
+
+
+def require_memory(num_weights: int, copies: int = 1) -> None:
+    """Raises `ConfigError` for float32 weights that this machine cannot hold.
+
+    Nothing is asked of a graph, which allocates none.
+    """
+    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = 4 * copies * num_weights
+    config.require(
+        needed <= room or not tf.executing_eagerly(),
+        f"The model must fit this machine's memory of {room / 1e9:,.1f} GB. "
+        f"Received: {num_weights:,} weights, which take {needed / 1e9:,.1f} GB."
+        " Choose smaller sizes, or another machine; electra-plan says what "
+        "a model takes.",
+    )
 
 
 def shape_of(tensor: tf.Tensor) -> list[Any]:

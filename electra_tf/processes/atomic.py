@@ -98,6 +98,16 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         raise
 
 
+def not_written(path: str | os.PathLike, error: Exception) -> OSError:
+    """Builds the error for a folder that was not created."""
+    first_line = (str(error).splitlines() or [""])[0]
+    return OSError(
+        f"{path} could not be written: {type(error).__name__}: {first_line}. "
+        "Nothing was kept. Free space or repair the disk, then start the same "
+        "command again."
+    )
+
+
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
     """Raises `FileExistsError` if a folder to create is there already."""
     if os.path.lexists(path):

@@ -32,6 +32,7 @@ TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
+_RECORD_HEAD = 12  # bytes: the length of what follows, and its checksum
 
 
 @schema.frozen
@@ -125,7 +126,7 @@ def load_token_counts(
     path = pathlib.Path(folder, manifest.token_counts)
     try:
         counts = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
@@ -267,7 +268,10 @@ def find_damage(
     # Its thread can block the end of a program, see `inputs/options.py`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
-    count, problem = 0, ""
+    count, problem = _find_overlong(path), ""
+    if count >= 0:
+        return f"record {count} (from 0) is corrupt: longer than its file"
+    count = 0
     # Many records at once; where that fails, one by one.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
@@ -288,6 +292,19 @@ def find_damage(
             if FORM in error.message:
                 problem = f"is not {FORM}, with ids of the vocabulary"
     return f"record {count} (from 0) {problem}"
+
+
+def _find_overlong(path: str | os.PathLike) -> int:
+    """The first record that TensorFlow would die of; -1 if none."""
+    size, count = os.path.getsize(path), 0
+    with open(path, "rb") as stream:
+        while head := stream.read(_RECORD_HEAD):
+            length = int.from_bytes(head[:8], "little")
+            if length > size:
+                return count
+            stream.seek(length + 4, os.SEEK_CUR)
+            count += 1
+    return -1
 
 
 def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:

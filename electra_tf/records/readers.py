@@ -181,7 +181,7 @@ class FileReader:
                 continue
             try:
                 text = json.loads(line)[self._options.text_field]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 text = None
             if not isinstance(text, str):
                 raise errors.DataError(

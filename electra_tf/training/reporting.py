@@ -163,8 +163,11 @@ class RunReport(contextlib.AbstractContextManager):
         if model_dir is not None:
             _drop_lines_after(model_dir / "metrics.jsonl", first_step)
             for split in _LABELS:
-                folder = str(model_dir / "tensorboard" / split)
-                self._writers[split] = tf.summary.create_file_writer(folder)
+                folder = model_dir / "tensorboard" / split
+                with naming_file(folder):
+                    folder.mkdir(parents=True, exist_ok=True)
+                    writer = tf.summary.create_file_writer(str(folder))
+                self._writers[split] = writer
 
     def __exit__(self, *exception: object) -> None:
         self._bar.__exit__(*exception)
@@ -248,7 +251,7 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
     """Says which file could not be written, and that nothing is lost."""
     try:
         yield
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:
         raise OSError(
             f"{path} could not be written: {error}. Checkpoints are "
             "untouched. Free space or repair the disk, then start the same "

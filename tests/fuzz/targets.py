@@ -97,12 +97,12 @@ def _ask(path: pathlib.Path) -> None:
 def _build(path: pathlib.Path) -> None:
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     place, _, value = text.partition("=")
+    section, _, place = place.partition(".")
     try:
         fields = {place: json.loads(value)}
     except (ValueError, RecursionError):
         fields = {place: value}
-    for section in ("encoder", "generator", "training", "masking"):
-        schema.build(config.ExperimentConfig, {section: fields})
+    schema.build(config.ExperimentConfig, {section: fields})
 
 
 def _array(path: pathlib.Path) -> None:
@@ -204,9 +204,14 @@ TARGETS: dict[str, Callable[[], Target]] = {
     ),
     "override": lambda: Target(
         _build,
-        (b"hidden_size=256", b"generator_hidden_size=0.25", b"seed=-1"),
+        (
+            b"encoder.hidden_size=256",
+            b"masking.mask_prob=0.25",
+            b"training.strategy=tpu",
+            b"data.max_seq_length=1e3",
+        ),
         ("text",),
-    ),
+    ),  # fmt: skip
     "hparams": lambda: Target(
         lambda path: original_hparams.from_original_hparams(
             schema.read_object(path, errors.ModelError)
