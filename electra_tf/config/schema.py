@@ -223,10 +223,8 @@ def describe(schema: Any, detail: Any) -> str:
     if kind == "unexpected_keyword_argument":
         for parent in parents:
             hint = typing.get_type_hints(schema).get(parent)
-            inner = filter(
-                dataclasses.is_dataclass, (hint, *typing.get_args(hint))
-            )
-            schema = next(inner, schema)
+            inner = (hint, *typing.get_args(hint))
+            schema = next(filter(dataclasses.is_dataclass, inner), schema)
         fields = dataclasses.fields(schema)
         known = [field.name for field in fields]
         is_section = dataclasses.is_dataclass(fields[0].default)

@@ -137,15 +137,17 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
     kinds: dict[str, str] = {}
     sizes: list[int] = []
 
+    def collect(name: str, entry: Any) -> None:
+        if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
+            tensor_files.require_stored(name, entry)
+            # HDF5 has no bfloat16; Keras writes beside it that it is.
+            kinds[name] = str(entry.attrs.get("dtype", entry.dtype))
+            sizes.append(math.prod(entry.shape or ()))
+
     try:
         for file in path.glob("*.h5"):
             with h5py.File(file) as stream:
-                for name, entry in tensor_files.list_stored(stream).items():
-                    if "seed_generator" not in name:
-                        # HDF5 has no bfloat16; Keras writes that it is one.
-                        kind = entry.attrs.get("dtype", entry.dtype)
-                        kinds[name] = str(kind)
-                        sizes.append(math.prod(entry.shape or ()))
+                stream.visititems(collect)
     except (OSError, RuntimeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
     wrong = [

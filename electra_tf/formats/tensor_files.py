@@ -78,33 +78,27 @@ def _read_parts(index: pathlib.Path) -> Arrays:
 def _read_keras(path: pathlib.Path) -> Arrays:
     """Reads what transformers saved of its models for TensorFlow."""
     tensors: Arrays = {}
+
+    def collect(name: str, entry: Any) -> None:
+        if isinstance(entry, h5py.Group):
+            return
+        require_stored(name, entry)
+        # After the layer's name and the model's: electra/encoder/layer_._0/...
+        *layers, last = name.removesuffix(":0").split("/")[2:]
+        value = entry[()].T if last == "kernel" else entry[()]
+        kind = "bias" if last in ("bias", "beta") else "weight"
+        tensors[".".join([*layers, kind]).replace("_._", ".")] = value
+
     with h5py.File(path) as file:
-        for name, entry in list_stored(file).items():
-            # After the names of layer and model: electra/encoder/layer_._0/...
-            *layers, last = name.removesuffix(":0").split("/")[2:]
-            value = entry[()].T if last == "kernel" else entry[()]
-            kind = "bias" if last in ("bias", "beta") else "weight"
-            tensors[".".join([*layers, kind]).replace("_._", ".")] = value
+        file.visititems(collect)
     return tensors
 
 
-def list_stored(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Lists datasets; `ValueError` if a few bytes claim to be large ones."""
-    found: dict[str, h5py.Dataset] = {}
-
-    def collect(name: str, entry: Any) -> None:
-        if isinstance(entry, h5py.Dataset):
-            is_whole = entry.id.get_storage_size() == entry.nbytes
-            schema.require(
-                is_whole and not entry.external,
-                f"{name} is compressed or cut off",
-            )
-            found[name] = entry
-
-    file.visititems(collect)
-    is_apart = sum(x.nbytes for x in found.values()) <= file.id.get_filesize()
-    schema.require(is_apart, "tensors share their bytes")
-    return found
+def require_stored(name: str, entry: h5py.Dataset) -> None:
+    """Raises `ValueError` if a few bytes claim to be a large tensor."""
+    is_whole = entry.id.get_storage_size() == entry.nbytes
+    is_whole = is_whole and not entry.external
+    schema.require(is_whole, f"{name} is compressed or cut off")
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:
@@ -120,8 +114,7 @@ def _read_torch(path: pathlib.Path) -> Arrays:
     if zipfile.is_zipfile(path):
         archive = zipfile.ZipFile(path)
         size = sum(member.file_size for member in archive.infolist())
-        is_plain = size <= path.stat().st_size
-        schema.require(is_plain, "its members are compressed")
+        schema.require(size <= path.stat().st_size, "it is compressed")
         damaged = archive.testzip()
         schema.require(not damaged, f"the checksum of {damaged} differs")
     found = torch.load(path, map_location="cpu", weights_only=True)

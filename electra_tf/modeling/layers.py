@@ -35,19 +35,15 @@ def dtype_policy(precision: str) -> str:
     return "float32" if precision == "float32" else f"mixed_{precision}"
 
 
-def require_memory(num_weights: int, copies: int = 1) -> None:
-    """Raises `ConfigError` for float32 weights that this machine cannot hold.
-
-    Nothing is asked of a graph, which allocates none.
-    """
-    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    needed = 4 * copies * num_weights
+def require_memory(num_weights: int) -> None:
+    """Raises `ConfigError` for float32 weights that the machine cannot hold."""
+    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    needed = 4e-9 * num_weights
     config.require(
         needed <= room or not tf.executing_eagerly(),
-        f"The model must fit this machine's memory of {room / 1e9:,.1f} GB. "
-        f"Received: {num_weights:,} weights, which take {needed / 1e9:,.1f} GB."
-        " Choose smaller sizes, or another machine; electra-plan says what "
-        "a model takes.",
+        f"The model must fit this machine's memory of {room:.1f} GB. Received: "
+        f"{num_weights:,} numbers to keep, {needed:,.1f} GB. Choose smaller "
+        "sizes; electra-plan says what a model takes.",
     )
 
 

@@ -32,7 +32,6 @@ TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
-_RECORD_HEAD = 12  # bytes: the length of what follows, and its checksum
 
 
 @schema.frozen
@@ -126,7 +125,7 @@ def load_token_counts(
     path = pathlib.Path(folder, manifest.token_counts)
     try:
         counts = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except Exception as error:  # of numpy, nearly any
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
@@ -268,10 +267,9 @@ def find_damage(
     # Its thread can block the end of a program, see `inputs/options.py`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
-    count, problem = _find_overlong(path), ""
-    if count >= 0:
-        return f"record {count} (from 0) is corrupt: longer than its file"
-    count = 0
+    if (overlong := _find_overlong(path)) is not None:
+        return f"record {overlong} (from 0) is corrupt: longer than its file"
+    count, problem = 0, ""
     # Many records at once; where that fails, one by one.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
@@ -294,17 +292,17 @@ def find_damage(
     return f"record {count} (from 0) {problem}"
 
 
-def _find_overlong(path: str | os.PathLike) -> int:
-    """The first record that TensorFlow would die of; -1 if none."""
+def _find_overlong(path: str | os.PathLike) -> int | None:
+    """The first record longer than its file: TensorFlow would die of it."""
     size, count = os.path.getsize(path), 0
     with open(path, "rb") as stream:
-        while head := stream.read(_RECORD_HEAD):
-            length = int.from_bytes(head[:8], "little")
-            if length > size:
+        # The length of what follows, and its checksum.
+        while head := stream.read(12):
+            if (length := int.from_bytes(head[:8], "little")) > size:
                 return count
             stream.seek(length + 4, os.SEEK_CUR)
             count += 1
-    return -1
+    return None
 
 
 def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:

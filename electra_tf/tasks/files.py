@@ -175,9 +175,7 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
                 num_bytes += len(raw)
                 is_bomb = is_packed and num_bytes > _MAX_PACKED * file.tell()
                 if is_bomb or len(raw) == _MAX_LINE_BYTES:
-                    expected = f"a line below {_MAX_LINE_BYTES >> 20} MiB"
-                    if is_bomb:
-                        expected = f"text, packed at most {_MAX_PACKED} to 1"
+                    expected = "lines below 256 MiB, packed at most 200 to 1"
                     raise unexpected(f"{path}, line {number}", expected)
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 codec = "utf-8-sig" if number == 1 else "utf-8"

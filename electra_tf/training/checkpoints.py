@@ -65,10 +65,8 @@ _PREFIX = "variables"
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
 # Of the file that lists tensors, a table as LevelDB writes it.
-_MAX_INDEX_BYTES = 1 << 26
-_MAX_NAME_BYTES = 4096
+_MAX_INDEX_BYTES, _MAX_NAME_BYTES, _MAX_AXES = 1 << 26, 4096, 8
 _FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
-_MAX_AXES = 8
 
 Variables = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -393,40 +391,41 @@ def _check_index(prefix: str) -> None:
     footer = data[-_FOOTER_BYTES:]
     schema.require(footer.endswith(_END), f"{path} lists no tensors")
     sizes: list[int] = []
-    last: bytes | None = None
+    last, num_bytes = b"", -1
     for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
         for key, value in _entries(data, *_numbers(place, 0, 2)[0]):
-            is_next = key == b"" if last is None else key > last
+            is_next = key > last if sizes else not key
             schema.require(is_next, f"{path} is not in order")
             last = key
             if key:
-                _check_tensor(key.decode("utf-8"), value, sizes)
+                num_bytes += _check_tensor(key.decode("utf-8"), value, sizes)
                 continue
             header = tensor_bundle_pb2.BundleHeaderProto.FromString(value)
             for number in range(header.num_shards):
                 ending = f"{number:05d}-of-{header.num_shards:05d}"
                 shard = epath.Path(f"{prefix}.data-{ending}")
                 sizes.append(shard.stat().length)
+    schema.require(num_bytes < sum(sizes), f"{path}: tensors share bytes")
 
 
-def _check_tensor(name: str, value: bytes, sizes: list[int]) -> None:
-    """Raises `ValueError` unless one of the shards can hold a tensor."""
+def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
+    """Returns the size of a tensor that one of the shards can hold."""
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
     dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
     axes = [axis.size for axis in shape.dim]
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
-    is_whole = not shape.unknown_rank and not entry.slices
-    # An axis of 0 must not hide the product of the others.
-    is_shape = len(axes) <= _MAX_AXES and min(axes, default=0) >= 0
-    is_shape = is_shape and math.prod(max(n, 1) for n in axes) < 1 << 40
-    num_bytes = math.prod(axes) * dtype.size
+    is_whole = is_number and not shape.unknown_rank and not entry.slices
+    # An axis of 0 would hide the product of the others.
+    is_shape = len(axes) <= _MAX_AXES and min(axes, default=1) > 0
     is_there = 0 <= entry.shard_id < len(sizes) and entry.offset >= 0
+    room = sizes[entry.shard_id] - entry.offset if is_there else 0
     schema.require(
-        is_number and is_whole and is_shape and is_there
-        and num_bytes == entry.size <= sizes[entry.shard_id] - entry.offset,
+        is_whole and is_shape
+        and math.prod(axes) * dtype.size == entry.size <= room,
         f"{name} must be a tensor of numbers that a .data file holds. "
         f"Received: {dtype.name} {axes!s:.80}, {entry.size} bytes",
     )  # fmt: skip
+    return entry.size
 
 
 def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:

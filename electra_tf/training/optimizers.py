@@ -116,8 +116,8 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self.decay_multipliers = schedules.resolve_rules(
             exclusions + self.decay_rules, paths, "weight decay"
         )
-        # With their gradients and both moments.
-        layers.require_memory(sum(math.prod(v.shape) for v in variables), 4)
+        # Weights, gradients and both moments.
+        layers.require_memory(4 * sum(math.prod(v.shape) for v in variables))
         super().build(list(variables))
         self.first_moments, self.second_moments = self.add_optimizer_variables(
             variables, ["adam_m", "adam_v"]

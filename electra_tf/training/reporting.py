@@ -275,9 +275,9 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     for number, text in enumerate(texts, 1):
         try:
             line = json.loads(text)
-            int(line["step"]), line["split"]
+            line["split"], line["step"] = line["split"], int(line["step"])
             lines.append(line)
-        except (ValueError, TypeError, LookupError):
+        except Exception:  # whatever the bytes are
             # The last one may be half a line.
             if number < len(texts):
                 logging.warning("%s: line %d is damaged: skipped", path, number)

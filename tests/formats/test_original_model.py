@@ -274,6 +274,7 @@ _HEADER = (
         ([(b"a", _entry())], "not in order"),
         ([_HEADER, (b"a", b"\x0f")], "index is damaged"),
         ([(b"", b"\x08\x02")], "data-00000-of-00002"),
+        ([_HEADER] + [(n, _entry()) for n in (b"a", b"b", b"c")], "share"),
     ],
 )
 def test_an_index_is_checked_before_tensorflow_reads_it(

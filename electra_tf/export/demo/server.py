@@ -5,7 +5,6 @@ that name, or a web site could reach it by a name that it lets point to this
 machine (DNS rebinding).
 """
 
-import contextlib
 import dataclasses
 import functools
 import importlib.resources
@@ -39,8 +38,7 @@ MAX_BYTES = 49_152
 """Largest body of a request: two texts, four bytes a character, and JSON."""
 
 _TOP_K = 5
-# Others wait in the system's queue.
-_MAX_CONNECTIONS = 128
+_MAX_CONNECTIONS = 128  # others wait in the system's queue
 _MAX_SECONDS = 60.0  # for all that one connection sends
 _JSON = "application/json"
 _FILES = {
@@ -178,7 +176,8 @@ class DemoServer(serving.ThreadedWSGIServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answers what a connection sends within the time limit."""
-        end = threading.Timer(_MAX_SECONDS, _stop_reading, [request])
+        stop = functools.partial(request.shutdown, socket.SHUT_RD)
+        end = threading.Timer(_MAX_SECONDS, stop)
         end.daemon = True
         end.start()
         try:
@@ -290,11 +289,6 @@ class _Handler(serving.WSGIRequestHandler):
         # What steers a terminal is not shown.
         text = message % values
         logging.debug("".join(c if c.isprintable() else "?" for c in text))
-
-
-def _stop_reading(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it ended in this moment
-        connection.shutdown(socket.SHUT_RD)
 
 
 def _serve(name: str, kind: str) -> Endpoint:
