@@ -8,6 +8,7 @@ under such a name is worthless and may be deleted by whoever owns the folder.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -100,12 +101,16 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 def not_written(path: str | os.PathLike, error: Exception) -> OSError:
     """Builds the error for a folder that was not created."""
-    first_line = (str(error).splitlines() or [""])[0]
     return OSError(
-        f"{path} could not be written: {type(error).__name__}: {first_line}. "
-        "Nothing was kept. Free space or repair the disk, then start the same "
-        "command again."
+        f"{path} could not be written: {first_line(error)}. Nothing was kept. "
+        "Free space or repair the disk, then start the same command again."
     )
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a message, without where in a graph it happened."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:

@@ -264,9 +264,10 @@ def save(
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
-            f"{_first_line(error)}. Earlier ones are untouched, the newest is "
-            f"{latest(model_dir) or 'none'}. Free space or repair the disk, "
-            "then start the same command again: it goes on from there."
+            f"{atomic.first_line(error)}. Earlier ones are untouched, the "
+            f"newest is {latest(model_dir) or 'none'}. Free space or repair "
+            "the disk, then start the same command again: it goes on from "
+            "there."
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):
@@ -469,16 +470,10 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     # Damaged files make TensorFlow raise nearly everything.
     except Exception as error:
         raise errors.ModelError(
-            f"{checkpoint} cannot be read: {_first_line(error)}. It is missing "
-            "or damaged. Remove this folder to go on from the checkpoint "
-            "before it."
+            f"{checkpoint} cannot be read: {atomic.first_line(error)}. It is "
+            "missing or damaged. Remove this folder to go on from the "
+            "checkpoint before it."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    # Where in a graph it happened tells the user nothing.
-    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def require_equal_layout(
