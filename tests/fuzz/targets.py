@@ -41,6 +41,14 @@ DOCUMENTED = (errors.ConfigError, errors.DataError, errors.ModelError,
 _ENCODER = config.EncoderConfig(vocab_size=40)
 _TOKENS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n東\n"
 _SETTINGS = {"do_lower_case": True, "strip_accents": True}
+_NAMES = ("kind", "checkpoint", "precision", "stored_weights", "device",
+          "electra_tf", "tensorflow")  # fmt: skip
+_COUNTS = ("step", "trained_length", "max_length", "num_positions")
+_EXPORT = {
+    "signatures": ["score_text"],
+    **dict.fromkeys(_NAMES, "a"),
+    **dict.fromkeys(_COUNTS, 1),
+}
 
 
 class Target(NamedTuple):
@@ -282,14 +290,27 @@ TARGETS: dict[str, Callable[[], Target]] = {
     ),
     "trial": lambda: Target(
         lambda path: trial.read_result(path.parent),
-        (_json({"seed": 1, "scores": {"a": {"dev": {}}}, "metrics": {}}),),
+        (
+            _json(
+                {
+                    "seed": 1,
+                    "scores": {"a": {"dev": {}}},
+                    "metrics": {},
+                    "num_steps": 1,
+                    "origin": "a",
+                    "seconds": 1.5,
+                    "device": "a",
+                    "versions": {"a": "1"},
+                }
+            ),
+        ),
         (trial.RESULT_FILE,),
     ),
     "export": lambda: Target(
         lambda path: schema.read(
             export_metadata.ExportMetadata, path, errors.ExportError
         ),
-        (_json({"kind": "electra", "signatures": ["score_text"]}),),
+        (_json(_EXPORT), _json({**_EXPORT, "scores": {"dev": {"f1": 1}}})),
         ("export.json",),
     ),
     "request": lambda: Target(_ask, (_json({"text": "a [MASK]"}),), ("body",)),
