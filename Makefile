@@ -24,7 +24,7 @@ TOPICS := $(OUT)/doc_topics
 FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
 .PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench docs \
-	golden golden-addons wheel clean
+	golden golden-addons wheel fuzz audit sbom clean
 
 setup: $(VENV)/.installed
 
@@ -143,6 +143,27 @@ golden-addons: .venv-addons/.installed setup
 	  --golden_dir=$(GOLDEN_OPTIMIZER) \
 	  --output_dir=build/golden-addons/optimizer
 	$(RUN) scripts/verify_golden.py --golden_dir=build/golden-addons
+
+# Random input for a parser, one of tests/fuzz/targets.py.
+fuzz: setup
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check 'atheris>=3'
+	$(RUN) -m tests.fuzz.fuzz $(TARGET) --runs=$(or $(RUNS),1000000)
+
+.venv-audit:
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --disable-pip-version-check \
+	  pip-audit cyclonedx-bom
+
+# Known vulnerabilities of the locked packages; needs the network.
+audit: .venv-audit
+	.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes \
+	  --requirement requirements.lock
+
+# What the lock file installs, as CycloneDX.
+sbom: .venv-audit
+	mkdir -p build
+	.venv-audit/bin/cyclonedx-py requirements requirements.lock \
+	  --output-reproducible --output-file build/sbom.json
 
 wheel: setup
 	$(RUN) -m build --wheel --no-isolation --outdir build/dist

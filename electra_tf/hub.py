@@ -9,7 +9,7 @@ import re
 
 from electra_tf import errors
 
-_NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@([^@\s]+))?", re.ASCII)
+_NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@((?!.*\.\.)[^@\s]+))?", re.ASCII)
 # Of one network, of both of a pre-trained ELECTRA, or KerasHub's.
 _FOLDERS = ("", "discriminator/", "generator/", "assets/tokenizer/")
 _FILES = ("config.json", "tokenizer.json", "tokenizer_config.json",

@@ -11,7 +11,6 @@ from absl import flags
 from absl import logging
 
 from electra_tf import command_line
-from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
 
@@ -30,15 +29,12 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import converted_model
 
-    try:
-        converted = converted_model.convert(
-            saved_model,
-            storage.path(FLAGS.out),
-            FLAGS.format,
-            FLAGS.signature,
-        )
-    except errors.ExportError as error:
-        raise ValueError(str(error)) from error
+    converted = converted_model.convert(
+        saved_model,
+        storage.path(FLAGS.out),
+        FLAGS.format,
+        FLAGS.signature,
+    )
     print(
         f"Converted {converted.signature} to {converted.path}. It gives the "
         "answers of the SavedModel, largest difference "

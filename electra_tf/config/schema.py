@@ -225,9 +225,9 @@ def describe(schema: Any, detail: Any) -> str:
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:
-            if not dataclasses.is_dataclass(schema):  # but a list of such
-                return f"Unknown field {field!r}."
-            schema = typing.get_type_hints(schema).get(parent, schema)
+            hint = typing.get_type_hints(schema).get(parent)
+            inner = (hint, *typing.get_args(hint))
+            schema = next(filter(dataclasses.is_dataclass, inner), schema)
         fields = dataclasses.fields(schema)
         known = [field.name for field in fields]
         is_section = dataclasses.is_dataclass(fields[0].default)

@@ -93,12 +93,7 @@ def save(
             if target_format == reading.HUGGING_FACE:
                 model_card.write(written, folder, output_dir.name)
         except _ERRORS as error:
-            first_line = (str(error).splitlines() or [""])[0]
-            raise OSError(
-                f"{output_dir} could not be written: {type(error).__name__}: "
-                f"{first_line}. Nothing was kept. Free space or repair the "
-                "disk, then start the same command again."
-            ) from error
+            raise atomic.not_written(output_dir, error) from error
         require_equal(written, read(folder))
         # Another process may have made it while this one was at work.
         atomic.refuse_existing(output_dir, "folder")

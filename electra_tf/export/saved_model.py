@@ -242,13 +242,16 @@ def _write(
     module.prepare(options.weights, options.device)
     metadata = trained.describe(model_dir, options)
     with atomic.creating_folder(export_dir, installed.EXPORTED) as folder:
-        _save_graphs(module, folder, options.device)
         extra = folder / export_metadata.EXTRA_FOLDER
-        extra.mkdir()
-        module.tokenizer.vocabulary.save(extra)
-        (extra / "config.json").write_text(trained.settings, "utf-8")
-        serving_folder.write_warm_up(extra, module)
-        metadata.write(folder)
+        try:
+            _save_graphs(module, folder, options.device)
+            extra.mkdir()
+            module.tokenizer.vocabulary.save(extra)
+            (extra / "config.json").write_text(trained.settings, "utf-8")
+            serving_folder.write_warm_up(extra, module)
+            metadata.write(folder)
+        except (OSError, tf.errors.OpError) as error:
+            raise atomic.not_written(export_dir, error) from error
         difference = self_check.check(
             folder, module, self_check.TOLERANCES[options.precision]
         )

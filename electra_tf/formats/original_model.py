@@ -25,6 +25,7 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
+from electra_tf.training import checkpoints
 
 HPARAMS_FILE = "hparams.json"
 _CHECKPOINT = "model.ckpt"
@@ -54,8 +55,8 @@ _TASKS = {
 _ROW_LENGTH = 128  # of the original, where there are as many positions
 _HEAD_WIDTH = 64  # the original's rule
 # What TensorFlow raises for damaged files; TypeError is for the step.
-_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, TypeError,
-                ValueError)  # fmt: skip
+_READ_ERRORS = (tf.errors.OpError, IndexError, OSError, RuntimeError,
+                TypeError, ValueError)  # fmt: skip
 
 
 class OriginalCheckpoint(NamedTuple):
@@ -73,9 +74,7 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
     prefix, step = _find_prefix(path), None
     try:
-        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-        names = reader.get_variable_to_shape_map()
-        tensors = {name: reader.get_tensor(name) for name in sorted(names)}
+        tensors = checkpoints.read_tensors(prefix)
         if _STEP in tensors:
             step = operator.index(tensors.pop(_STEP))
     except _READ_ERRORS as error:

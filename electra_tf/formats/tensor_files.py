@@ -97,6 +97,7 @@ def _read_keras(path: pathlib.Path) -> Arrays:
 def require_stored(name: str, entry: h5py.Dataset) -> None:
     """Raises `ValueError` if a few bytes claim to be a large tensor."""
     is_whole = entry.id.get_storage_size() == entry.nbytes
+    is_whole = is_whole and not entry.external
     schema.require(is_whole, f"{name} is compressed or cut off")
 
 
@@ -111,7 +112,10 @@ def _read_torch(path: pathlib.Path) -> Arrays:
         ) from error
     # PyTorch itself does not compare the checksums of its archive.
     if zipfile.is_zipfile(path):
-        damaged = zipfile.ZipFile(path).testzip()
+        archive = zipfile.ZipFile(path)
+        size = sum(member.file_size for member in archive.infolist())
+        schema.require(size <= path.stat().st_size, "it is compressed")
+        damaged = archive.testzip()
         schema.require(not damaged, f"the checksum of {damaged} differs")
     found = torch.load(path, map_location="cpu", weights_only=True)
     return {str(n): _to_array(value, torch) for n, value in found.items()}

@@ -240,6 +240,11 @@ class Encoder(layers.SizedLayer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights; embeddings that exist are left alone."""
+        sizes = self.settings
+        rows = sizes.vocab_size + sizes.max_position_embeddings
+        columns = 4 * sizes.hidden_size + 2 * sizes.intermediate_size
+        blocks = sizes.num_hidden_layers * sizes.hidden_size * columns
+        layers.require_memory(rows * sizes.embedding_size + blocks)
         if not self.embeddings.built:
             self.embeddings.build()
         if self.embeddings_project is not None:

@@ -7,6 +7,7 @@ small model on a CPU spends as much time between matrix products as in them.
 import dataclasses
 import inspect
 import math
+import os
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +36,18 @@ register = keras.saving.register_keras_serializable("electra_tf")
 def dtype_policy(precision: str) -> str:
     """The Keras policy of a precision: weights always stay float32."""
     return "float32" if precision == "float32" else f"mixed_{precision}"
+
+
+def require_memory(num_weights: int) -> None:
+    """Raises `ConfigError` for float32 weights that the machine cannot hold."""
+    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    needed = 4e-9 * num_weights
+    config.require(
+        needed <= room or not tf.executing_eagerly(),
+        f"The model must fit this machine's memory of {room:.1f} GB. Received: "
+        f"{num_weights:,} numbers to keep, {needed:,.1f} GB. Choose smaller "
+        "sizes; electra-plan says what a model takes.",
+    )
 
 
 def shape_of(tensor: tf.Tensor) -> list[Any]:

@@ -9,6 +9,7 @@ For a store such as gs:// it is written to a temporary folder and copied.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import uuid
@@ -133,6 +134,20 @@ def _name(error: BaseException, path: pathlib.Path) -> None:
     """Puts the path into what the system says of a full disk, for example."""
     if isinstance(error, OSError) and error.errno and error.filename is None:
         error.filename = str(path)
+
+
+def not_written(path: str | os.PathLike, error: Exception) -> OSError:
+    """Builds the error for a folder that was not created."""
+    return OSError(
+        f"{path} could not be written: {first_line(error)}. Nothing was kept. "
+        "Free space or repair the disk, then start the same command again."
+    )
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a message, without where in a graph it happened."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:

@@ -172,7 +172,7 @@ def load_token_counts(
     path = storage.path(folder, manifest.token_counts)
     try:
         counts = storage.load_rows(path)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of numpy, nearly any
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
@@ -317,6 +317,8 @@ def find_damage(
     # Its thread can block the end of a program, see `inputs/options.py`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
+    if (overlong := _find_overlong(path)) is not None:
+        return f"record {overlong} (from 0) is corrupt: longer than its file"
     count, problem = 0, ""
     # Many records at once; where that fails, one by one.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
@@ -338,6 +340,20 @@ def find_damage(
             if FORM in error.message:
                 problem = f"is not {FORM}, with ids of the vocabulary"
     return f"record {count} (from 0) {problem}"
+
+
+def _find_overlong(path: str | os.PathLike) -> int | None:
+    """The first record longer than its file: TensorFlow would die of it."""
+    shard, count = storage.path(path), 0
+    size = shard.stat().st_size
+    with shard.open("rb") as stream:
+        # The length of what follows, and its checksum.
+        while head := stream.read(12):
+            if (length := int.from_bytes(head[:8], "little")) > size:
+                return count
+            stream.seek(length + 4, os.SEEK_CUR)
+            count += 1
+    return None
 
 
 def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:

@@ -33,6 +33,8 @@ ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
+_MAX_LINE_BYTES = 1 << 28  # all of SQuAD is one line
+_MAX_PACKED = 200  # bytes of text for one of a .gz file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,9 +168,16 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     is a byte order mark. A `.gz` file is decompressed.
     """
     with path.open("rb") as file:
-        lines = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        is_packed, num_bytes = path.suffix == ".gz", 0
+        lines: Any = gzip.GzipFile(fileobj=file) if is_packed else file
+        parts = iter(lambda: lines.readline(_MAX_LINE_BYTES), b"")
         try:
-            for number, raw in enumerate(lines, 1):
+            for number, raw in enumerate(parts, 1):
+                num_bytes += len(raw)
+                is_bomb = is_packed and num_bytes > _MAX_PACKED * file.tell()
+                if is_bomb or len(raw) == _MAX_LINE_BYTES:
+                    expected = "lines below 256 MiB, packed at most 200 to 1"
+                    raise unexpected(f"{path}, line {number}", expected)
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 codec = "utf-8-sig" if number == 1 else "utf-8"
                 yield number, line.decode(codec)
@@ -195,7 +204,7 @@ def parse_object(line: str, place: str) -> dict:
     """Parses the object on a line of a JSON lines file."""
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         expected = f"a JSON object ({error})"
         raise unexpected(place, expected, line) from error
     if not isinstance(record, dict):
@@ -207,7 +216,7 @@ def parse_number(value: Any) -> float:
     """The number that a string, or a value in JSON, is; or NaN."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return math.nan
 
 

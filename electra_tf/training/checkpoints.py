@@ -33,6 +33,7 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoint_index
 
 CONFIG_FILE = "config.json"
 
@@ -265,9 +266,10 @@ def save(
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
-            f"{_first_line(error)}. Earlier ones are untouched, the newest is "
-            f"{latest(model_dir) or 'none'}. Free space or repair the disk, "
-            "then start the same command again: it goes on from there."
+            f"{atomic.first_line(error)}. Earlier ones are untouched, the "
+            f"newest is {latest(model_dir) or 'none'}. Free space or repair "
+            "the disk, then start the same command again: it goes on from "
+            "there."
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):
@@ -330,7 +332,8 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
     What is stored as bfloat16 becomes float32.
     """
     load_state(checkpoint)  # which says if the checkpoint is not whole
-    tensors = _read(checkpoint, f"{prefix}/")
+    with _naming_damage(checkpoint):
+        tensors = read_tensors(str(checkpoint / _PREFIX), f"{prefix}/")
     if prefix == "average" and not tensors:
         raise errors.ModelError(
             "Averaged weights must have been kept while training. Received: "
@@ -345,7 +348,9 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these."""
-    _assign(checkpoint, _read(checkpoint, ""), variables)
+    with _naming_damage(checkpoint):
+        tensors = read_tensors(str(checkpoint / _PREFIX))
+    _assign(checkpoint, tensors, variables)
 
 
 def load_weights(
@@ -371,14 +376,17 @@ def _assign(
         variable.assign(saved[name])
 
 
-def _read(checkpoint: pathlib.Path, beginning: str) -> Arrays:
-    """Tensors whose names begin so; TensorFlow verifies their checksums."""
-    with _naming_damage(checkpoint):
-        name = str(checkpoint / _PREFIX)
-        reader = tf.compat.v1.train.NewCheckpointReader(name)
-        names = sorted(reader.get_variable_to_shape_map())
-        chosen = [name for name in names if name.startswith(beginning)]
-        return {name: reader.get_tensor(name) for name in chosen}
+def read_tensors(prefix: str, beginning: str = "") -> Arrays:
+    """Reads the tensors at a prefix whose names begin so.
+
+    TensorFlow verifies the checksums. It would end the process at sizes that
+    cannot be: the index is checked first, with `ValueError`.
+    """
+    checkpoint_index.check(prefix)
+    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+    names = sorted(reader.get_variable_to_shape_map())
+    chosen = [name for name in names if name.startswith(beginning)]
+    return {name: reader.get_tensor(name) for name in chosen}
 
 
 @contextlib.contextmanager
@@ -388,16 +396,10 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     # Damaged files make TensorFlow raise nearly everything.
     except Exception as error:
         raise errors.ModelError(
-            f"{checkpoint} cannot be read: {_first_line(error)}. It is missing "
-            "or damaged. Remove this folder to go on from the checkpoint "
-            "before it."
+            f"{checkpoint} cannot be read: {atomic.first_line(error)}. It is "
+            "missing or damaged. Remove this folder to go on from the "
+            "checkpoint before it."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    # Where in a graph it happened tells the user nothing.
-    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def require_equal_layout(

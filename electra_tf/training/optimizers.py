@@ -6,6 +6,7 @@ condition under `tf.distribute`. `fit` takes them like any other optimizer.
 """
 
 import abc
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.modeling import layers
 from electra_tf.training import distribution
 from electra_tf.training import schedules
 
@@ -114,6 +116,8 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self.decay_multipliers = schedules.resolve_rules(
             exclusions + self.decay_rules, paths, "weight decay"
         )
+        # Weights, gradients and both moments.
+        layers.require_memory(4 * sum(math.prod(v.shape) for v in variables))
         super().build(list(variables))
         self.first_moments, self.second_moments = self.add_optimizer_variables(
             variables, ["adam_m", "adam_v"]

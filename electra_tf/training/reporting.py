@@ -164,8 +164,11 @@ class RunReport(contextlib.AbstractContextManager):
         if model_dir is not None:
             _drop_lines_after(model_dir / "metrics.jsonl", first_step)
             for split in _LABELS:
-                folder = str(model_dir / "tensorboard" / split)
-                self._writers[split] = tf.summary.create_file_writer(folder)
+                folder = model_dir / "tensorboard" / split
+                with naming_file(folder):
+                    folder.mkdir(parents=True, exist_ok=True)
+                    writer = tf.summary.create_file_writer(str(folder))
+                self._writers[split] = writer
 
     def __exit__(self, *exception: object) -> None:
         self._bar.__exit__(*exception)
@@ -249,7 +252,7 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
     """Says which file could not be written, and that nothing is lost."""
     try:
         yield
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:
         raise OSError(
             f"{path} could not be written: {error}. Checkpoints are "
             "untouched. Free space or repair the disk, then start the same "
@@ -273,9 +276,9 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     for number, text in enumerate(texts, 1):
         try:
             line = json.loads(text)
-            int(line["step"]), line["split"]
+            line["split"], line["step"] = line["split"], int(line["step"])
             lines.append(line)
-        except (ValueError, TypeError, LookupError):
+        except Exception:  # whatever the bytes are
             # The last one may be half a line.
             if number < len(texts):
                 logging.warning("%s: line %d is damaged: skipped", path, number)

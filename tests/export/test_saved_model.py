@@ -17,6 +17,7 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests import full_disk
 from tests import tiny_run as tiny_run_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -126,6 +127,14 @@ def test_export_that_fails_its_check_leaves_nothing(
     with pytest.raises(errors.ExportError, match="differs"):
         saved_model.export(tiny_run.model_dir, tmp_path / "export")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing_and_says_so(tiny_run, tmp_path):
+    folder = tmp_path / "export"
+    message = "export could not be written: .*Free space"
+    with full_disk.largest_file(3000), pytest.raises(OSError, match=message):
+        saved_model.export(tiny_run.model_dir, folder)
+    assert not list(tmp_path.iterdir())
 
 
 def test_checkpoint_before_the_last_phase_is_warned_of(

@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+import struct
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
+from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from electra_tf import errors
 from electra_tf.formats import original_model
@@ -205,3 +208,100 @@ def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
     with pytest.raises(errors.ModelError, match=message):
         original_model.write(tiny_models.build("other_heads"), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def _block(entries, starts=None):
+    """A block of LevelDB's table format, with its checksum."""
+    content, places = b"", []
+    for key, value in entries:
+        places.append(len(content))
+        content += bytes([0, len(key), len(value)]) + key + value
+    places = places if starts is None else starts
+    content += struct.pack(f"<{len(places) + 1}I", *places, len(places))
+    content += b"\0"  # not compressed
+    return content + struct.pack("<I", pywrap_tensorflow.masked_crc32c(content))
+
+
+def _table(entries, starts=None):
+    """An index as TensorFlow writes it, of one block of tensors."""
+    data, size = _block(entries, starts), len(_block(entries, starts)) - 5
+    place = bytes([0, size & 127 | 128, size >> 7])
+    names, table = _block([]), _block([(b"~", place)])
+    footer = bytes([len(data) & 127 | 128, len(data) >> 7, len(names) - 5])
+    start = len(data) + len(names)
+    footer += bytes([start & 127 | 128, start >> 7, len(table) - 5])
+    return (
+        data
+        + names
+        + table
+        + footer.ljust(40, b"\0")
+        + bytes.fromhex("57fb808b247547db")
+    )
+
+
+def _entry(axes=(2, 3), **fields):
+    entry = tensor_bundle_pb2.BundleEntryProto(
+        **({"dtype": 1, "size": 24, "crc32c": 0} | fields)
+    )
+    for size in axes:
+        entry.shape.dim.add(size=size)
+    return entry.SerializeToString()
+
+
+_HEADER = (
+    b"",
+    tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(),
+)
+
+
+# Most of them would end the process in TensorFlow.
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([_HEADER, (b"a", _entry([2**62, 2**62]))], "a must be a tensor"),
+        ([_HEADER, (b"a", _entry([2**62, 4, 0], size=0))], "a must be"),
+        ([_HEADER, (b"a", _entry([-2, -3]))], r"float32 \[-2, -3\]"),
+        ([_HEADER, (b"a", _entry([1] * 20, size=4))], "a must be"),
+        ([_HEADER, (b"a", _entry([2**31], size=2**33))], "a must be"),
+        ([_HEADER, (b"a", _entry(dtype=77))], "index is damaged.*77"),
+        ([_HEADER, (b"a", _entry(dtype=7))], "Received: string"),
+        ([_HEADER, (b"a", _entry(size=20))], "20 bytes"),
+        ([_HEADER, (b"a", _entry(shard_id=1))], "a must be"),
+        ([_HEADER, (b"a", _entry(shard_id=-1))], "a must be"),
+        ([_HEADER, (b"a", _entry(offset=-1))], "a must be"),
+        ([_HEADER, (b"a", _entry(offset=41))], "a must be"),
+        ([_HEADER, (b"a", _entry()), (b"a", _entry())], "not in order"),
+        ([(b"a", _entry())], "not in order"),
+        ([_HEADER, (b"a", b"\x0f")], "index is damaged"),
+        ([(b"", b"\x08\x02")], "data-00000-of-00002"),
+        ([_HEADER] + [(n, _entry()) for n in (b"a", b"b", b"c")], "share"),
+    ],
+)
+def test_an_index_is_checked_before_tensorflow_reads_it(
+    tmp_path, entries, message
+):
+    path = tmp_path / "x"
+    path.with_name("x.data-00000-of-00001").write_bytes(bytes(64))
+    path.with_name("x.index").write_bytes(_table(entries))
+    with pytest.raises(errors.ModelError, match=message):
+        original_model.read_checkpoint(path)
+
+
+def test_an_index_has_no_entries_but_those_that_are_checked(tmp_path):
+    path = tmp_path / "x"
+    data = np.arange(16, dtype=np.float32).tobytes()
+    path.with_name("x.data-00000-of-00001").write_bytes(data)
+    crc = pywrap_tensorflow.masked_crc32c(data[8:32])
+    entries = [_HEADER, (b"a", _entry(offset=8, crc32c=crc))]
+    index = path.with_name("x.index")
+    index.write_bytes(_table(entries))
+    found = original_model.read_checkpoint(path).variables
+    np.testing.assert_array_equal(found["a"], [[2, 3, 4], [5, 6, 7]])
+    for damaged, message in (
+        (_table(entries, [0, 7]), "a block is damaged"),
+        (index.read_bytes()[:-1], "lists no tensors"),
+        (index.read_bytes()[-48:], "cut off|damaged"),
+    ):
+        index.write_bytes(damaged)
+        with pytest.raises(errors.ModelError, match=message):
+            original_model.read_checkpoint(path)

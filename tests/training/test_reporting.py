@@ -169,6 +169,12 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
     ]
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
+    (tmp_path / "tensorboard").write_text("")
+    with pytest.raises(OSError, match="tensorboard/train could not be written"):
+        reporting.RunReport(tmp_path, 0, 100)
+
+
 TRAIN = {
     "loss": 37.1739,
     "gen_loss": 9.91,

@@ -38,6 +38,8 @@ MAX_BYTES = 49_152
 """Largest body of a request: two texts, four bytes a character, and JSON."""
 
 _TOP_K = 5
+_MAX_CONNECTIONS = 128  # others wait in the system's queue
+_MAX_SECONDS = 60.0  # for all that one connection sends
 _JSON = "application/json"
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -132,6 +134,7 @@ class DemoServer(serving.ThreadedWSGIServer):
         self.model = model
         # The model sees one request at a time.
         self._lock = threading.Lock()
+        self._places = threading.Semaphore(_MAX_CONNECTIONS)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             family, *_, place = found[0]
@@ -165,6 +168,23 @@ class DemoServer(serving.ThreadedWSGIServer):
         """Where the page is."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread of its own, as soon as one is free."""
+        self._places.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers what a connection sends within the time limit."""
+        stop = functools.partial(request.shutdown, socket.SHUT_RD)
+        end = threading.Timer(_MAX_SECONDS, stop)
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            end.cancel()
+            self._places.release()
 
     def warm_up(self) -> None:
         """Asks the model everything once: the first answers take seconds."""

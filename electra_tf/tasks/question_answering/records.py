@@ -143,8 +143,10 @@ def read_squad(
     text = "\n".join(line for _, line in files.read_lines(path))
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"{path}, line {error.lineno}, character {error.colno}"
+    except (ValueError, RecursionError) as error:
+        place = str(path)
+        if isinstance(error, json.JSONDecodeError):
+            place += f", line {error.lineno}, character {error.colno}"
         raise files.unexpected(
             place, "JSON of SQuAD's form", error, "Take the official file."
         ) from error

@@ -160,7 +160,7 @@ def _parse_items(record: files.Record, column: str) -> tuple[str, ...]:
     if isinstance(items, str) and items.lstrip().startswith('["'):
         try:
             items = json.loads(items)
-        except ValueError:
+        except (ValueError, RecursionError):
             items = None
     elif isinstance(items, str):
         items = items.split()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 import time
 from concurrent import futures
@@ -234,3 +235,21 @@ def test_models_are_asked_before_anybody_waits(serve, stub_model, reader):
             running.warm_up()
     mask = ["[MASK]"] * (text_models.NUM_EAGER_TEXTS + 1)
     assert asked == [(mask,), (mask, 5), (mask, mask)]
+
+
+def test_who_sends_slowly_is_cut_off_and_others_wait(
+    serve, stub_model, monkeypatch
+):
+    monkeypatch.setattr(server_lib, "_MAX_SECONDS", 0.5)
+    monkeypatch.setattr(server_lib, "_MAX_CONNECTIONS", 1)
+    with (
+        serve(stub_model) as server,
+        socket.create_connection(server.server_address[:2]) as slow,
+    ):
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        start = time.monotonic()
+        assert _ask(server, "GET", "/")[0] == 200
+        assert 0.3 < time.monotonic() - start < 10
+        slow.settimeout(1)
+        # What it had sent was no whole request.
+        assert slow.recv(100).startswith(b"HTTP/1.1 421 ")

@@ -1,0 +1,106 @@
+"""The file that lists the tensors of a checkpoint, checked before it is used.
+
+TensorFlow ends the process at sizes that cannot be. The index is a table as
+LevelDB writes it (blocks of keys in order, each beginning with what it shares
+with the key before), without compression; its values are protocol buffers.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from electra_tf import storage
+from electra_tf.config import schema
+
+_MAX_INDEX_BYTES, _MAX_NAME_BYTES, _MAX_AXES = 1 << 26, 4096, 8
+_FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
+
+
+def check(prefix: str) -> None:
+    """Raises `ValueError` unless the index at a prefix describes its files."""
+    try:
+        _check_table(prefix)
+    except (IndexError, TypeError, message.DecodeError) as error:
+        raise ValueError(f"{prefix}.index is damaged: {error}") from error
+
+
+def _check_table(prefix: str) -> None:
+    """Reads the table in which a header and tensors stand in order."""
+    path = storage.path(f"{prefix}.index")
+    data = path.read_bytes() if path.stat().st_size < _MAX_INDEX_BYTES else b""
+    footer = data[-_FOOTER_BYTES:]
+    schema.require(footer.endswith(_END), f"{path} lists no tensors")
+    sizes: list[int] = []
+    last, num_bytes = b"", -1
+    for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
+        for key, value in _entries(data, *_numbers(place, 0, 2)[0]):
+            is_next = key > last if sizes else not key
+            schema.require(is_next, f"{path} is not in order")
+            last = key
+            if key:
+                num_bytes += _check_tensor(key.decode("utf-8"), value, sizes)
+                continue
+            header = tensor_bundle_pb2.BundleHeaderProto.FromString(value)
+            for number in range(header.num_shards):
+                ending = f"{number:05d}-of-{header.num_shards:05d}"
+                shard = storage.path(f"{prefix}.data-{ending}")
+                sizes.append(shard.stat().st_size)
+    schema.require(num_bytes < sum(sizes), f"{path}: tensors share bytes")
+
+
+def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
+    """Returns the size of a tensor that one of the shards can hold."""
+    entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
+    dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
+    axes = [axis.size for axis in shape.dim]
+    is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+    is_whole = is_number and not shape.unknown_rank and not entry.slices
+    # An axis of 0 would hide the product of the others.
+    is_shape = len(axes) <= _MAX_AXES and min(axes, default=1) > 0
+    is_there = 0 <= entry.shard_id < len(sizes) and entry.offset >= 0
+    room = sizes[entry.shard_id] - entry.offset if is_there else 0
+    is_held = math.prod(axes) * dtype.size == entry.size <= room
+    schema.require(
+        is_whole and is_shape and is_held,
+        f"{name} must be a tensor of numbers that a .data file holds. "
+        f"Received: {dtype.name} {axes!s:.80}, {entry.size} bytes",
+    )
+    return entry.size
+
+
+def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
+    """Yields keys and values of a block; no others may hide in them."""
+    block = data[offset : offset + size]
+    is_plain = len(block) == size >= 8 and data[offset + size] == 0
+    end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
+    schema.require(is_plain and end >= 0, "a block is compressed or cut off")
+    # Where TensorFlow begins to look for a key.
+    starts = {*np.frombuffer(block[end:-4], "<u4").tolist()}
+    place, key = 0, b""
+    while place < end:
+        (shared, num_own, num_bytes), middle = _numbers(block, place, 3)
+        if not shared:
+            starts.discard(place)
+        place = middle + num_own + num_bytes
+        key = key[:shared] + block[middle : middle + num_own]
+        is_right = len(key) == shared + num_own <= _MAX_NAME_BYTES
+        schema.require(is_right and place <= end, "an entry is damaged")
+        yield key, block[place - num_bytes : place]
+    schema.require(not starts, "a block is damaged")
+
+
+def _numbers(data: bytes, place: int, count: int) -> tuple[list[int], int]:
+    """Returns numbers of 7 bits a byte, and the place after them."""
+    found = []
+    for _ in range(count):
+        end = place
+        while data[end] > 127 and end < place + 9:
+            end += 1
+        digits = enumerate(data[place : end + 1])
+        found.append(sum((byte & 127) << 7 * i for i, byte in digits))
+        place = end + 1
+    return found, place

@@ -1,0 +1,57 @@
+"""Runs a coverage-guided fuzzer on parsers: `fuzz.py TARGET... [--runs=N]`.
+
+Needs `pip install atheris`. Each target of `targets.py` runs in a process of
+its own, with its corpus in `build/fuzz/TARGET`. What is no documented error, a
+crash, 2 GB of memory or 30 s for one input ends it; the input is kept there.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+import time
+
+import atheris
+from absl import logging
+
+with atheris.instrument_imports(include=["electra_tf"]):
+    from tests.fuzz import targets
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", choices=targets.TARGETS)
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=int, default=0, help="0: no limit")
+    options = parser.parse_args()
+    logging.set_verbosity("error")
+    target = targets.TARGETS[options.target]()
+    corpus = pathlib.Path("build", "fuzz", options.target)
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(target.seeds):
+        for name in range(len(target.names)):
+            (corpus / f"seed-{number}-{name}").write_bytes(bytes([name]) + seed)
+    folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
+    start, outcomes = time.monotonic(), dict[str, int]()
+
+    def run_one(data: bytes) -> None:
+        outcome = targets.run(target, data, folder)
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        count = sum(outcomes.values())
+        if count % 10_000 == 0:
+            seconds = time.monotonic() - start
+            print(f"{options.target}: {count} in {seconds:.0f} s, {outcomes}",
+                  flush=True)  # fmt: skip
+
+    atheris.Setup(
+        [sys.argv[0], f"-runs={options.runs}", "-rss_limit_mb=2500",
+         f"-max_total_time={options.seconds}", "-timeout=30", "-max_len=4096",
+         f"-artifact_prefix={corpus}/", "-print_final_stats=1", "-verbosity=0",
+         str(corpus)],
+        run_one,
+    )  # fmt: skip
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Properties of parsers and tokenizer under any input, by hypothesis.
+
+`ELECTRA_EXAMPLES=10000 pytest tests/fuzz` tries other examples, and as many.
+`fuzz.py` searches the same parsers for days, led by what they cover.
+"""
+
+import os
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from electra_tf.records import manifest
+from electra_tf.records import schema
+from electra_tf.text import tokenizer as tokenizer_lib
+from tests.formats import tiny_models
+from tests.fuzz import targets
+from tests.text import reference_tokenizer
+
+_NUM_EXAMPLES = int(os.environ.get("ELECTRA_EXAMPLES", "40"))
+any_of = hypothesis.settings(
+    max_examples=_NUM_EXAMPLES,
+    derandomize="ELECTRA_EXAMPLES" not in os.environ,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+LENGTH = 8
+# What is put in the place of a few bytes of a file.
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9)),
+    max_size=3,
+)
+
+
+def _edit(data, edits):
+    for place, count, new in edits:
+        begin = int(place * len(data))
+        data = data[:begin] + new + data[begin + count :]
+    return data
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_damaged_files_give_documented_errors(name, tmp_path):
+    target = targets.TARGETS[name]()
+    for number in range(len(target.names)):
+        for seed in (*target.seeds, b"[" * 9999, b'{"text":' + b"[" * 9999):
+            targets.run(target, bytes([number]) + seed, tmp_path)
+
+    @any_of
+    @hypothesis.given(st.sampled_from(target.seeds), st.integers(0, 9), EDITS)
+    def check(seed, number, edits):
+        data = bytes([number]) + _edit(seed, edits)
+        targets.run(target, data, tmp_path)
+
+    check()
+
+
+def test_every_text_has_the_ids_of_the_reference_and_offsets_inside_it():
+    vocabulary = tiny_models.VOCABULARY
+    tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+    numbers = {token: i for i, token in enumerate(vocabulary.tokens)}
+    words = st.sampled_from([*vocabulary.tokens, "É", "ß", "İ", "\u0301"])
+    texts = st.lists(st.one_of(words, st.text(max_size=5)), max_size=12)
+
+    @any_of
+    @hypothesis.given(st.lists(texts.map(" ".join), max_size=4))
+    def check(texts):
+        # JSON alone can spell halves of characters.
+        encoded = [text.encode("utf-8", "replace") for text in texts]
+        rows = tf.constant(encoded, tf.string)
+        ids, starts, ends = tokenizer.tokenize_with_offsets(rows)
+        found = ids.to_list()
+        assert found == tokenizer.tokenize(rows).to_list()
+        for row, text in enumerate(encoded):
+            expected = reference_tokenizer.tokenize(text, numbers, vocabulary)
+            assert found[row] == expected
+            begins, stops = starts[row].numpy(), ends[row].numpy()
+            assert (begins >= 0).all() and (begins < stops).all()
+            assert (stops <= len(text)).all()
+            assert (np.diff(begins) >= 0).all()
+
+    check()
+
+
+def test_rows_come_back_and_damaged_records_are_named(tmp_path):
+    path = tmp_path / "shard"
+    bits = st.lists(st.integers(0, 1), min_size=LENGTH, max_size=LENGTH)
+    ids = st.lists(st.integers(0, 2**31 - 1), min_size=LENGTH, max_size=LENGTH)
+
+    @any_of
+    @hypothesis.given(
+        st.lists(st.tuples(ids, bits, bits), min_size=1, max_size=3), EDITS
+    )
+    def check(rows, edits):
+        columns = zip(*rows, strict=True)
+        features = dict(
+            zip(schema.FEATURE_NAMES, map(np.array, columns), strict=True)
+        )
+        records = schema.serialize_examples(features)
+        parsed = schema.parse_examples(tf.constant(records), LENGTH)
+        for name, value in features.items():
+            np.testing.assert_array_equal(parsed[name], value)
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in records:
+                writer.write(record)
+        whole = path.read_bytes()
+        path.write_bytes(damaged := _edit(whole, edits))
+        found = manifest.find_damage(path, len(rows), LENGTH)
+        assert (found is None) == (damaged == whole)
+
+    check()
