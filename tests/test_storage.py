@@ -30,7 +30,8 @@ _ALLOWED = {
     "command_line.py": "configs are Python files of this machine",
 }
 _HARMLESS = ("os.environ", "os.fspath", "os.PathLike", "os.cpu_count",
-             "os.SEEK_", "os.getpid", "shutil.get_terminal_size")  # fmt: skip
+             "os.SEEK_", "os.getpid", "os.sysconf", "os.EX_",
+             "shutil.get_terminal_size")  # fmt: skip
 _LOCAL = ("os.", "shutil.", "np.load", "np.fromfile", "np.save", "np.memmap",
           "fcntl.", "h5py.File", "safetensors.numpy.load_file")  # fmt: skip
 
