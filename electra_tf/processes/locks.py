@@ -38,7 +38,13 @@ def hold(folder: pathlib.Path, is_needed: bool = True) -> Iterator[None]:
 
 
 def _open_locked(path: pathlib.Path) -> IO[str]:
-    file = path.open("a+", encoding="utf-8")
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise type(error)(
+            f"{path.parent} must be a folder to write to. Received: "
+            f"{error.strerror}. Give another, or change what it allows."
+        ) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
