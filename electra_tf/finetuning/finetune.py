@@ -22,6 +22,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
@@ -348,6 +349,7 @@ def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
                 continue
             folder = request.output_dir / "predictions" / name
             folder.mkdir(parents=True, exist_ok=True)
+            atomic.remove_partial(folder)
             predictions = trial.predict(name, split)
             written += task.write_predictions(
                 folder, split, examples, predictions

@@ -125,7 +125,8 @@ def claim_folder(
         folder.mkdir(parents=True, exist_ok=True)
         with atomic.replacing_file(path) as partial:
             partial.write_text(schema.to_json(content), "utf-8")
-    atomic.remove_partial(folder)
+    for own in (folder, folder / _FOLDER):
+        atomic.remove_partial(own)
     vocabulary.save(folder)
 
 
@@ -249,8 +250,7 @@ def save(
             "another process train in this folder? Stop one of them."
         )
     try:
-        for unfinished in final.parent.glob(".step-*"):
-            shutil.rmtree(unfinished)
+        atomic.remove_partial(final.parent)
         with atomic.creating_folder(final) as folder:
             _write(folder, variables, {**state, "step": step})
         _flush(final.parent)
@@ -263,8 +263,8 @@ def save(
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):
-            hidden = path.with_name(f".{path.name}.{os.getpid()}")
-            shutil.rmtree(path.rename(hidden))
+            hidden = f".{path.name}{atomic.PARTIAL_MARK}{os.getpid()}"
+            shutil.rmtree(path.rename(path.with_name(hidden)))
     return final
 
 
