@@ -13,7 +13,6 @@ from absl import flags
 from absl import logging
 
 from electra_tf import command_line
-from electra_tf import errors
 from electra_tf import installed
 
 FLAGS = flags.FLAGS
@@ -31,15 +30,9 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import converted_model
 
-    try:
-        converted = converted_model.convert(
-            saved_model,
-            pathlib.Path(FLAGS.out),
-            FLAGS.format,
-            FLAGS.signature,
-        )
-    except errors.ExportError as error:
-        raise ValueError(str(error)) from error
+    converted = converted_model.convert(
+        saved_model, pathlib.Path(FLAGS.out), FLAGS.format, FLAGS.signature
+    )
     print(
         f"Converted {converted.signature} to {converted.path}. It gives the "
         "answers of the SavedModel, largest difference "

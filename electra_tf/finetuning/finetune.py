@@ -135,7 +135,10 @@ class Session:
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
         """Does a trial's training and scoring; False if asked to stop."""
-        with locks.hold(self.request.folder(number), self.is_chief):
+        with (
+            locks.hold(self.request.folder(number), self.is_chief),
+            distribution.naming_lost_workers(self.strategy),
+        ):
             if "train" in self.request.actions:
                 trial = self.start(number)
                 return trial_lib.run_trial(trial, stop) is not None

@@ -131,7 +131,7 @@ class TrainingRun(abc.ABC):
             is_brief=self.is_brief,
             work_until=lambda step: self.cost(step).get("train_flops", step),
         )
-        with self.report, distribution.naming_lost_workers(self.strategy):
+        with self.report:
             if self.has_introduction:
                 self.report.say(
                     f"{self.title} in {self.folder} on {self.device}, "
