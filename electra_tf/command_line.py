@@ -37,8 +37,10 @@ _SHOW_TRACEBACK = flags.DEFINE_bool(
 )
 # Flags that take a file of configs/.
 _CONFIG_FLAGS = ("config", "study")
-_USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError,
-                errors.ExportError)  # fmt: skip
+_USER_ERRORS = (
+    *(ValueError, ArithmeticError, OSError, ImportError, MemoryError),
+    errors.ExportError,
+)
 _TOO_LARGE = (
     "The device has too little memory for the model and a batch. Take fewer "
     "or shorter rows at once, a smaller model, or bfloat16."

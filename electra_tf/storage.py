@@ -31,6 +31,8 @@ from etils import epath
 from etils.epath import backend
 from etils.epath import gpath
 
+PARTIAL_MARK = ".partial-"
+"""Part of the names of what is not complete, or on its way out."""
 _SCHEME = re.compile(r"(\w\w+):/(/?)")
 _BUILT_IN = ("gs", "ram")
 # Between tries, for errors of TensorFlow that may pass.
@@ -240,8 +242,10 @@ def local_copy(source: pathlib.Path) -> Iterator[pathlib.Path]:
 def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
     """Deletes a folder, the file that makes it complete first."""
     if is_local(folder):
-        hidden = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(folder.rename(hidden) if marker else folder)
+        hidden = f".{folder.name}{PARTIAL_MARK}{os.getpid()}"
+        if marker:
+            folder = folder.rename(folder.with_name(hidden))
+        shutil.rmtree(folder)
     else:
         if marker:
             (folder / marker).unlink(missing_ok=True)

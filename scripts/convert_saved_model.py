@@ -30,10 +30,7 @@ def main() -> None:
     from electra_tf.export import converted_model
 
     converted = converted_model.convert(
-        saved_model,
-        storage.path(FLAGS.out),
-        FLAGS.format,
-        FLAGS.signature,
+        saved_model, storage.path(FLAGS.out), FLAGS.format, FLAGS.signature
     )
     print(
         f"Converted {converted.signature} to {converted.path}. It gives the "

@@ -20,6 +20,7 @@ from electra_tf.analysis import studies
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress as progress_lib
@@ -71,6 +72,8 @@ def run_study(
         lambda request: request.log_file,
     )
     with locks.hold(output_dir), stopping.StopRequest() as stop:
+        for folder in (output_dir, *(r.folder for r in requests)):
+            atomic.remove_partial(folder)
         failures: list[Failure] = []
         with StudyProgress(requests) as progress, pool:
             for outcome in pool.outcomes(

@@ -199,8 +199,10 @@ def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:
         if finished.returncode != 0:
             raise errors.ExportError(
                 f"{export_dir} must load and answer in a process that has only "
-                "TensorFlow and TensorFlow Text. It ended with "
-                f"{finished.returncode}:\n{finished.stderr[-2000:]}"
+                "TensorFlow and TensorFlow Text. It ended with exit code "
+                f"{finished.returncode}; -9 often means that memory ran out. "
+                "Nothing was kept: start the same command again.\n"
+                f"{finished.stderr[-2000:]}"
             )
         with np.load(outputs, allow_pickle=False) as answers:
             return dict(answers)

@@ -25,6 +25,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
@@ -140,7 +141,10 @@ class Session:
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
         """Does a trial's training and scoring; False if asked to stop."""
-        with locks.hold(self.request.folder(number), self.is_chief):
+        with (
+            locks.hold(self.request.folder(number), self.is_chief),
+            distribution.naming_lost_workers(self.strategy),
+        ):
             if "train" in self.request.actions:
                 trial = self.start(number)
                 return trial_lib.run_trial(trial, stop) is not None
@@ -354,6 +358,7 @@ def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
                 continue
             folder = request.output_dir / "predictions" / name
             folder.mkdir(parents=True, exist_ok=True)
+            atomic.remove_partial(folder)
             predictions = trial.predict(name, split)
             written += task.write_predictions(
                 folder, split, examples, predictions

@@ -257,6 +257,7 @@ class Trial:
                 found = examples, self.predict(name, split)
                 if distribution.is_chief(self.strategy):
                     path = self.folder / "predictions" / f"{name}_{split}.jsonl"
+                    atomic.remove_partial(path.parent)
                     task.write_examples(path, *found)
                 is_degenerate = bool(task.is_degenerate(*found))
                 scores[name][split] = Score(

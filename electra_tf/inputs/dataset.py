@@ -104,7 +104,7 @@ def open_split(
     length, or a shard is missing or of another size than when written.
     """
     content = manifest.Manifest.load(folder)
-    content.check(vocabulary, max_seq_length)
+    content.check(folder, vocabulary, max_seq_length)
     for shard in content.shards:
         path = folder / shard.name
         num_bytes = path.stat().st_size if path.is_file() else None

@@ -66,7 +66,10 @@ def pretrain(
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
     distribution.require_same(strategy, schema.list_values(settings))
-    with locks.hold(model_dir, distribution.is_chief(strategy)):
+    with (
+        locks.hold(model_dir, distribution.is_chief(strategy)),
+        distribution.naming_lost_workers(strategy),
+    ):
         run = _Run(settings, model_dir, strategy, may_extend)
         with stopping.StopRequest() as stop:
             return run.run(stop)

@@ -1,7 +1,7 @@
 """Files and folders that appear under their final name complete or not at all.
 
 Everything is written beside its destination under a name that contains
-`PARTIAL_MARK`, flushed to the disk and renamed. What a killed process left
+`storage.PARTIAL_MARK`, flushed to the disk and renamed. What a killed process left
 under such a name is worthless and may be deleted by whoever owns the folder.
 For a store such as gs:// it is written to a temporary folder and copied.
 """
@@ -18,7 +18,6 @@ from typing import Any
 
 from electra_tf import storage
 
-PARTIAL_MARK = ".partial-"
 # In bytes, of the final name's part in a hidden one: file systems allow 255
 # for a name, and whoever writes there may add an ending.
 _LONGEST_BEGINNING = 128
@@ -162,7 +161,7 @@ def refuse_existing(path: str | os.PathLike, flag: str) -> None:
 
 def remove_partial(folder: str | os.PathLike) -> None:
     """Deletes what killed processes left half-written in the folder."""
-    for path in storage.path(folder).glob(f".*{PARTIAL_MARK}*"):
+    for path in storage.path(folder).glob(f".*{storage.PARTIAL_MARK}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -172,4 +171,4 @@ def remove_partial(folder: str | os.PathLike) -> None:
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
     """An unused hidden name beside the path, not too long a one."""
     name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
-    return path.parent / f".{name}{PARTIAL_MARK}{uuid.uuid4().hex}"
+    return path.parent / f".{name}{storage.PARTIAL_MARK}{uuid.uuid4().hex}"

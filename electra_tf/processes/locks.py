@@ -44,8 +44,14 @@ def hold(
 
 
 def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
-    file = path.open("a+", encoding="utf-8")
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise type(error)(
+            f"{path.parent} must be a folder to write to. Received: "
+            f"{error.strerror}. Give another, or change what it allows."
+        ) from error
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:

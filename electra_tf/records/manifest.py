@@ -96,8 +96,10 @@ class Manifest:
         """Writes the manifest into a split's folder."""
         _write(folder, self)
 
-    def check(self, vocabulary: Vocabulary, max_seq_length: int) -> None:
-        """Raises `DataError` unless the records are what a reader expects."""
+    def check(
+        self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
+    ) -> None:
+        """Raises `DataError` unless a reader expects the folder's records."""
         expected = {
             "max_seq_length": max_seq_length,
             "vocabulary": describe_vocabulary(vocabulary),
@@ -113,8 +115,8 @@ class Manifest:
                     f"or build the dataset with {max_seq_length}."
                 )
             raise errors.DataError(
-                f"The {self.split} records do not fit. Theirs and what is "
-                f"expected: {'; '.join(differences)}. {remedy}"
+                f"The {self.split} records in {folder} do not fit. Theirs and "
+                f"what is expected: {'; '.join(differences)}. {remedy}"
             )
 
 
@@ -238,7 +240,7 @@ def verify_dataset(
         path = folder / split
         manifest = Manifest.load(path)
         length = manifest.max_seq_length
-        manifest.check(vocabulary, length)
+        manifest.check(path, vocabulary, length)
         digest = file_sha256(path / MANIFEST_FILE)
         if digest != summary["manifest_sha256"]:
             problems.append(f"{path}: the manifest was changed after the build")

@@ -103,7 +103,7 @@ def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
     if (folder / CONFIG_FILE).exists():
         return True
     if folder.is_dir() and any(
-        atomic.PARTIAL_MARK not in path.name and path.name != locks.LOCK_FILE
+        storage.PARTIAL_MARK not in path.name and path.name != locks.LOCK_FILE
         for path in folder.iterdir()
     ):
         raise errors.ModelError(
@@ -128,7 +128,8 @@ def claim_folder(
         folder.mkdir(parents=True, exist_ok=True)
         with atomic.replacing_file(path) as partial:
             partial.write_text(schema.to_json(content), "utf-8")
-    atomic.remove_partial(folder)
+    for own in (folder, folder / _FOLDER):
+        atomic.remove_partial(own)
     vocabulary.save(folder)
 
 
@@ -257,8 +258,7 @@ def save(
             "another process train in this folder? Stop one of them."
         )
     try:
-        for unfinished in final.parent.glob(".step-*"):
-            storage.remove_folder(unfinished)
+        atomic.remove_partial(final.parent)
         with atomic.creating_folder(final, _STATE_FILE) as folder:
             _write(folder, variables, {**state, "step": step})
         if storage.is_local(final):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -130,7 +131,7 @@ class TrainingRun(abc.ABC):
             is_brief=self.is_brief,
             work_until=lambda step: self.cost(step).get("train_flops", step),
         )
-        with self.report, distribution.naming_lost_workers(self.strategy):
+        with self.report:
             if self.has_introduction:
                 self.report.say(
                     f"{self.title} in {self.folder} on {self.device}, "
@@ -150,6 +151,12 @@ class TrainingRun(abc.ABC):
         state = checkpoints.load_state(newest)
         self.resume(state, newest)
         checkpoints.restore(newest, self._variables())
+        if broken := self._find_broken():
+            raise errors.ModelError(
+                f"{newest} must hold finite numbers. Received others in: "
+                f"{', '.join(broken)}. Remove this folder to go on from the "
+                "checkpoint before it."
+            )
         self.start_step, self.best_step = state["step"], state["best_step"]
         return f"resumed from {newest}"
 
@@ -184,7 +191,9 @@ class TrainingRun(abc.ABC):
             has_signal = float(bool(stop.signal_name))
             is_stopping = self._mean_over_workers(has_signal) > 0
             if is_due or is_stopping:
-                self._require_finite_state(step)
+                # The last update may have broken what the loss did not show.
+                if broken := self._find_broken():
+                    raise NonFiniteLossError(f"after step {step}", broken)
                 self.save(step)
             if self.is_finished:
                 return True
@@ -336,20 +345,18 @@ class TrainingRun(abc.ABC):
             keep = self.training.keep_checkpoints
             checkpoints.save(self.folder, step, variables, state, keep)
 
-    def _require_finite_state(self, step: int) -> None:
-        # The last update may have broken what the loss before it did not show.
+    def _find_broken(self) -> list[str]:
+        """Names variables that hold what is not a finite number."""
         state = {
             name: tf.convert_to_tensor(variable)
             for name, variable in self._variables().items()
         }
-        broken = [
+        return [
             name
             for name, value in state.items()
             if value.dtype.is_floating
             and not tf.reduce_all(tf.math.is_finite(value))
-        ]
-        if broken:
-            raise NonFiniteLossError(f"after step {step}", broken[:_NUM_NAMED])
+        ][:_NUM_NAMED]
 
     def _variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""

@@ -22,6 +22,13 @@ with locks.hold(pathlib.Path(sys.argv[1])):
 """
 
 
+def test_a_folder_that_takes_no_lock_is_named_with_a_remedy(tmp_path):
+    (tmp_path / locks.LOCK_FILE).mkdir()
+    message = f"{tmp_path} must be a folder to write to.*directory. Give"
+    with pytest.raises(OSError, match=message), locks.hold(tmp_path):
+        pass
+
+
 def test_a_second_process_is_told_of_the_first_until_that_one_is_killed(
     tmp_path,
 ):

@@ -19,12 +19,12 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
     dataset, vocabulary
 ):
     manifest = Manifest.load(dataset / "train")
-    manifest.check(vocabulary, 32)
+    manifest.check(dataset, vocabulary, 32)
     other = Vocabulary(
         (*SPECIAL_TOKENS, "a"), TokenizerSettings(do_lower_case=False)
     )
     with pytest.raises(errors.DataError) as caught:
-        manifest.check(other, 128)
+        manifest.check(dataset, other, 128)
     for difference in (
         "max_seq_length: 32, 128",
         f"vocabulary.sha256: {vocabulary.sha256!r}, {other.sha256!r}",

@@ -27,7 +27,8 @@ def test_another_vocabulary_is_found(dataset):
     path = dataset / "vocab.txt"
     *lines, before, last = path.read_text().splitlines()
     path.write_text("\n".join([*lines, last, before]) + "\n")
-    with pytest.raises(errors.DataError, match="train records do not fit"):
+    message = f"train records in {dataset}/train do not fit"
+    with pytest.raises(errors.DataError, match=message):
         verify_dataset(dataset)
 
 

@@ -269,10 +269,11 @@ def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
 def test_what_a_killed_claim_left_is_completed(claimed):
     (claimed / "vocab.txt").unlink()
     (claimed / ".vocab.txt.partial-123").write_text("half")
+    (claimed / "checkpoints" / ".step-00000004.partial-9").mkdir(parents=True)
     checkpoints.check_folder(claimed, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(claimed, SETTINGS, tiny.VOCABULARY)
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
-    assert not list(claimed.glob(".*"))
+    assert not list(claimed.rglob(".*"))
 
 
 def test_other_settings_are_named_unless_they_change_no_step(claimed):
