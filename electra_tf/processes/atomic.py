@@ -1,8 +1,9 @@
 """Files and folders that appear under their final name complete or not at all.
 
 Everything is written beside its destination under a name that contains
-`storage.PARTIAL_MARK`, flushed to the disk and renamed. What a killed process left
-under such a name is worthless and may be deleted by whoever owns the folder.
+`storage.PARTIAL_MARK`, flushed to the disk and renamed. What a killed process
+left under such a name is worthless and may be deleted by whoever owns the
+folder.
 For a store such as gs:// it is written to a temporary folder and copied.
 """
 

@@ -16,6 +16,7 @@ import time
 
 import pytest
 
+from electra_tf import config
 from electra_tf.training import checkpoints
 from tests import tiny_run
 
