@@ -98,6 +98,10 @@ _OBJECTIVES: dict[str, dict[str, object]] = {
         "objective.final_gumbel_temperature": 0.5,
         "objective.gumbel_temperature_steps": 3,
     },
+    "fast_electra": {
+        "generator.init_from": "elsewhere",
+        "generator.untied_generator_embeddings": True,
+    },
     "unigram": {
         "objective.name": "electra",
         "generator.unigram_generator": True,
@@ -109,7 +113,8 @@ _OBJECTIVES: dict[str, dict[str, object]] = {
     },
 }
 
-OBJECTIVE_NAMES = tuple(_OBJECTIVES)
+# Runs of Fast-ELECTRA begin with another run.
+OBJECTIVE_NAMES = tuple(sorted({*_OBJECTIVES} - {"fast_electra"}))
 
 
 def with_objective(

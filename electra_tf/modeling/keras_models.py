@@ -38,8 +38,11 @@ class TakesRows(keras.Model, abc.ABC):
         if not training:
             return self.read_rows(rows, None)
         seed = tf.convert_to_tensor(self.seed_generator.next())
-        steps = tf.constant([1, _SITES_PER_CALL], tf.int64)
-        return self.read_rows(rows, tf.cast(seed, tf.int64) * steps)
+        key, number = tf.unstack(tf.cast(seed, tf.int64))
+        context = tf.distribute.get_replica_context()
+        part = context.replica_id_in_sync_group if context else 0
+        place = [key, number * _SITES_PER_CALL, tf.cast(part, tf.int64)]
+        return self.read_rows(rows, tf.stack(place))
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """As in Keras, for rows of any number and length unless told."""

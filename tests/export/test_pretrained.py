@@ -30,6 +30,7 @@ OFFERED = {
     "electra": SCORES,
     "electra_15": SCORES,
     "two_stage": SCORES,
+    "fast_electra": SCORES,
     "adversarial": SCORES,
     "mlm": FEATURES | {"predict_ids"},
     "replace_mlm": FEATURES | {"predict_ids"},
