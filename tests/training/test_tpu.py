@@ -28,11 +28,6 @@ HEADS = {
     "comparison": task_heads.ComparisonHead,
     "tagging": functools.partial(task_heads.TaggingHead, 4),
     "squad": task_heads.QuestionAnsweringHead,
-    "squad1": functools.partial(
-        task_heads.QuestionAnsweringHead,
-        joint_prediction=False,
-        answerable_classifier=False,
-    ),
 }
 
 
@@ -107,12 +102,7 @@ def test_xla_compiles_and_traces_once(name):
     [
         (lambda x: tf.numpy_function(np.sin, [x], tf.float32), "PyFunc"),
         (lambda x: tf.boolean_mask(x, x > 0), "Where .*depends on values"),
-        (lambda x: tf.unique(x)[0], "Unique .*depends on values"),
-        (lambda x: tf.dynamic_partition(x, [0] * 4, 2), "DynamicPartition"),
-        (lambda x: tf.ragged.range(tf.cast(x, tf.int32)), "RaggedRange"),
-        (lambda x: tf.strings.as_string(x), "AsString .*strings"),
-        (lambda x: tf.print(x), "Print"),
-        (lambda x: tf.io.read_file("x"), "ReadFile"),
+        (tf.strings.as_string, "AsString .*strings"),
         (lambda x: tf.zeros(tf.cast(x[:1], tf.int32)), "Fill .*not static"),
     ],
 )  # fmt: skip
@@ -122,14 +112,7 @@ def test_what_no_tpu_runs_is_found_in_nested_functions(function, expected):
         return tf.cond(values[0] > 0, *branches)
 
     unfit = distribution.find_unfit(_trace(nested, tf.ones([4])))
-    assert any(re.match(expected, u) for u in unfit)
-    fine = _trace(lambda x: tf.where(x > 0, x, tf.zeros([])), tf.ones([4]))
-    assert distribution.find_unfit(fine) == []
-
-
-class _Resolver:
-    def __init__(self, tpu):
-        self.tpu = tpu
+    assert any(re.match(expected, text) for text in unfit)
 
 
 class _StandIn(tf.distribute.TPUStrategy):
@@ -138,7 +121,7 @@ class _StandIn(tf.distribute.TPUStrategy):
     run = tf.distribute.Strategy.run
 
     def __init__(self, resolver):
-        assert resolver.tpu == "my-tpu"
+        assert resolver == "my-tpu"
         extended = tf.distribute.OneDeviceStrategy("CPU:0").extended
         extended._container_strategy_weakref = weakref.ref(self)
         tf.distribute.Strategy.__init__(self, extended)
@@ -148,7 +131,7 @@ class _StandIn(tf.distribute.TPUStrategy):
 def stand_in(monkeypatch):
     """Makes the strategy `tpu` train on this CPU."""
     resolvers = tf.distribute.cluster_resolver
-    monkeypatch.setattr(resolvers, "TPUClusterResolver", _Resolver)
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", str)
     monkeypatch.setattr(tf.distribute, "TPUStrategy", _StandIn)
     for owner, name in (
         (tf.config, "experimental_connect_to_cluster"),
