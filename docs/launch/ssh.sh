@@ -18,7 +18,7 @@ for index in "${!hosts[@]}"; do
     config="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $index}}"
     # With a terminal of its own, the command there ends with its ssh here.
     ${SSH:-ssh -tt} "${hosts[index]}" \
-        "cd $(printf '%q' "$PWD") && TF_CONFIG='$config' exec $command" \
+        "cd $(printf '%q' "$PWD") && exec env TF_CONFIG='$config' $command" \
         </dev/null &
     pids+=($!)
 done

@@ -181,8 +181,6 @@ def _this_machine(training: config.TrainingConfig) -> Topology:
 def _find_device(name: str, precision: str) -> Device:
     known = {d.precision: d for d in DEVICES if d.name == name}
     if name == "CPU" or precision == "float32":
-        # Of matrix units; they multiply float32 at their own precision.
         known.setdefault(precision, next(iter(known.values())))
-    field = f"training.precision on {name}"
-    config.require_choice(field, precision, tuple(known))
+    config.require_choice(f"precision on {name}", precision, tuple(known))
     return known[precision]._replace(precision=precision)

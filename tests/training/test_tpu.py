@@ -121,32 +121,26 @@ class _StandIn(tf.distribute.TPUStrategy):
     run = tf.distribute.Strategy.run
 
     def __init__(self, resolver):
-        assert resolver == "my-tpu"
+        assert resolver == "x"
         extended = tf.distribute.OneDeviceStrategy("CPU:0").extended
         extended._container_strategy_weakref = weakref.ref(self)
         tf.distribute.Strategy.__init__(self, extended)
 
 
-@pytest.fixture
-def stand_in(monkeypatch):
-    """Makes the strategy `tpu` train on this CPU."""
+def test_a_run_on_a_tpu_is_that_on_one_device(monkeypatch, tmp_path, capsys):
     resolvers = tf.distribute.cluster_resolver
-    monkeypatch.setattr(resolvers, "TPUClusterResolver", str)
-    monkeypatch.setattr(tf.distribute, "TPUStrategy", _StandIn)
-    for owner, name in (
-        (tf.config, "experimental_connect_to_cluster"),
-        (tf.tpu.experimental, "initialize_tpu_system"),
+    for owner, name, replacement in (
+        (resolvers, "TPUClusterResolver", str),
+        (tf.distribute, "TPUStrategy", _StandIn),
+        (tf.config, "experimental_connect_to_cluster", id),
+        (tf.tpu.experimental, "initialize_tpu_system", id),
     ):
-        monkeypatch.setattr(owner, name, lambda resolver: None)
-    return {"strategy": "tpu", "tpu": "my-tpu"}
-
-
-def test_a_run_on_a_tpu_is_that_on_one_device(stand_in, tmp_path, capsys):
+        monkeypatch.setattr(owner, name, replacement)
     dataset = tiny_run.write_dataset(tmp_path / "dataset")
-    for name, training in (("one", {}), ("tpu", stand_in)):
+    for name, training in (("a", {}), ("b", {"strategy": "tpu", "tpu": "x"})):
         settings = tiny_run.build_settings(
             dataset, num_train_steps=5, eval_steps=5, **training
         )
         assert run.pretrain(settings, tmp_path / name)
     assert "on 1 x TPU" in capsys.readouterr().out
-    tiny_run.require_equal_runs(tmp_path / "one", tmp_path / "tpu")
+    tiny_run.require_equal_runs(tmp_path / "a", tmp_path / "b")
