@@ -49,12 +49,12 @@ def _build_finetuning(kind):
     model.optimizer = optimizers.build(config.OptimizerConfig(), 1e-3)
     model.optimizer.build(model.trainable_variables)
     rows = tiny.build_features(8)
+    shapes = {"labels": [8, 3], "relevance": [4, 2]}
     for name, column in head.columns.items():
-        shape = [8, 8] if column.is_ragged else [8]
+        shape = shapes.get(name, [8, 8] if column.is_ragged else [8])
         rows[f"task/{name}"] = tf.zeros(shape, column.dtype)
-    if kind == "multilabel":
-        rows["task/labels"] = tf.zeros([8, 3])
-    return model, rows | {"task_id": tf.zeros([8], tf.int32)}
+    groups = 4 if kind == "comparison" else 8
+    return model, rows | {"task_id": tf.zeros([groups], tf.int32)}
 
 
 @pytest.mark.parametrize("name", tiny_objectives.SECTIONS)
