@@ -74,7 +74,8 @@ class Embeddings(layers.SizedLayer):
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = layers.look_up(self.word_embeddings, input_ids)
         if word_offset is not None:
-            words += word_offset
+            # Keras casts the arguments of layers.
+            words += tf.cast(word_offset, words.dtype)
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
         # A product with a one-hot of two columns: its gradient is a small
         # product too, where that of a lookup is a scatter of B x S rows.

@@ -6,12 +6,15 @@ docs/pretraining.md compares that with measured runs.
 """
 
 import math
+import os
+import re
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
@@ -22,7 +25,7 @@ from electra_tf.training import distribution
 _PASSES = 8
 _MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 # Of a device's memory; the rest is for what is not counted.
-_USABLE = 0.8
+USABLE = 0.8
 # Of a weight, its gradient and two moments; all but the gradient are saved.
 _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
 
@@ -53,6 +56,20 @@ DEVICES = (
     Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
     Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
 )
+
+
+class Topology(NamedTuple):
+    """Hosts of equal devices; each device is a replica."""
+
+    device: Device
+    num_hosts: int
+    num_local: int  # devices of a host
+    strategy: str  # `training.strategy`
+
+    @property
+    def num_replicas(self) -> int:
+        """Devices of all hosts."""
+        return self.num_hosts * self.num_local
 
 
 class Plan(NamedTuple):
@@ -87,7 +104,7 @@ def plan(
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
     largest = max(map(saved.step_flops, saved.phase_starts)) / count
-    room = max(1.0, _USABLE * 1e9 * device.memory - state)
+    room = max(1.0, USABLE * 1e9 * device.memory - state)
     shares = data.num_streams // count
     least = max(training.num_micro_batches, math.ceil(largest / room))
     fitting = (n for n in range(least, shares + 1) if shares % n == 0)
@@ -111,3 +128,59 @@ def count_weights(settings: config.ExperimentConfig) -> int:
         counts = np.ones(size, np.int64)
         model = model_lib.build_pretraining_model(settings, vocabulary, counts)
     return sum(v.value.shape.num_elements() for v in model.trainable_variables)
+
+
+def read_topology(text: str, training: config.TrainingConfig) -> Topology:
+    """The devices of `v4-32`, a TPU slice, of `4x8xA100`; "": this machine's.
+
+    A slice counts cores, 8 on a host; the two of a v4 chip are one replica.
+    """
+    if not text:
+        return _this_machine(training)
+    names = sorted({d.name for d in DEVICES if not d.name.startswith("TPU")})
+    grid = re.fullmatch(rf"([1-9]\d*)x([1-9]\d*)x({'|'.join(names)})", text)
+    if grid:
+        hosts, local = int(grid[1]), int(grid[2])
+        strategy = "mirrored" if local > 1 else "one_device"
+        strategy = "multi_worker" if hosts > 1 else strategy
+        device = _find_device(grid[3], training.precision)
+        return Topology(device, hosts, local, strategy)
+    part = re.fullmatch(r"v([234])-([1-9]\d*)", text)
+    if part is None or int(part[2]) % 8:
+        raise errors.ConfigError(
+            "--topology must be a TPU slice of v2, v3 or v4 with a multiple of "
+            "8 cores, such as v4-32, or HOSTSxDEVICESxNAME, such as 4x8xA100, "
+            f"with one of {', '.join(names)}. Received: {text!r}."
+        )
+    device = _find_device(f"TPUv{part[1]}", training.precision)
+    if part[1] == "4":
+        return Topology(device, int(part[2]) // 8, 4, "tpu")
+    half = {n: getattr(device, n) / 2 for n in ("memory", "bandwidth", "peak")}
+    return Topology(device._replace(**half), int(part[2]) // 8, 8, "tpu")
+
+
+def _this_machine(training: config.TrainingConfig) -> Topology:
+    strategy, hosts = training.strategy, 1
+    config.require(strategy != "tpu", "Name the TPU, such as --topology=v4-8.")
+    if strategy == "multi_worker":
+        others = distribution.read_cluster(os.environ.get("TF_CONFIG", ""))[1]
+        hosts += len(others)
+    kind = distribution.device_description(tf.distribute.get_strategy())
+    names = [d.name for d in DEVICES if re.search(rf"\b{d.name}\b", kind)]
+    gpus = tf.config.list_physical_devices("GPU")
+    local = 1 if strategy == "one_device" else max(1, len(gpus))
+    config.require(
+        bool(names),
+        f"Nothing is known of {kind}. Name the nearest device: "
+        f"--topology={hosts}x{local}xA100.",
+    )
+    device = _find_device(names[0], training.precision)
+    return Topology(device, hosts, local, strategy)
+
+
+def _find_device(name: str, precision: str) -> Device:
+    known = {d.precision: d for d in DEVICES if d.name == name}
+    if name == "CPU" or precision == "float32":
+        known.setdefault(precision, next(iter(known.values())))
+    config.require_choice(f"precision on {name}", precision, tuple(known))
+    return known[precision]._replace(precision=precision)

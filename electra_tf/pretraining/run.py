@@ -95,13 +95,7 @@ class _Run(training_run.TrainingRun):
             storage.path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
-        self.order = streams.StreamOrder(
-            shard_sizes=self.dataset.train.shard_sizes,
-            num_streams=data.num_streams,
-            global_batch_size=training.train_batch_size,
-            seed=training.seed,
-            shuffle_block=data.shuffle_block,
-        )
+        self.order = build_order(settings, self.dataset.train)
         self.changed = checkpoints.check_folder(
             model_dir, settings, self.vocabulary, may_extend
         )
@@ -314,6 +308,19 @@ class _Run(training_run.TrainingRun):
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
+
+
+def build_order(
+    settings: config.ExperimentConfig, split: dataset_lib.Split
+) -> streams.StreamOrder:
+    """The order in which a run reads the examples of a split."""
+    return streams.StreamOrder(
+        shard_sizes=split.shard_sizes,
+        num_streams=settings.data.num_streams,
+        global_batch_size=settings.training.train_batch_size,
+        seed=settings.training.seed,
+        shuffle_block=settings.data.shuffle_block,
+    )
 
 
 def build_model_and_optimizer(

@@ -58,6 +58,15 @@ _PEAKS = {
     "V100": (125e12, 15.7e12),
     "T4": (65e12, 8.1e12),
 }
+# Operations that XLA does not compile for a TPU, and why.
+_NOT_ON_TPUS = {
+    "(Eager)?PyFunc.*|Print.*|.*Summary.*": "it is work of the host",
+    "(Read|Write)File|Iterator.*|Parse.*|Decode.*": "it is input or output",
+    ".*String.*|.*Regex.*|.*Table.*": "strings and tables stay on the host",
+    "Where|Unique.*|ListDiff|DynamicPartition|Ragged.*": (
+        "the size of its result depends on values"
+    ),
+}
 
 
 def read(variable: Any) -> tf.Tensor:
@@ -113,7 +122,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         devices = list_devices("GPU") or list_devices("CPU")
         return _mirrored_strategy(tuple(device.name for device in devices))
     if settings.strategy == "multi_worker":
-        _wait_for_workers(*_read_cluster(os.environ.get("TF_CONFIG", "")))
+        _wait_for_workers(*read_cluster(os.environ.get("TF_CONFIG", "")))
         # If one of them has ended since, the first worker would wait for ever.
         signal.alarm(START_SECONDS)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -135,7 +144,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
 _mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
-def _read_cluster(text: str) -> tuple[str, dict[str, str]]:
+def read_cluster(text: str) -> tuple[str, dict[str, str]]:
     """The address of this host and those of the others, by task."""
     try:
         described = json.loads(text)
@@ -319,6 +328,26 @@ def compiles_with_xla(settings: Settings) -> bool:
     return choice == "on" or (
         choice == "auto" and has_gpu and strategy != "tpu"
     )
+
+
+def find_unfit(function: Any) -> list[str]:
+    """Operations of a concrete function that no TPU can run, with the reason.
+
+    Those of the functions that it calls are among them.
+    """
+    graph = function.graph.as_graph_def(add_shapes=True)
+    bodies = [graph.node, *(f.node_def for f in graph.library.function)]
+    found = {f"{n.op} ({n.name})": _why_unfit(n) for b in bodies for n in b}
+    return [f"{name}: {why}" for name, why in found.items() if why]
+
+
+def _why_unfit(node: Any) -> str:
+    for pattern, reason in _NOT_ON_TPUS.items():
+        if re.fullmatch(pattern, node.op):
+            return reason
+    shapes = map(tf.TensorShape, node.attr["_output_shapes"].list.shape)
+    unknown = [s for s in shapes if not s.is_fully_defined()]
+    return f"its shape {unknown[0]} is not static" if unknown else ""
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:

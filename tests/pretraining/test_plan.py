@@ -1,5 +1,6 @@
 """Planned memory and time, against counted variables and measured runs."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -133,3 +134,41 @@ def test_the_command_plans_one_device():
     assert [line.split()[:3] for line in table.splitlines()[1:]] == [
         ["2", "A100", "float32"], ["2", "A100", "bfloat16"],
     ]  # fmt: skip
+
+
+def _read(text, **training):
+    training = {"precision": "bfloat16"} | training
+    return plan.read_topology(text, config.TrainingConfig(**training))
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "local", "memory", "strategy"),
+    [
+        ("v2-8", 1, 8, 8, "tpu"), ("v3-32", 4, 8, 16, "tpu"),
+        ("v4-32", 4, 4, 32, "tpu"), ("4x8xA100", 4, 8, 40, "multi_worker"),
+        ("1x8xA100", 1, 8, 40, "mirrored"), ("1x1xCPU", 1, 1, 16, "one_device"),
+    ],
+)  # fmt: skip
+def test_a_topology_is_hosts_of_replicas(text, hosts, local, memory, strategy):
+    found = _read(text)
+    assert found[1:] == (hosts, local, strategy)
+    assert (found.device.memory, found.device.precision) == (memory, "bfloat16")
+
+
+def test_what_no_topology_has_is_refused():
+    for text in ("v4-12", "v5-8", "8xA100", "0x8xA100"):
+        with pytest.raises(errors.ConfigError, match=f"v4-32, or .*'{text}'"):
+            _read(text)
+    with pytest.raises(errors.ConfigError, match="precision on TPUv4"):
+        _read("v4-8", precision="float16")
+    with pytest.raises(errors.ConfigError, match="--topology=v4-8"):
+        _read("", strategy="tpu")
+
+
+def test_without_a_name_it_is_this_machine(monkeypatch):
+    found = _read("", strategy="mirrored")
+    assert (found.device.name, found.num_replicas) == ("CPU", 1)
+    own = {"cluster": {"worker": ["a:1", "b:1", "c:1"]}}
+    own["task"] = {"type": "worker", "index": 1}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(own))
+    assert _read("", strategy="multi_worker").num_hosts == 3
