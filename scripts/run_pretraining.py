@@ -105,7 +105,7 @@ def _dry_run(settings: config.ExperimentConfig) -> None:
 
     training, data = settings.training, settings.data
     topology = plan.read_topology(FLAGS.topology, training)
-    folder = pathlib.Path(data.dataset_dir)
+    folder = storage.path(data.dataset_dir)
     dataset = dataset_lib.open_dataset(folder, data.max_seq_length)
     settings = model.resolve(settings, dataset.vocabulary.size)
     order = run.build_order(settings, dataset.train)
@@ -201,7 +201,7 @@ def _trace(
     from electra_tf.pretraining import run
     from electra_tf.training import distribution
 
-    folder = pathlib.Path(settings.data.dataset_dir, manifest.TRAIN)
+    folder = storage.path(settings.data.dataset_dir, manifest.TRAIN)
     counts = manifest.load_token_counts(folder, settings.encoder.vocab_size)
     model = run.build_model_and_optimizer(settings, dataset.vocabulary, counts)
     order = run.build_order(settings, dataset.train)
