@@ -24,7 +24,7 @@ TOPICS := $(OUT)/doc_topics
 FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
 .PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench docs \
-	golden golden-addons wheel fuzz audit sbom clean
+	golden golden-addons wheel drill fuzz audit sbom clean
 
 setup: $(VENV)/.installed
 
@@ -143,6 +143,10 @@ golden-addons: .venv-addons/.installed setup
 	  --golden_dir=$(GOLDEN_OPTIMIZER) \
 	  --output_dir=build/golden-addons/optimizer
 	$(RUN) scripts/verify_golden.py --golden_dir=build/golden-addons
+
+# Kills and damage at random instants; hours with the default of 50 kills each.
+drill: setup
+	$(RUN) -m tests.drill $(if $(SEED),--seed=$(SEED)) --kills=$(or $(KILLS),50)
 
 # Random input for a parser, one of tests/fuzz/targets.py.
 fuzz: setup

@@ -139,7 +139,11 @@ def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
             "sentence": np.repeat(
                 np.arange(len(sentences)), [len(s.words) for s in sentences]
             ),
-            "label": [label for own in sentences for label in own.labels],
+            "label": [
+                label
+                for own in sentences
+                for label in own.labels or [""] * len(own.words)
+            ],
         }
     )
 

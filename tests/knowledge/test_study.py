@@ -127,6 +127,9 @@ def test_pieces_belong_to_words(electra: electra_lib.Electra) -> None:
     assert found["word"].tolist() == [0, 1, 1, 1, 2, 2, 0]
     assert found["label"].tolist() == ["a", "b", "b", "b", "c", "c", ""]
     assert found["position"].tolist() == [1, 2, 3, 4, 5, 6, 1]
+    words = texts.list_words(sentences)
+    assert words["label"].tolist() == ["a", "b", "c", ""]
+    assert words["sentence"].tolist() == [0, 0, 0, 1]
 
 
 def test_labels_are_what_the_discriminator_was_shown(
