@@ -102,6 +102,7 @@ test: setup
 	  --dist=worksteal
 
 test-all: test test-slow
+	$(RUN) -m tests.drill --kills=2 --faults=1
 
 test-slow: setup
 	$(RUN) -m pytest -m slow --numprocesses=$(TEST_PROCESSES) \

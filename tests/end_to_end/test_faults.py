@@ -85,19 +85,6 @@ def whole(dataset, tmp_path_factory):
     return model_dir
 
 
-def test_a_short_drill_of_every_kill_and_fault_ends_as_it_may():
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.drill", "--kills=2", "--faults=1"],
-        cwd=tiny_run.REPOSITORY,
-        env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
-        timeout=15 * _TIMEOUT,
-        capture_output=True,
-        text=True,
-    )
-    print(result.stdout)
-    assert result.returncode == 0, result.stderr[-2000:]
-
-
 def test_sigterm_saves_and_a_full_disk_gives_one_error(
     whole, dataset, tmp_path
 ):
