@@ -222,7 +222,10 @@ def describe(schema: Any, detail: Any) -> str:
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:
-            schema = typing.get_type_hints(schema).get(parent, schema)
+            if isinstance(parent, int):  # of a tuple of sections
+                schema = typing.get_args(schema)[0]
+            else:
+                schema = typing.get_type_hints(schema).get(parent, schema)
         fields = dataclasses.fields(schema)
         known = [field.name for field in fields]
         is_section = dataclasses.is_dataclass(fields[0].default)
