@@ -35,7 +35,9 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
 
 def test_an_unknown_field_of_a_shard_is_named(dataset):
     path = dataset / "train" / "manifest.json"
-    path.write_text(path.read_text().replace("num_bytes", "num_bytez", 1))
+    content = json.loads(path.read_text())
+    content["shards"][0]["num_bytez"] = 1
+    path.write_text(json.dumps(content))
     with pytest.raises(errors.DataError, match="field 'shards.0.num_bytez'"):
         Manifest.load(dataset / "train")
 
