@@ -16,7 +16,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -26,6 +25,7 @@ from tests.drill import kinds as kinds_lib
 from tests.drill import victims
 
 _MOST_KILLS = 10  # of one folder
+_OUTCOMES = ("equal bits", "one error", "WRONG")
 
 
 class Wrong(Exception):
@@ -40,20 +40,19 @@ class Drill:
         self.kind = kinds_lib.all_kinds(home)[name]
         self.counts: collections.Counter[str] = collections.Counter()
         self.worst = 0.0
-        folder = home / f"whole-{name}"
-        self.length, self.expected = 0.0, {}
-        if not folder.exists():
-            # The first one also fills the caches of the disk.
-            self.length = self._finish(folder)
-        self.expected = kinds_lib.snapshot(folder)
-        folder = home / f"again-{name}"
-        self.length = self._finish(folder)
-        self._compare(folder)
+        whole, again = (
+            home / f"{state}-{name}" for state in ("whole", "again")
+        )
+        if not whole.exists():
+            self._finish(whole)
+        self.expected = kinds_lib.snapshot(whole)
+        self.length = self._finish(again)
+        self._compare(again)
 
     def _finish(self, folder: pathlib.Path) -> float:
         if self.kind.is_created and folder.exists():
             return 0.0  # The kill came after it had got its name.
-        ended = [v.wait() for v in self.kind.start(folder)]
+        ended = [victim.wait() for victim in self.kind.start(folder)]
         for victim in ended:
             if victim.code != 0:
                 raise Wrong(f"exit code {victim.code}: {victim.lines[-8:]}")
@@ -70,83 +69,75 @@ class Drill:
         folder = self.home / f"chain-{self.name}"
         shutil.rmtree(folder, ignore_errors=True)
         for _ in range(min(most, rng.randint(2, _MOST_KILLS))):
-            if not self._kill(folder, rng) or (
-                self.kind.is_created and folder.exists()
-            ):
+            is_done = not self._kill(folder, rng)
+            if is_done or (self.kind.is_created and folder.exists()):
                 break
         self.worst = max(self.worst, self._finish(folder))
         self._compare(folder)
-        self.counts["equal bits"] += 1
-
-    def line(self) -> list[Any]:
-        """Its line of the table."""
-        kills, told = self.counts["kills"], self.counts["told"]
-        worst = f"{self.worst:.1f}"
-        return [f"kill: {self.name}", kills, kills - told, told, 0, worst]
 
     def _kill(self, folder: pathlib.Path, rng: random.Random) -> bool:
         """One attempt; False if it ended before it was hit."""
-        aim, prepare = rng.choice(("at a time", "a change", "inside")), None
+        aim, prepare = rng.choice(("time", "change", "inside")), lambda: None
         if aim == "inside" and self.kind.places:
-            place = rng.choice([*self.kind.places])
-            seconds = rng.uniform(0, self.kind.places[place])
-            aim = place.rpartition(".")[2].strip("_")
-            prepare = functools.partial(
-                victims.die_inside, place, rng.randint(1, 2), seconds
-            )
-        elif aim != "at a time":
-            # Most have few.
-            aim, number = "a change", 1 + int(60 * rng.random() ** 2)
-            prepare = functools.partial(
-                victims.die_before_change, number, folder
-            )
+            aim, most = rng.choice([*self.kind.places.items()])
+            how = aim, rng.randint(1, 2), rng.uniform(0, most)
+            prepare = functools.partial(victims.die_inside, *how)
+        elif aim != "time":
+            aim, number = "change", 1 + int(60 * rng.random() ** 2)
+            how = number, folder
+            prepare = functools.partial(victims.die_before_change, *how)
         target = rng.randrange(self.kind.num_workers)
-        started = self.kind.start(folder, prepare or (lambda: None), target)
-        if prepare is None:
+        started = self.kind.start(folder, prepare, target)
+        if aim == "time":
             after = rng.uniform(0, self.length)
             victims.kill_after(started[target], after, rng)
         ended = [victim.wait() for victim in started]
-        codes = [victim.code for victim in ended]
-        if set(codes) == {0}:
+        codes = {victim.code for victim in ended}
+        if codes == {0}:
             return False
         for victim in ended:
             if victim.code not in (-9, 0) and not victim.error():
                 raise Wrong(f"exit code {victim.code}: {victim.lines[-12:]}")
-            self._require_no_orphans(victim)
-        self.counts[aim] += 1
-        self.counts["kills"] += 1
-        self.counts["told"] += any(code not in (-9, 0) for code in codes)
+            _require_no_orphans(victim)
+        self.counts[aim.rpartition(".")[2]] += 1
+        self.counts["one error" if codes - {-9, 0} else "equal bits"] += 1
         return True
 
-    def _require_no_orphans(self, victim: victims.Victim) -> None:
-        deadline = time.monotonic() + 30
-        while victim.session():
-            if time.monotonic() > deadline:
-                victim.end_all()
-                raise Wrong(f"processes live on after {victim.pid}")
-            time.sleep(0.05)
+
+def _require_no_orphans(victim: victims.Victim) -> None:
+    deadline = time.monotonic() + 30
+    while victim.session():
+        if time.monotonic() > deadline:
+            victim.end_all()
+            raise Wrong(f"processes live on after {victim.pid}")
+        time.sleep(0.05)
 
 
-def _drill(name: str, home: pathlib.Path, options: Any) -> Drill | None:
-    command = f"python -m tests.drill --seed={options.seed} --only={name}"
-    number, drill = options.chain, None
+def _kill(name: str, home: pathlib.Path, options: Any) -> list[Any]:
+    """Kills so many of a kind; returns the line of the table."""
+    number, drill, count = options.chain, None, 0
     try:
         drill = Drill(name, home, options.seed)
-        while drill.counts["kills"] < options.kills:
-            left = options.kills - drill.counts["kills"]
-            drill.chain(number, left)
+        while count < options.kills:
+            drill.chain(number, options.kills - count)
             number += 1
+            count = sum(drill.counts[name] for name in _OUTCOMES)
             print(f"{name}: chain {number}, {dict(drill.counts)}", flush=True)
     except Wrong as error:
-        print(f"WRONG {error}\nrepeat: {command} --chain={number} --kills=1")
-        print(f"its files: {home}", flush=True)
-        return None
-    return drill
+        _complain(f"{error}", f"{name} --chain={number} --kills=1", options)
+        return [f"kill: {name}", count, "", "", 1, ""]
+    ends = [drill.counts[name] for name in _OUTCOMES]
+    return [f"kill: {name}", count, *ends, f"{drill.worst:.1f}"]
 
 
-def _do_faults(home: pathlib.Path, options: Any) -> Iterator[list[Any]]:
-    """Does each fault so many times; yields the lines of the table."""
-    expected = kinds_lib.snapshot(home / "whole-trainer")
+def _complain(what: str, repeat: str, options: Any) -> None:
+    command = f"python -m tests.drill --seed={options.seed} --only={repeat}"
+    print(f"WRONG {what}\nrepeat: {command}", flush=True)
+
+
+def _do_faults(home: pathlib.Path, options: Any) -> list[list[Any]]:
+    """Does each fault so many times; returns the lines of the table."""
+    lines, expected = [], kinds_lib.snapshot(home / "whole-trainer")
     for name, fault in damage.FAULTS.items():
         counts: collections.Counter[str] = collections.Counter()
         if options.fault not in name:
@@ -155,25 +146,13 @@ def _do_faults(home: pathlib.Path, options: Any) -> Iterator[list[Any]]:
             rng = random.Random(f"{options.seed}/{name}/{number}")
             outcome = damage.do(fault, home, rng, expected)
             if outcome.startswith("WRONG"):
-                print(
-                    f"{name}: {outcome}\nrepeat: python -m tests.drill "
-                    f"--seed={options.seed} --only=faults --fault='{name}' "
-                    f"--chain={number} --faults=1",
-                    flush=True,
-                )
+                repeat = f'faults --fault="{name}" --chain={number} --faults=1'
+                _complain(f"{name}: {outcome}", repeat, options)
                 outcome = "WRONG"
             counts[outcome] += 1
-        yield [name, options.faults, *map(counts.__getitem__, _OUTCOMES), 0]
-
-
-_OUTCOMES = ("equal bits", "one error", "WRONG")
-
-
-def _print_table(lines: list[list[Any]]) -> None:
-    heading = ["fault", "times", *_OUTCOMES, "worst s"]
-    for line in [heading, *lines]:
-        cells = [f"{cell:>10}" for cell in line[1:]]
-        print(f"{line[0]:<32}", *cells, flush=True)
+        ends = [counts[outcome] for outcome in _OUTCOMES]
+        lines.append([name, options.faults, *ends, ""])
+    return lines
 
 
 def main() -> int:
@@ -190,21 +169,22 @@ def main() -> int:
     home.chmod(0o755)
     print(f"seed {options.seed}, in {home}", flush=True)
     prepare = functools.partial(kinds_lib.write_inputs, home)
-    victims.in_fork(prepare, home / "inputs.log")
+    if victims.start([], home / "inputs.log", prepare).wait().code:
+        sys.exit((home / "inputs.log").read_text())
     names = [*kinds_lib.all_kinds(home), "faults"]
     chosen = options.only.split(",") if options.only else names
     if {"conversion", "export", "faults"} & {*chosen}:
         Drill("trainer", home, options.seed)
-    lines = []
+        shutil.rmtree(home / "again-trainer")
+    lines = [["fault", "times", *_OUTCOMES, "worst s"]]
     for name in chosen:
         if name == "faults":
             lines += _do_faults(home, options)
-        elif drill := _drill(name, home, options):
-            lines.append(drill.line())
         else:
-            lines.append([f"kill: {name}", "", "", "", 1, ""])
-    _print_table(lines)
-    if any(line[4] for line in lines):
+            lines.append(_kill(name, home, options))
+    for line in lines:
+        print(f"{line[0]:<28}", *(f"{cell:>10}" for cell in line[1:]))
+    if any(line[4] for line in lines[1:]):
         return 1
     shutil.rmtree(home)
     return 0

@@ -12,12 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf import config
-from electra_tf.analysis import study_report  # noqa: F401  (before a fork)
-from electra_tf.analysis import study_runner  # noqa: F401
+from electra_tf.analysis import study_runner  # noqa: F401  (before a fork)
 from electra_tf.config import schema
 from electra_tf.export import conversion  # noqa: F401
-from electra_tf.export import saved_model  # noqa: F401
-from electra_tf.finetuning import finetune  # noqa: F401
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.pretraining import run  # noqa: F401
 from electra_tf.records import corpus as corpus_lib
@@ -29,7 +26,6 @@ from tests.finetuning import conftest as finetuning_data
 from tests.finetuning import little_task
 from tests.records import conftest as records_data
 
-_RUN = "electra_tf.training.training_run:TrainingRun"
 _STUDY = """from electra_tf import config
 from electra_tf.analysis import studies
 def get_study():
@@ -38,7 +34,15 @@ def get_study():
         arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM}},
         budget="flops", reference_arm="electra", seeds=(1,))
 """
-# Of a run; what tells of times, and the pictures of them, is left out.
+# In which a kill is aimed, with the seconds that each takes here at most.
+_RUN = "electra_tf.training.training_run:TrainingRun."
+_PLACES = {
+    f"{_RUN}evaluate": 0.8,
+    f"{_RUN}save": 0.1,
+    f"{_RUN}_enter_phase": 0.3,
+    f"{_RUN}_restore": 0.2,
+}
+_UNTOLD = (".png", ".txt", ".md", ".pb", ".lock")
 _TIMES = re.compile("timing|share_of_peak|.*seconds?|minutes|seconds_.*")
 
 
@@ -46,7 +50,6 @@ class Kind(NamedTuple):
     """A command, with `{}` for the folder that it makes."""
 
     command: list[str]
-    # In which a kill is aimed, with the seconds that each takes.
     places: Mapping[str, float] = {}
     num_workers: int = 1
     prepare: Callable[[], None] = lambda: None
@@ -64,7 +67,6 @@ class Kind(NamedTuple):
             self.prepare()
             prepare()
 
-        clusters = _clusters(self.num_workers)
         return [
             victims.start(
                 [part.replace("{}", str(folder)) for part in self.command],
@@ -72,7 +74,7 @@ class Kind(NamedTuple):
                 prepare_all if index == worker else self.prepare,
                 cluster,
             )
-            for index, cluster in enumerate(clusters)
+            for index, cluster in enumerate(_clusters(self.num_workers))
         ]
 
 
@@ -83,16 +85,10 @@ def _clusters(count: int) -> list[dict[str, str]]:
     hosts = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
     for own in sockets:
         own.close()
+    tasks = [{"type": "worker", "index": index} for index in range(count)]
     return [
-        {
-            "TF_CONFIG": json.dumps(
-                {
-                    "cluster": {"worker": hosts},
-                    "task": {"type": "worker", "index": index},
-                }
-            )
-        }
-        for index in range(count)
+        {"TF_CONFIG": json.dumps({"cluster": {"worker": hosts}, "task": task})}
+        for task in tasks
     ]
 
 
@@ -115,20 +111,18 @@ def write_inputs(home: pathlib.Path) -> None:
     tiny_run.write_dataset(home / "dataset")
     records_data.write_corpus(home / "corpus")
     letters = [*records_data.LETTERS, *map("##{}".format, records_data.LETTERS)]
-    vocabulary_lib.Vocabulary((*vocabulary_lib.SPECIAL_TOKENS, *letters)).save(
-        home / "vocabulary"
-    )
+    tokens = *vocabulary_lib.SPECIAL_TOKENS, *letters
+    vocabulary_lib.Vocabulary(tokens).save(home / "vocabulary")
     little_task.write_files(home / "task")
     settings = tiny.with_dropout(tiny.build_settings())
     vocabulary = finetuning_data.VOCABULARY
-    encoder = finetuning_model.random_encoder(settings.encoder, vocabulary, 5)
-    finetuning_data.write_run(
-        home / "pretrained", settings, encoder.encoder.variables
-    )
+    loaded = finetuning_model.random_encoder(settings.encoder, vocabulary, 5)
+    variables = loaded.encoder.variables
+    finetuning_data.write_run(home / "pretrained", settings, variables)
 
 
-def settings_of(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
-    """The settings of the trainer: 44 steps in two stages, 11 saves."""
+def _settings(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
+    """44 steps in two stages with about 15 saves."""
     common = {"num_train_steps": 44, "eval_steps": 6, "keep_checkpoints": 99}
     common |= {"save_checkpoints_steps": 4}
     settings = tiny_run.build_settings(home / "dataset", **common, **training)
@@ -139,63 +133,43 @@ def settings_of(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
 
 def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
     """What can be killed, by name; writes the configs of it."""
-    data, trained = f"--dataset_dir={home}/dataset", home / "whole-trainer"
-    places = {f"{_RUN}.{n}": s for n, s in _PLACES.items()}
+    trained = home / "whole-trainer"
+    one = _write_config(home / "one.py", _settings(home))
+    two = _settings(home, strategy="multi_worker")
+    two = _write_config(home / "two.py", two)
     own = little_task.build_settings(home / "task", deterministic=True)
-    workers = settings_of(home, strategy="multi_worker")
     base = tiny_run.build_settings(pathlib.Path(), num_train_steps=12)
     base = tiny_run.replace(base, data={"dataset_dir": ""})
     (home / "study.py").write_text(_STUDY.format(base=config.to_json(base)))
-    pretrain = ["run_pretraining", "--model_dir={}"]
+    pretrain = "run_pretraining --model_dir={} "
+    build = (
+        "build_pretraining_dataset --resume --output_dir={} "
+        f"--corpus={home}/corpus --num_processes=2 --max_seq_length=32 "
+        f"--vocab_file={home}/vocabulary --num_out_files=4 "
+        "--validation_fraction=0.2"
+    )
+    finetune = (
+        "run_finetuning --output_dir={} --trials=2 --do=train,eval,predict "
+        f"--pretrained_dir={home}/pretrained "
+    )
+    finetune += _write_config(home / "task.py", own)
+    study = (
+        f"run_study --study={home}/study.py --dataset_dir={home}/dataset "
+        "--output_dir={} --num_parallel=2"
+    )
+    convert = f"convert_checkpoint --input={trained} --to=huggingface "
+    export = f"export_saved_model --model_dir={trained} " + "--export_dir={}"
     return {
-        "trainer": Kind(
-            [*pretrain, _write_config(home / "one.py", settings_of(home))],
-            places,
-        ),
-        "worker": Kind(
-            [*pretrain, _write_config(home / "two.py", workers)], places, 2
-        ),
-        "builder": Kind(
-            [
-                *("build_pretraining_dataset", "--resume", "--output_dir={}"),
-                *(f"--corpus={home}/corpus", "--num_processes=2"),
-                *(f"--vocab_file={home}/vocabulary", "--max_seq_length=32"),
-                *("--num_out_files=4", "--validation_fraction=0.2"),
-            ],
-            prepare=_small_units,
-        ),
-        "finetuning": Kind(
-            [
-                *("run_finetuning", "--output_dir={}", "--trials=2"),
-                f"--pretrained_dir={home}/pretrained",
-                "--do=train,eval,predict",
-                _write_config(home / "task.py", own),
-            ],
-            places,
-        ),
-        "study": Kind(
-            [
-                *("run_study", f"--study={home}/study.py", data),
-                *("--output_dir={}", "--num_parallel=2"),
-            ],
-            places,
-        ),
+        "trainer": Kind((pretrain + one).split(), _PLACES),
+        "worker": Kind((pretrain + two).split(), _PLACES, 2),
+        "builder": Kind(build.split(), prepare=_small_units),
+        "finetuning": Kind(finetune.split(), _PLACES),
+        "study": Kind(study.split(), _PLACES),
         "conversion": Kind(
-            [
-                *("convert_checkpoint", f"--input={trained}"),
-                *("--to=huggingface", "--output_dir={}"),
-            ],
-            is_created=True,
+            (convert + "--output_dir={}").split(), is_created=True
         ),
-        "export": Kind(
-            ["export_saved_model", f"--model_dir={trained}", "--export_dir={}"],
-            is_created=True,
-        ),
+        "export": Kind(export.split(), is_created=True),
     }
-
-
-# Seconds that each takes here at most.
-_PLACES = {"evaluate": 0.8, "save": 0.1, "_enter_phase": 0.3, "_restore": 0.2}
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, Any]:
@@ -203,12 +177,10 @@ def snapshot(folder: pathlib.Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        is_told = path.suffix in (".json", ".jsonl")
-        if path.is_dir() or "tensorboard" in name or path.suffix in _UNTOLD:
+        is_untold = path.suffix in _UNTOLD or path.name == ".lock"
+        if path.is_dir() or is_untold or re.search("tensorboard|finger", name):
             continue
-        if path.name == ".lock" or "fingerprint" in name:
-            continue
-        if is_told:
+        if path.suffix in (".json", ".jsonl"):
             text = path.read_text("utf-8").replace(str(folder), "")
             lines = text.splitlines() if path.suffix == ".jsonl" else [text]
             found[name] = [_timeless(json.loads(line)) for line in lines]
@@ -220,25 +192,16 @@ def snapshot(folder: pathlib.Path) -> dict[str, Any]:
     return found
 
 
-_UNTOLD = (".png", ".txt", ".md", ".pb")
-
-
 def _timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: _timeless(part)
-            for key, part in value.items()
-            if not _TIMES.fullmatch(key)
-        }
     if isinstance(value, list):
         return [*map(_timeless, value)]
-    return value
+    if not isinstance(value, dict):
+        return value
+    names = [name for name in value if not _TIMES.fullmatch(name)]
+    return {name: _timeless(value[name]) for name in names}
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Names of files that are not the same in both."""
-    return [
-        name
-        for name in sorted(one.keys() | other.keys())
-        if one.get(name) != other.get(name)
-    ]
+    names = sorted(one.keys() | other.keys())
+    return [name for name in names if one.get(name) != other.get(name)]

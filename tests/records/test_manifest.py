@@ -35,6 +35,15 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
         assert difference in str(caught.value)
 
 
+def test_an_unknown_field_of_a_shard_is_named(dataset):
+    path = dataset / "train" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["shards"][0]["num_bytez"] = 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(errors.DataError, match="field 'shards.0.num_bytez'"):
+        Manifest.load(dataset / "train")
+
+
 def test_whole_dataset_and_split_are_told_apart(dataset):
     with pytest.raises(
         errors.DataError, match=r"one of its splits. .* of a whole data"
