@@ -8,7 +8,7 @@ Command (train the generator first, or take one that exists):
         --config.data.dataset_dir=DIR --model_dir=runs/fast
 
 Hardware and time: as `electra_small.py`, without the generator's backward pass.
-Expected: about ELECTRA's scores for half of its cost (Dong et al., 2023).
+Expected: scores like ELECTRA's at less cost (Dong et al., 2023).
 Not yet run with this code at this size.
 
 The sizes of the generator are those of the model that is named: change them to

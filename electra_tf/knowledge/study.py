@@ -31,16 +31,16 @@ from electra_tf.formats import reading
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 
-STUDIES: Mapping[str, str] = {
-    "acceptability": "acceptability",
-    "calibration": "calibration",
-    "dynamics": "dynamics",
-    "error_detection": "error_detection",
-    "parts_of_speech": "parts_of_speech",
-    "representations": "representations",
-    "reranking": "reranking",
-}
-"""What a user types, to the module of this folder."""
+STUDIES = (
+    "acceptability",
+    "calibration",
+    "dynamics",
+    "error_detection",
+    "parts_of_speech",
+    "representations",
+    "reranking",
+)
+"""What a user types: the modules of this folder that hold a study."""
 
 FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
 # Items that are measured between two files of what is known so far.
@@ -164,9 +164,9 @@ def load(path: str | os.PathLike[str]) -> electra_lib.Electra:
 
 def find(name: str) -> Study:
     """The study of a name."""
-    schema.require_choice("the study", name, tuple(STUDIES))
+    schema.require_choice("the study", name, STUDIES)
     package = __name__.rpartition(".")[0]
-    study: Study = importlib.import_module(f"{package}.{STUDIES[name]}").STUDY
+    study: Study = importlib.import_module(f"{package}.{name}").STUDY
     return study
 
 

@@ -210,7 +210,7 @@ class Encoder(layers.SizedLayer):
     Attributes:
         recomputes: whether training keeps the input of each block alone, and
             computes the rest a second time for its gradients (Chen et al.,
-            2016): a third more work for a small part of the memory.
+            2016): less memory for one more forward pass.
     """
 
     def __init__(
