@@ -15,7 +15,7 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf.config import schema
-from electra_tf.records.manifest import load_index
+from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.shards import BuildSettings
 from electra_tf.records.writer import build_dataset
@@ -89,9 +89,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted; --resume goes on from here.", file=sys.stderr)
         return 130
-    index = load_index(values["output_dir"])
-    # Datasets of earlier versions have no report.
-    print("\n".join(index.get("report", [])))
+    print("\n".join(Index.load(values["output_dir"]).report))
     return 0
 
 

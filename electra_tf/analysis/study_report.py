@@ -85,9 +85,8 @@ def write(
     study_run.write_json(
         output_dir / "results.json", _to_json(plan, results, failed)
     )
-    with atomic.replacing_file(output_dir / "table.md") as partial:
-        text = format_tables(plan, results, failed, has_tasks)
-        partial.write_text(text, "utf-8")
+    table = format_tables(plan, results, failed, has_tasks)
+    atomic.write_text(output_dir / "table.md", table)
     measures = _task_frame(results)
     if measures.empty:
         measures = _frame(results, "held_out")

@@ -182,5 +182,4 @@ def _add_model(path: pathlib.Path, text: str, model: str) -> str:
 
 def _write(path: pathlib.Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.replacing_file(path) as partial:
-        partial.write_bytes(text.encode("utf-8"))
+    atomic.write_text(path, text)

@@ -319,8 +319,7 @@ def write(
     both = schema.to_json({"settings": dataclasses.asdict(settings)} | scores)
     table = f"{content.format_table()}\n"
     for name, text in (("results.json", both), ("results.txt", table)):
-        with atomic.replacing_file(output_dir / name) as partial:
-            partial.write_text(text, "utf-8")
+        atomic.write_text(output_dir / name, text)
 
 
 def _format(values: Sequence[float]) -> list[str]:

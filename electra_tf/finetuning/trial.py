@@ -171,8 +171,7 @@ def require_same(
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
     """Writes a trial's result; it is done when the file is there."""
-    with atomic.replacing_file(folder / RESULT_FILE) as partial:
-        partial.write_text(schema.to_json(result), "utf-8")
+    atomic.write_text(folder / RESULT_FILE, schema.to_json(result))
 
 
 def read_result(folder: pathlib.Path) -> TrialResult | None:

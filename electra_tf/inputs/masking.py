@@ -148,8 +148,8 @@ def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
         )
     counts = np.maximum(np.asarray(token_counts, np.float64), 1.0)
     weights = (counts / counts.sum()) ** -power
-    mean = np.average(weights, weights=counts)
-    return np.asarray(weights / mean, np.float32)
+    weights /= np.average(weights, weights=counts)
+    return np.asarray(weights, np.float32)
 
 
 def num_predictions(

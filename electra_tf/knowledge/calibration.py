@@ -23,7 +23,6 @@ from electra_tf.knowledge import study
 from electra_tf.knowledge import texts
 
 NUM_BINS = 15
-_NUM_RESAMPLES = 1_000
 _LEAST_PIECES = 200  # of a group that gets a row
 
 
@@ -33,9 +32,7 @@ def measure(
     """Compares probabilities with truth, as they are and scaled."""
     del work
     sentences = texts.read(request.data, request.limit, request.seed)
-    found = corruption.detect(
-        electra, sentences, request.seed, request.mask_prob
-    )
+    found = corruption.detect(electra, sentences, request)
     is_fitted = found["sentence"] % 2 == 0
     temperature = fit_temperature(found[is_fitted])
     judged = found[~is_fitted]
@@ -56,8 +53,8 @@ def measure(
         f"{len(judged):,} pieces of {judged['sentence'].nunique():,} "
         f"sentences; temperature and share are those of "
         f"{int(is_fitted.sum()):,} pieces of as many other sentences. ECE "
-        f"over {NUM_BINS} bins; low and high: 95 % of {_NUM_RESAMPLES:,} "
-        f"bootstrap samples of sentences. Seed {request.seed}.",
+        f"over {NUM_BINS} bins; {study.BOUNDS} of sentences. Seed "
+        f"{request.seed}.",
     )
     series = {"as it is": bins(judged, own), "scaled": bins(judged, scaled)}
     return study.Findings(table, notes, series)
@@ -78,16 +75,22 @@ def fit_temperature(pieces: pd.DataFrame) -> float:
 
 def bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
     """Mean probability, share replaced and count of each bin that has any."""
-    numbers = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
-    frame = pd.DataFrame(
-        {
-            "probability": probabilities,
-            "replaced": pieces["is_replaced"].to_numpy(float),
-            "pieces": 1,
-        }
-    )
-    means = frame.groupby(numbers).mean()
-    return means.assign(pieces=frame.groupby(numbers)["pieces"].sum())
+    names = ["probability", "replaced", "pieces"]
+    totals = _sum_bins(pieces, probabilities).sum(0)
+    found = pd.DataFrame(totals, columns=names).query("pieces > 0")
+    means = found[names[:2]].div(found["pieces"], axis=0)
+    return means.assign(pieces=found["pieces"].astype(int))
+
+
+def _sum_bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> np.ndarray:
+    """Of probabilities, replaced pieces, pieces, `[sentences, bins, 3]`."""
+    truth = pieces["is_replaced"].to_numpy(float)
+    sentences, rows = np.unique(pieces["sentence"], return_inverse=True)
+    places = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
+    sums = np.zeros([len(sentences), NUM_BINS, 3])
+    columns = np.stack([probabilities, truth, np.ones_like(truth)], -1)
+    np.add.at(sums, (rows, places), columns)
+    return sums
 
 
 def calibration_error(sums: np.ndarray) -> np.ndarray:
@@ -104,48 +107,27 @@ def judge(
 ) -> dict[str, float]:
     """The measures of some probabilities, `[N]`, of N pieces."""
     truth = pieces["is_replaced"].to_numpy(float)
-    sentences, numbers = np.unique(pieces["sentence"], return_inverse=True)
-    places = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
-    sums = np.zeros([len(sentences), NUM_BINS, 3])
-    columns = np.stack([probabilities, truth, np.ones_like(truth)], -1)
-    np.add.at(sums, (numbers, places), columns)
-    # Pieces of a sentence depend on each other, so sentences are drawn.
-    draws = np.random.default_rng(seed).multinomial(
-        len(sentences),
-        np.full(len(sentences), 1 / len(sentences)),
-        _NUM_RESAMPLES,
-    )
-    flat = sums.reshape(len(sentences), -1)
-    resampled = (draws @ flat).reshape(_NUM_RESAMPLES, NUM_BINS, 3)
-    low, high = np.quantile(calibration_error(resampled), [0.025, 0.975])
+    sums = _sum_bins(pieces, probabilities)
     return {
         "pieces": len(pieces),
         "replaced": float(truth.mean()),
         "mean probability": float(probabilities.mean()),
         "ECE": float(calibration_error(sums.sum(0))),
-        "low": float(low),
-        "high": float(high),
+        **study.bounds(calibration_error, sums, seed),
         "Brier": float(np.mean((probabilities - truth) ** 2)),
     }
 
 
 def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
-    diagram, histogram = axes
-    diagram.plot([0, 1], [0, 1], ":", color="gray", label="calibrated")
+    axes[0].plot([0, 1], [0, 1], ":", color="gray", label="calibrated")
     for name, series in findings.series.items():
-        style = "o-", series["probability"], series["replaced"]
-        diagram.plot(*style[1:], style[0], ms=4, label=name)
-        histogram.plot(
-            series["probability"], series["pieces"], "o-", label=name
-        )
-    diagram.set_xlabel("probability of having been replaced")
-    diagram.set_ylabel("share replaced")
-    histogram.set_xlabel("probability of having been replaced")
-    histogram.set_ylabel("pieces")
-    histogram.set_yscale("log")
-    for axis in axes:
+        for axis, column in zip(axes, ("replaced", "pieces"), strict=True):
+            series.plot("probability", column, ax=axis, style="o-", label=name)
+    for axis, label in zip(axes, ("share replaced", "pieces"), strict=True):
+        axis.set(xlabel="probability of having been replaced", ylabel=label)
         axis.grid(alpha=0.3)
         axis.legend()
+    axes[1].set_yscale("log")
 
 
 STUDY = study.Study(

@@ -17,6 +17,7 @@ from electra_tf import config
 from electra_tf import electra as electra_lib
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.knowledge import study
 from electra_tf.knowledge import texts
 from electra_tf.modeling import keras_models
 from electra_tf.pretraining import sampling
@@ -27,12 +28,12 @@ _ROWS = 64
 def detect(
     electra: electra_lib.Electra,
     sentences: Sequence[texts.Sentence],
-    seed: int,
-    mask_prob: float,
+    request: study.Request,
 ) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
-    Returns `texts.locate_pieces` and the columns
+    Of the request count `seed` and `mask_prob`. Returns
+    `texts.locate_pieces` and the columns
     `is_masked` and `is_replaced`, bool; `logit`, high where a piece looks
     replaced; of the generator at masked pieces `entropy`, in nats, and
     `is_guessed`, 1 where its best guess is right. A sample that equals the
@@ -47,7 +48,7 @@ def detect(
         )
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
-    answers = _answer(electra, rows, seed, mask_prob)
+    answers = _answer(electra, rows, request)
     place = pieces["sentence"].to_numpy(), pieces["position"].to_numpy()
     found = {name: array[place] for name, array in answers.items()}
     return pieces.assign(**found)
@@ -95,14 +96,14 @@ def corrupt(
 
 
 def _answer(
-    electra: electra_lib.Electra, rows: Any, seed: int, mask_prob: float
+    electra: electra_lib.Electra, rows: Any, request: study.Request
 ) -> dict[str, np.ndarray]:
     """Name to `[N, S]` arrays."""
 
     @tf.function(autograph=False)
     def answer(step: tf.Tensor, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         masked, logits, shown, is_masked, found = corrupt(
-            electra, batch, step, seed, mask_prob
+            electra, batch, step, request.seed, request.mask_prob
         )
         log_probs = tf.nn.log_softmax(logits)
         entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)

@@ -57,9 +57,7 @@ def measure(
         model = own_run.read(folder, str(path))
         loaded = electra_lib.Electra.from_portable(model)
         loaded.tokenizer = tokenizer  # Which was traced for all.
-        found = corruption.detect(
-            loaded, sentences, request.seed, request.mask_prob
-        )
+        found = corruption.detect(loaded, sentences, request)
         step = checkpoints.step_of(path)
         rows[step] = describe(found) | trace_gradients(
             loaded, sentences, weight
@@ -145,11 +143,10 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     table = findings.table
     panels = ("entropy", "^right|^replaced", "recall", "rows")
     for axis, columns in zip(axes, panels, strict=True):
-        for name in table.filter(regex=columns):
-            axis.plot(table.index, table[name], "o-", ms=3, label=name)
-        axis.set_xlabel("step")
+        shown = table.filter(regex=columns)
+        if not shown.empty:  # Only some generators have "rows".
+            shown.plot(ax=axis, style="o-", ms=3)
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
 
 
 STUDY = study.Study(

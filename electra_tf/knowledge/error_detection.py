@@ -28,7 +28,6 @@ from electra_tf.tasks.tagging import conll
 
 WRONG = "i"
 """MultiGED's label of a wrong word; the others are right."""
-_NUM_RESAMPLES = 1_000
 _CURVE_POINTS = 200
 
 
@@ -40,11 +39,8 @@ def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
             f"Wrong words must have the label {WRONG!r} in the last column. "
             f"Received: {data}, where no word has it."
         )
-    order = np.random.default_rng(seed).permutation(len(found))
-    return [
-        texts.Sentence(found[i].words, found[i].tags or ())
-        for i in order[: limit or None]
-    ]
+    drawn = texts.draw(found, limit, seed)
+    return [texts.Sentence(one.words, one.tags or ()) for one in drawn]
 
 
 def measure(
@@ -75,11 +71,10 @@ def measure(
     notes = (
         f"{len(judged):,} words of {len(sentences) - half:,} sentences, "
         f"{judged['is_wrong'].mean():.3f} of them wrong. Borders are those "
-        f"with the best F0.5 on {half:,} other sentences; low and high: 95 % "
-        f"of {_NUM_RESAMPLES:,} bootstrap samples of sentences. `everything` "
-        "calls all words wrong, `rare words` those that the file has seldom. "
-        f"Average precision of chance is the share of wrong words. Seed "
-        f"{request.seed}.",
+        f"with the best F0.5 on {half:,} other sentences; {study.BOUNDS} of "
+        "sentences. `everything` calls all words wrong, `rare words` those "
+        "that the file has seldom. Average precision of chance is the share "
+        f"of wrong words. Seed {request.seed}.",
     )
     return study.Findings(table, notes, series)
 
@@ -107,27 +102,29 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
             "called": is_called,
             "wrong": words["is_wrong"],
         }
-    ).groupby(words["sentence"])
-    sums = counts.sum().to_numpy(float)
-    generator = np.random.default_rng(seed)
-    draws = generator.integers(0, len(sums), [_NUM_RESAMPLES, len(sums)])
-    resampled = [_score(sums[draw].sum(0))["F0.5"] for draw in draws]
-    low, high = np.quantile(resampled, [0.025, 0.975])
+    )
+    sums = counts.groupby(words["sentence"]).sum().to_numpy(float)
+    precision, recall, score = map(float, _score(sums.sum(0)))
     average = metrics.average_precision_score(
         words["is_wrong"], words["suspicion"]
     )
-    return _score(sums.sum(0)) | {
-        "low": float(low),
-        "high": float(high),
+    return {
+        "precision": precision,
+        "recall": recall,
+        "F0.5": score,
+        **study.bounds(lambda totals: _score(totals)[2], sums, seed),
         "average precision": float(average),
     }
 
 
-def _score(sums: np.ndarray) -> dict[str, float]:
-    hits, called, wrong = sums
-    precision, recall = hits / max(called, 1), hits / max(wrong, 1)
-    scores = precision, recall, f_half(precision, recall)
-    return dict(zip(("precision", "recall", "F0.5"), scores, strict=True))
+def _score(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Precision, recall and F0.5 of hits, called and wrong, `[..., 3]`."""
+    hits, called, wrong = np.moveaxis(sums, -1, 0)
+    precision, recall = (
+        hits / np.maximum(called, 1),
+        hits / np.maximum(wrong, 1),
+    )
+    return precision, recall, f_half(precision, recall)
 
 
 def _suspect(
@@ -181,8 +178,7 @@ def _write(path: pathlib.Path, sentences: Sequence[texts.Sentence]) -> None:
         "\n".join(f"{word}\t{label}" for word, label in zip(*own, strict=True))
         for own in sentences
     )
-    with atomic.replacing_file(path) as partial:
-        partial.write_text("\n\n".join(blocks) + "\n", "utf-8")
+    atomic.write_text(path, "\n\n".join(blocks) + "\n")
 
 
 def _curve(words: pd.DataFrame) -> pd.DataFrame:
@@ -198,10 +194,9 @@ def _curve(words: pd.DataFrame) -> pd.DataFrame:
 def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     for name, curve in findings.series.items():
         if name != "everything":
-            axes[0].plot(curve["recall"], curve["precision"], label=name)
+            curve.plot("recall", "precision", ax=axes[0], label=name)
     share = findings.table.loc["everything", "precision"]
     axes[0].axhline(share, ls=":", color="gray", label="chance")
-    axes[0].set_xlabel("recall")
     axes[0].set_ylabel("precision")
     axes[0].grid(alpha=0.3)
     axes[0].legend()

@@ -30,9 +30,7 @@ def measure(
     """False alarms, misses and AUC by part of speech and by frequency."""
     del work
     sentences = texts.read(request.data, request.limit, request.seed)
-    found = corruption.detect(
-        electra, sentences, request.seed, request.mask_prob
-    )
+    found = corruption.detect(electra, sentences, request)
     original = found["logit"][~found["is_replaced"]]
     border = float(np.quantile(original, 1 - FALSE_ALARMS))
     rows = {"all": judge(found, border)}

@@ -92,8 +92,7 @@ def write(
         sections="".join([*sections, _sentences(electra, request)]),
     )
     path = output_dir / PAGE
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(page, "utf-8")
+    atomic.write_text(path, page)
     return path
 
 

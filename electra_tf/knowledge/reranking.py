@@ -23,10 +23,13 @@ from electra_tf import installed
 from electra_tf import storage
 from electra_tf.analysis import sentence_scores
 from electra_tf.knowledge import study
+from electra_tf.knowledge import texts
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
 """The factors of the model's score among which one is chosen."""
-_NUM_RESAMPLES = 1_000
+
+# Name to a score of each guess, and rows that the model read for a guess.
+_Scores = Mapping[str, tuple[np.ndarray, float]]
 
 
 class Utterance(NamedTuple):
@@ -35,14 +38,6 @@ class Utterance(NamedTuple):
     reference: str
     guesses: tuple[str, ...]
     scores: tuple[float, ...]  # of the recognizer, the larger the better
-
-
-class Lists(NamedTuple):
-    """N utterances of at most K guesses; a missing guess has score -inf."""
-
-    recognizer: np.ndarray  # [N, K] float64
-    errors: np.ndarray  # [N, K] word errors
-    words: np.ndarray  # [N] of the references
 
 
 def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
@@ -55,44 +50,49 @@ def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
         try:
             row = json.loads(line)
             guesses = [(str(g["text"]), float(g["score"])) for g in row["hyps"]]
-            texts, scores = zip(*guesses, strict=True)
-            found.append(Utterance(str(row["ref"]), texts, scores))
+            found.append(
+                Utterance(str(row["ref"]), *zip(*guesses, strict=True))
+            )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise errors.DataError(
                 f"{path}, line {number}: expected an object with `ref` and a "
                 "list `hyps` of objects with `text` and `score`. Received: "
                 f"{line[:60]!r} ({error!r})."
             ) from error
-    order = np.random.default_rng(seed).permutation(len(found))
-    return [found[i] for i in order[: limit or None]]
+    return texts.draw(found, limit, seed)
 
 
-def count_errors(utterances: Sequence[Utterance]) -> Lists:
-    """Counts the word errors of every guess."""
+def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
+    """A row for each guess of all utterances, in order.
+
+    `utterance`, its number; `words` of the reference; `text`; `recognizer`,
+    its score; `errors`, of words.
+    """
     jiwer = installed.import_extra("jiwer", "analysis")
-    most = max(len(utterance.guesses) for utterance in utterances)
-    shape = len(utterances), most
-    recognizer, wrong = np.full(shape, -np.inf), np.zeros(shape)
-    for row, utterance in enumerate(utterances):
-        for place, guess in enumerate(utterance.guesses):
-            found = jiwer.process_words(utterance.reference, guess)
-            wrong[row, place] = (
-                found.substitutions + found.deletions + found.insertions
-            )
-        recognizer[row, : len(utterance.scores)] = utterance.scores
-    words = np.array([len(u.reference.split()) for u in utterances])
-    return Lists(recognizer, wrong, words)
+    rows = []
+    for number, (reference, guesses, scores) in enumerate(utterances):
+        for text, score in zip(guesses, scores, strict=True):
+            found = jiwer.process_words(reference, text)
+            wrong = found.substitutions + found.deletions + found.insertions
+            row = number, len(reference.split()), text, score, wrong
+            rows.append(row)
+    columns = ["utterance", "words", "text", "recognizer", "errors"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def choose(lists: Lists, scores: np.ndarray, weight: float) -> np.ndarray:
-    """The errors `[N]` of what comes first with a weight of `[N, K]` scores."""
-    best = np.argmax(lists.recognizer + weight * scores, axis=1)
-    return np.take_along_axis(lists.errors, best[:, np.newaxis], 1)[:, 0]
+def choose(guesses: pd.DataFrame, scores: Any, weight: float) -> np.ndarray:
+    """The errors of what comes first in each utterance, `[N]`.
+
+    The recognizer's score counts, and with a weight another one, `[guesses]`.
+    """
+    totals = guesses["recognizer"] + weight * scores
+    best = totals.groupby(guesses["utterance"]).idxmax()
+    return guesses["errors"].to_numpy()[best]
 
 
-def tune(lists: Lists, scores: np.ndarray) -> float:
+def tune(guesses: pd.DataFrame, scores: Any) -> float:
     """The weight with the fewest errors; the smallest of equals."""
-    totals = [choose(lists, scores, weight).sum() for weight in WEIGHTS]
+    totals = [choose(guesses, scores, weight).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmin(totals))])
 
 
@@ -118,15 +118,15 @@ def measure(
         parts = {}
         for part in ("dev", "test"):
             path = folder / f"{part}_{name}.jsonl"
-            utterances = read(path, request.limit, request.seed)
-            title = f"{part} {name}"
-            scores = _score(electra, utterances, title, work)
-            parts[part] = count_errors(utterances), scores
-        rows |= _judge(name, parts["dev"], parts["test"], request.seed)
+            guesses = list_guesses(read(path, request.limit, request.seed))
+            scores = _score(electra, guesses, f"{part} {name}", work)
+            parts[part] = guesses, scores
+        judged = _judge(parts["dev"], parts["test"], request.seed)
+        rows |= {f"{name}: {by}": found for by, found in judged.items()}
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
-        "WER: word errors in 100 words of the references; low and high: 95 % "
-        f"of {_NUM_RESAMPLES:,} bootstrap samples of utterances, of the "
+        f"WER: word errors in 100 words of the references; {study.BOUNDS} of "
+        "utterances, of the "
         "difference to the recognizer's first guess. `won` is the share of "
         "what the best choice could win. `length` scores a guess by minus its "
         "number of pieces: what a weight alone can win. `passes`: rows that "
@@ -137,76 +137,51 @@ def measure(
 
 def _score(
     electra: electra_lib.Electra,
-    utterances: Sequence[Utterance],
+    guesses: pd.DataFrame,
     title: str,
     work: study.Work,
-) -> dict[str, tuple[np.ndarray, float]]:
-    """Scorer to `[N, K]` scores, and rows that the model read for a guess."""
+) -> _Scores:
     # Recognizers give capitals alone; models have seldom read such text.
-    texts = [guess.lower() for own in utterances for guess in own.guesses]
-    places = np.repeat(
-        np.arange(len(utterances)), [len(own.guesses) for own in utterances]
-    )
-    columns = np.concatenate([np.arange(len(u.guesses)) for u in utterances])
-    sizes = np.maximum(electra.count_pieces(texts), 1).astype(float)
-
-    def spread(values: np.ndarray) -> np.ndarray:
-        table = np.zeros([len(utterances), columns.max() + 1])
-        table[places, columns] = values
-        return table
-
-    found = {"length": (spread(-sizes), 0.0)}
+    plain = guesses["text"].str.lower().to_list()
+    sizes = np.maximum(electra.count_pieces(plain), 1).astype(float)
+    found = {"length": (-sizes, 0.0)}
     for name, scorer in sentence_scores.build_scorers(electra).items():
-        values = work.in_parts(f"{title}, {name}", texts, scorer.score)
+        values = work.in_parts(f"{title}, {name}", plain, scorer.score)
         passes = float(sizes.mean()) if name == "masked LM" else 1.0
-        found[f"{name}, sum"] = spread(values), passes
-        found[f"{name}, mean"] = spread(values / sizes), passes
+        found[f"{name}, sum"] = values, passes
+        found[f"{name}, mean"] = values / sizes, passes
     return found
 
 
 def _judge(
-    name: str,
-    dev: tuple[Lists, Mapping[str, tuple[np.ndarray, float]]],
-    test: tuple[Lists, Mapping[str, tuple[np.ndarray, float]]],
+    dev: tuple[pd.DataFrame, _Scores],
+    test: tuple[pd.DataFrame, _Scores],
     seed: int,
 ) -> dict[str, dict[str, float]]:
-    lists, scores = test
-    first, oracle = choose(lists, np.zeros(1), 0.0), _least_errors(lists)
-    generator = np.random.default_rng(seed)
-    draws = generator.integers(
-        0, len(lists.words), [_NUM_RESAMPLES, len(lists.words)]
-    )
+    guesses, scores = test
+    lists = guesses.groupby("utterance")
+    words, oracle = lists["words"].first(), lists["errors"].min().to_numpy()
+    first = choose(guesses, 0.0, 0.0)
 
     def describe(
-        errors_found: np.ndarray, weight: float, passes: float
+        wrong: np.ndarray, weight: float = 0.0, passes: float = 0.0
     ) -> dict[str, float]:
-        change = (errors_found - first)[draws].sum(1)
-        low, high = np.quantile(
-            100 * change / lists.words[draws].sum(1), [0.025, 0.975]
-        )
+        sums = np.stack([wrong - first, words], -1)
         room = first.sum() - oracle.sum()
         return {
-            "utterances": len(lists.words),
-            "WER": float(100 * errors_found.sum() / lists.words.sum()),
-            "low": float(low),
-            "high": float(high),
-            "won": float((first.sum() - errors_found.sum()) / max(room, 1)),
+            "utterances": len(words),
+            "WER": float(100 * wrong.sum() / words.sum()),
+            **study.bounds(lambda x: 100 * x[:, 0] / x[:, 1], sums, seed),
+            "won": float((first.sum() - wrong.sum()) / max(room, 1)),
             "weight": weight,
             "passes": passes,
         }
 
-    rows = {f"{name}: first guess": describe(first, 0.0, 0.0)}
-    for scorer, (values, passes) in scores.items():
-        weight = tune(dev[0], dev[1][scorer][0])
-        chosen = choose(lists, values, weight)
-        rows[f"{name}: {scorer}"] = describe(chosen, weight, passes)
-    rows[f"{name}: best choice"] = describe(oracle, 0.0, 0.0)
-    return rows
-
-
-def _least_errors(lists: Lists) -> np.ndarray:
-    is_guess = np.isfinite(lists.recognizer)
-    return np.where(is_guess, lists.errors, np.inf).min(axis=1)
+    rows = {"first guess": describe(first)}
+    for name, (values, passes) in scores.items():
+        weight = tune(dev[0], dev[1][name][0])
+        rows[name] = describe(choose(guesses, values, weight), weight, passes)
+    return rows | {"best choice": describe(oracle)}
 
 
 def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:

@@ -40,7 +40,11 @@ STUDIES = (
     "representations",
     "reranking",
 )
-"""What a user types: the modules of this folder that hold a study."""
+"""What a user types: modules of this folder."""
+
+_NUM_RESAMPLES = 1_000
+BOUNDS = f"low and high: 95 % of {_NUM_RESAMPLES:,} bootstrap samples"
+"""What a note says of `bounds`."""
 
 FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
 # Items that are measured between two files of what is known so far.
@@ -118,20 +122,15 @@ class Work:
         measure: Callable[[Sequence[Any]], np.ndarray],
     ) -> np.ndarray:
         """Measures items, `[N, ...]`, with progress; a restart goes on."""
-        parts, starts = [], range(0, len(items), _PART)
+        parts = []
         with progress.WorkProgress(title, len(items), "items") as shown:
             shown.advance(0, 0)  # Its clock starts here.
-            for start in starts:
+            for start in range(0, len(items), _PART):
                 own = items[start : start + _PART]
                 path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"
                 if not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    found = measure(own)
-                    with (
-                        atomic.replacing_file(path) as partial,
-                        partial.open("wb") as stream,
-                    ):
-                        np.save(stream, found, allow_pickle=False)
+                    atomic.save_array(path, measure(own))
                 parts.append(storage.load_rows(path))
                 shown.advance(len(own), len(own))
         return np.concatenate(parts) if parts else np.zeros([0])
@@ -188,7 +187,7 @@ def run(
     picture = folder / PICTURE
     with atomic.saving_figure(picture, 1, study.panels, size) as (_, axes):
         study.draw(findings, axes)
-    _write(folder / TABLE, findings.describe(study.question))
+    atomic.write_text(folder / TABLE, findings.describe(study.question))
     described = {
         "study": name,
         "question": study.question,
@@ -200,10 +199,27 @@ def run(
         "series": {k: _to_json(v) for k, v in findings.series.items()},
     }
     # Written last: without it the study counts as not run.
-    _write(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
+    atomic.write_text(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
     for path in (folder / _PARTS).glob("*.npy"):
         path.unlink()
     return findings
+
+
+def bounds(
+    statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
+) -> dict[str, float]:
+    """`low` and `high`, between which are 95 % of the bootstrap samples.
+
+    What stands in a sentence depends on each other, so sentences are drawn:
+    `sums`, `[N, ...]`, has a row for each. `statistic` takes the totals of
+    R samples, `[R, ...]`, and returns `[R]`.
+    """
+    count, generator = len(sums), np.random.default_rng(seed)
+    draws = generator.integers(0, count, [_NUM_RESAMPLES, count])
+    times = np.stack([np.bincount(draw, minlength=count) for draw in draws])
+    found = statistic(np.tensordot(times, sums, 1))
+    low, high = np.quantile(found, [0.025, 0.975])
+    return {"low": float(low), "high": float(high)}
 
 
 def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
@@ -221,11 +237,6 @@ def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
             f"{path} must be what electra-analyze writes. Received: {error!r}. "
             "Remove it, and the study runs again."
         ) from error
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(text, "utf-8")
 
 
 def _digest(electra: electra_lib.Electra, request: Request) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,8 @@ _PARTS_OF_SPEECH = {
     "cd|od": "numeral",
 }
 
+_T = TypeVar("_T")
+
 
 class Sentence(NamedTuple):
     """A sentence and a label for each of its words."""
@@ -60,8 +63,13 @@ def read(data: str, limit: int, seed: int) -> list[Sentence]:
         found = word_tests.read_sentences(data, limit or 2_000, seed)
         return [Sentence(tuple(text.split())) for text in found]
     sentences = [one for path in files for one in _read_brown(path)]
-    order = np.random.default_rng(seed).permutation(len(sentences))
-    return [sentences[i] for i in order[: limit or None]]
+    return draw(sentences, limit, seed)
+
+
+def draw(items: Sequence[_T], limit: int, seed: int) -> list[_T]:
+    """At most `limit` items in random order; 0 takes all."""
+    order = np.random.default_rng(seed).permutation(len(items))
+    return [items[i] for i in order[: limit or None]]
 
 
 def _read_brown(path: pathlib.Path) -> list[Sentence]:
@@ -103,47 +111,39 @@ def locate_pieces(
     `word`, its number in the sentence, and `flat_word` among all; `label` of
     that word, empty without labels; `length`, pieces of the sentence.
     """
+    words = list_words(sentences)
+    sizes = [len(word.encode()) + 1 for own in sentences for word in own.words]
+    ends = np.cumsum([0, *sizes])
+    firsts = np.cumsum([0, *(len(own.words) for own in sentences)])
+    plain = tf.constant([sentence.text for sentence in sentences], tf.string)
+    ids, starts, _ = electra.tokenizer.tokenize_with_offsets(plain)
+    number = ids.value_rowids().numpy()
+    # Where a piece begins, and words end, in all texts with a blank between.
+    begins = ends[firsts[number]] + starts.flat_values.numpy()
+    flat_words = np.searchsorted(ends[1:], begins, side="right")
+    pieces = pd.DataFrame(
+        {
+            "sentence": number,
+            "id": ids.flat_values.numpy(),
+            "word": flat_words - firsts[number],
+            "flat_word": flat_words,
+            "label": words["label"].to_numpy()[flat_words],
+            "length": ids.row_lengths().numpy()[number],
+        }
+    )
+    pieces["position"] = pieces.groupby("sentence").cumcount() + 1
     most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
-    firsts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
-    texts = tf.constant([sentence.text for sentence in sentences], tf.string)
-    ids, starts, _ = electra.tokenizer.tokenize_with_offsets(texts)
-    frames = []
-    columns = ids.to_list(), starts.to_list(), sentences
-    for number, (own, begins, sentence) in enumerate(
-        zip(*columns, strict=True)
-    ):
-        sizes = [len(word.encode()) + 1 for word in sentence.words]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        words = np.searchsorted(ends, begins, side="right")
-        labels = np.array([*(sentence.labels or [""] * len(sizes))], object)
-        frames.append(
-            pd.DataFrame(
-                {
-                    "sentence": number,
-                    "position": np.arange(1, len(own) + 1),
-                    "id": own,
-                    "word": words,
-                    "flat_word": firsts[number] + words,
-                    "label": labels[words],
-                    "length": len(own),
-                }
-            )[:most]
-        )
-    return pd.concat(frames, ignore_index=True)
+    return pieces[pieces["position"] <= most].reset_index(drop=True)
 
 
 def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
-    """A row for each word: `sentence`, its number, and `label`."""
+    """A row for each word: `sentence`, its number, and `label`, or empty."""
+    sizes = [len(sentence.words) for sentence in sentences]
+    labels = (own.labels or [""] * len(own.words) for own in sentences)
     return pd.DataFrame(
         {
-            "sentence": np.repeat(
-                np.arange(len(sentences)), [len(s.words) for s in sentences]
-            ),
-            "label": [
-                label
-                for own in sentences
-                for label in own.labels or [""] * len(own.words)
-            ],
+            "sentence": np.repeat(np.arange(len(sentences)), sizes),
+            "label": [label for own in labels for label in own],
         }
     )
 

@@ -1,6 +1,7 @@
 """ELECTRA: the draw from the generator, the corrupted text, both losses."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -86,10 +87,16 @@ class Electra(model_lib.PretrainingModel):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """Both losses and their factors."""
+        """Both losses and their factors; a frozen generator's loss has 0."""
         objective = self.settings.objective
         factor = getattr(objective, self.main_factor)
-        return {"gen_loss": objective.gen_weight, self.main_loss: factor}
+        gen_weight = 0.0 if self.is_frozen else objective.gen_weight
+        return {"gen_loss": gen_weight, self.main_loss: factor}
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """All, or the main network's where the generator is frozen."""
+        return (self.main if self.is_frozen else self).trainable_variables
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients, `disc_weight` on its way up."""

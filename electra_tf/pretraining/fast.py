@@ -1,9 +1,5 @@
 """Fast-ELECTRA: a generator that was trained before, and never again."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-
 from electra_tf import config
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
@@ -55,13 +51,3 @@ class FastElectra(electra.Electra):
         del settings, step
         main = convention.discriminator()
         return convention.generator().forward + convention.trained(main)
-
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """The generator's loss is measured and not minimized."""
-        return {**super().loss_coefficients, "gen_loss": 0.0}
-
-    @property
-    def trained_variables(self) -> Sequence[Any]:
-        """The discriminator's."""
-        return self.main.trainable_variables

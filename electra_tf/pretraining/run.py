@@ -301,8 +301,7 @@ class _Run(training_run.TrainingRun):
         text = json.dumps(summary, indent=2) + "\n"
         path = self.folder / "summary.json"
         with reporting.naming_file(path):
-            with atomic.replacing_file(path) as partial:
-                partial.write_text(text, "utf-8")
+            atomic.write_text(path, text)
             picture = reporting.draw_training_curves(self.folder)
         self.report.say(
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "

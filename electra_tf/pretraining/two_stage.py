@@ -91,10 +91,8 @@ class TwoStage(electra.Electra):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """The factor of a loss that the present stage does not train is 0."""
-        idle = {"gen_loss": 0.0} if self.is_frozen else {}
-        if self.stage == _GENERATOR_STAGE:
-            idle = {"disc_loss": 0.0}
+        """In stage one the discriminator's loss has the factor 0."""
+        idle = {"disc_loss": 0.0} if self.stage == _GENERATOR_STAGE else {}
         return {**super().loss_coefficients, **idle}
 
     @property
@@ -102,9 +100,7 @@ class TwoStage(electra.Electra):
         """The generator's in stage one; then the discriminator's, or all."""
         if self.stage == _GENERATOR_STAGE:
             return self.generator.trainable_variables
-        if self.is_frozen:
-            return self.main.trainable_variables
-        return self.trainable_variables
+        return super().trained_variables
 
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""

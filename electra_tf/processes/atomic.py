@@ -17,6 +17,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from electra_tf import storage
 
 # In bytes, of the final name's part in a hidden one: file systems allow 255
@@ -46,6 +48,18 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         partial.unlink(missing_ok=True)
         _name(error, path)
         raise
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Replaces a file by one of a text, in UTF-8."""
+    with replacing_file(path) as partial:
+        partial.write_text(text, "utf-8")
+
+
+def save_array(path: str | os.PathLike, array: np.ndarray) -> None:
+    """Replaces a file by an array as NumPy's .npy."""
+    with replacing_file(path) as partial, partial.open("wb") as stream:
+        np.save(stream, array, allow_pickle=False)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Annotated
 from typing import Any
 from typing import Literal
+from typing import TypeVar
 
 import numpy as np
 import pydantic
@@ -35,6 +36,7 @@ TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
+_T = TypeVar("_T")
 
 RowLength = Annotated[int, pydantic.Field(ge=5, le=1 << 16)]
 
@@ -88,13 +90,12 @@ class Manifest:
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Manifest":
         """Loads the manifest of a split's folder; raises `DataError`."""
-        content = _read(folder)
-        name = str(storage.path(folder, MANIFEST_FILE))
-        return schema.build(cls, content, name, errors.DataError)
+        return _load(cls, folder)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes the manifest into a split's folder."""
-        _write(folder, self)
+        path = storage.path(folder, MANIFEST_FILE)
+        atomic.write_text(path, schema.to_json(self))
 
     def check(
         self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
@@ -121,7 +122,7 @@ class Manifest:
 
 
 @schema.frozen
-class _Split:
+class SplitSummary:
     """What a dataset's manifest says of a split."""
 
     num_examples: schema.Count
@@ -131,16 +132,21 @@ class _Split:
 
 
 @schema.frozen
-class _Index:
-    """The manifest of a dataset."""
+class Index:
+    """The manifest of a whole dataset."""
 
     splits: Annotated[
-        dict[Literal["train", "validation"], _Split],
+        dict[Literal["train", "validation"], SplitSummary],
         pydantic.Field(min_length=1),
     ]
     build: dict[str, Any]
     report: tuple[str, ...] = ()  # which those of earlier versions lack
     format_version: Literal[1] = 1
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> "Index":
+        """Loads the manifest of a dataset's folder; raises `DataError`."""
+        return _load(cls, folder)
 
 
 def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -190,30 +196,23 @@ def load_token_counts(
     return counts
 
 
-def load_index(folder: str | os.PathLike) -> dict[str, Any]:
-    """Loads the manifest of a whole dataset; raises `DataError`."""
-    content = _read(folder, is_index=True)
-    name = str(pathlib.Path(folder, MANIFEST_FILE))
-    schema.build(_Index, content, name, errors.DataError)
-    return content
-
-
 def save_index(
     folder: pathlib.Path, build: Mapping[str, Any], report: list[str]
 ) -> None:
     """Writes the manifest of a dataset whose splits are complete."""
-    splits = {}
+    splits: Any = {}
     for split in SPLITS:
-        if (folder / split / MANIFEST_FILE).is_file():
+        path = folder / split / MANIFEST_FILE
+        if path.is_file():
             manifest = Manifest.load(folder / split)
-            splits[split] = {
-                "num_examples": manifest.num_examples,
-                "num_tokens": manifest.num_tokens,
-                "num_shards": len(manifest.shards),
-                "manifest_sha256": file_sha256(folder / split / MANIFEST_FILE),
-            }
-    index = {"splits": splits, "build": build, "report": report}
-    _write(folder, {"format_version": 1, **index})
+            splits[split] = SplitSummary(
+                num_examples=manifest.num_examples,
+                num_tokens=manifest.num_tokens,
+                num_shards=len(manifest.shards),
+                manifest_sha256=file_sha256(path),
+            )
+    index = Index(splits, dict(build), tuple(report))
+    atomic.write_text(folder / MANIFEST_FILE, schema.to_json(index))
 
 
 def file_sha256(path: str | os.PathLike) -> str:
@@ -236,13 +235,13 @@ def verify_dataset(
     counts: dict[str, np.ndarray] = {}
     tasks: list[tuple[pathlib.Path, Shard, int]] = []
     problems: list[str] = []
-    for split, summary in load_index(folder)["splits"].items():
+    for split, summary in Index.load(folder).splits.items():
         path = folder / split
         manifest = Manifest.load(path)
         length = manifest.max_seq_length
         manifest.check(path, vocabulary, length)
         digest = file_sha256(path / MANIFEST_FILE)
-        if digest != summary["manifest_sha256"]:
+        if digest != summary.manifest_sha256:
             problems.append(f"{path}: the manifest was changed after the build")
         sizes[split] = manifest.num_examples
         counts[split] = -load_token_counts(path, vocabulary.size)
@@ -358,8 +357,8 @@ def _find_overlong(path: str | os.PathLike) -> int | None:
     return None
 
 
-def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
-    """Reads the manifest of a split, or of a whole dataset."""
+def _load(kind: type[_T], folder: str | os.PathLike) -> _T:
+    """Loads the manifest of a split, or the index of a dataset."""
     path = storage.path(folder, MANIFEST_FILE)
     if not path.is_file():
         raise errors.DataError(
@@ -368,16 +367,11 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
             "goes on with --resume."
         )
     content = schema.read_object(path, errors.DataError)
+    is_index = kind is Index
     if is_index != ("splits" in content):
         kinds = ["one of its splits", "a whole dataset"]
         raise errors.DataError(
             f"{folder} must be the folder of {kinds[is_index]}. Received that "
             f"of {kinds[not is_index]}."
         )
-    return content
-
-
-def _write(folder: str | os.PathLike, content: Any) -> None:
-    path = storage.path(folder, MANIFEST_FILE)
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(schema.to_json(content), "utf-8")
+    return schema.build(kind, content, str(path), errors.DataError)

@@ -449,8 +449,7 @@ def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
 
 def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
     """Notes down a finished shard, so that it is not written again."""
-    with atomic.replacing_file(plan.note_path(split, index)) as partial:
-        partial.write_text(schema.to_json(shard), "utf-8")
+    atomic.write_text(plan.note_path(split, index), schema.to_json(shard))
 
 
 def write_shard(plan: BuildPlan, task: Task, report: pool.Report) -> None:

@@ -137,8 +137,8 @@ def build_share(
                 todo = _list_missing(plan, kind, number, count)
                 with _open_pool(plan, num_processes, beam_options) as pool:
                     _run_pass(plan, pool, kind, todo)
-                with atomic.replacing_file(folder / f"{kind}.json") as partial:
-                    partial.write_text(schema.to_json(plan.record()), "utf-8")
+                made = schema.to_json(plan.record())
+                atomic.write_text(folder / f"{kind}.json", made)
             missing = _find_missing(plan, kind)
             if is_ours and missing:
                 return f"Task {task} has made its {kind}; missing: {missing}."
@@ -166,8 +166,7 @@ def _claim_share(
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
     (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    with atomic.replacing_file(folder / _RECORD_FILE) as partial:
-        partial.write_text(json.dumps(record), "utf-8")
+    atomic.write_text(folder / _RECORD_FILE, json.dumps(record))
 
 
 def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
@@ -242,7 +241,7 @@ def _check_folder(
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
     if manifest_lib.MANIFEST_FILE in names:
-        found, state = manifest_lib.load_index(output)["build"], "a dataset"
+        found, state = manifest_lib.Index.load(output).build, "a dataset"
     elif build_file.is_file():
         found = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
@@ -276,7 +275,7 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
     """The manifests of a dataset that was completed once."""
     if not (output / manifest_lib.MANIFEST_FILE).is_file():
         return {}
-    splits = manifest_lib.load_index(output)["splits"]
+    splits = manifest_lib.Index.load(output).splits
     return {split: Manifest.load(output / split) for split in splits}
 
 
@@ -432,15 +431,8 @@ def _save_split(
                 "a new dataset in another folder."
             )
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
-    counts = shards.load_token_counts(plan, split)
-    with (
-        atomic.replacing_file(counts_path) as partial,
-        partial.open("wb") as stream,
-    ):
-        np.save(stream, counts)
-    invalid_utf8: collections.Counter[str] = collections.Counter()
-    for report in reports:
-        invalid_utf8.update(report.invalid_utf8)
+    atomic.save_array(counts_path, shards.load_token_counts(plan, split))
+    counters = (collections.Counter(each.invalid_utf8) for each in reports)
     Manifest(
         split=split,
         **record,
@@ -452,5 +444,5 @@ def _save_split(
         num_tokens=sum(shard.num_tokens for shard in written),
         shards=written,
         token_counts=counts_path.name,
-        invalid_utf8=dict(invalid_utf8),
+        invalid_utf8=dict(sum(counters, collections.Counter())),
     ).save(folder)

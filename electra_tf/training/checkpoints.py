@@ -126,8 +126,7 @@ def claim_folder(
     path = folder / CONFIG_FILE
     if is_extended or not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with atomic.replacing_file(path) as partial:
-            partial.write_text(schema.to_json(content), "utf-8")
+        atomic.write_text(path, schema.to_json(content))
     for own in (folder, folder / _FOLDER):
         atomic.remove_partial(own)
     vocabulary.save(folder)

@@ -265,8 +265,8 @@ def _drop_lines_after(path: pathlib.Path, step: int) -> None:
     kept = [line for line in read_lines(path) if line["step"] <= step]
     if path.exists():
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        with naming_file(path), atomic.replacing_file(path) as partial:
-            partial.write_text(text, "utf-8")
+        with naming_file(path):
+            atomic.write_text(path, text)
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:

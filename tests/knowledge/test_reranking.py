@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pandas as pd
 import pytest
 from etils import epath
 
@@ -23,27 +24,27 @@ UTTERANCES = [
 ]
 
 
-def test_word_errors_by_hand() -> None:
-    lists = reranking.count_errors(UTTERANCES)
-    np.testing.assert_array_equal(lists.errors, [[1, 3, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(
-        lists.recognizer, [[-1, -2, -3], [-1, -1.5, -np.inf]]
-    )
-    assert lists.words.tolist() == [3, 2]
+@pytest.fixture
+def guesses() -> pd.DataFrame:
+    return reranking.list_guesses(UTTERANCES)
 
 
-def test_a_perfect_scorer_wins_all_and_a_useless_one_gets_no_weight() -> None:
-    lists = reranking.count_errors(UTTERANCES)
-    perfect = -lists.errors
-    weight = reranking.tune(lists, perfect)
+def test_word_errors_by_hand(guesses: pd.DataFrame) -> None:
+    assert guesses["errors"].tolist() == [1, 3, 0, 0, 1]
+    assert guesses["utterance"].tolist() == [0, 0, 0, 1, 1]
+    assert guesses["words"].tolist() == [3, 3, 3, 2, 2]
+
+
+def test_a_perfect_scorer_wins_all_and_a_useless_one_gets_no_weight(
+    guesses: pd.DataFrame,
+) -> None:
+    perfect = -guesses["errors"]
+    weight = reranking.tune(guesses, perfect)
     # -3 + 0 must beat -1 - weight.
     assert weight == min(w for w in reranking.WEIGHTS if w > 2)
-    assert reranking.choose(lists, perfect, weight).tolist() == [0, 0]
-    assert reranking.tune(lists, lists.errors) == 0
-    assert reranking.choose(lists, perfect, 0).tolist() == [1, 0]
-    # The missing third guess is never chosen, whatever its score.
-    lure = np.array([[0, 0, 0], [0, 0, 9.0]])
-    assert reranking.choose(lists, lure, 1000).tolist() == [1, 0]
+    assert reranking.choose(guesses, perfect, weight).tolist() == [0, 0]
+    assert reranking.tune(guesses, guesses["errors"]) == 0
+    assert reranking.choose(guesses, perfect, 0).tolist() == [1, 0]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from electra_tf.knowledge import texts
 from electra_tf.modeling import networks
 from tests import tiny_electra
 
-REQUEST = study.Request("unused", seed=3)
+REQUEST = study.Request("unused", seed=3, mask_prob=0.4)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,15 @@ def test_parts_that_are_known_are_not_measured_again(
     assert found.tolist() == list(range(1_200))
 
 
+def test_bounds_are_those_of_a_share() -> None:
+    # 30 of 100 sentences; the standard error of a share is known.
+    sums = np.stack([np.arange(100) < 30, np.ones(100)], -1)
+    found = study.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
+    error = 1.96 * (0.3 * 0.7 / 100) ** 0.5
+    assert found["low"] == pytest.approx(0.3 - error, abs=0.02)
+    assert found["high"] == pytest.approx(0.3 + error, abs=0.02)
+
+
 def test_an_unknown_study_is_refused_with_the_known_ones() -> None:
     with pytest.raises(errors.ConfigError, match="calibration"):
         study.find("calibratoin")
@@ -127,6 +136,7 @@ def test_pieces_belong_to_words(electra: electra_lib.Electra) -> None:
     assert found["word"].tolist() == [0, 1, 1, 1, 2, 2, 0]
     assert found["label"].tolist() == ["a", "b", "b", "b", "c", "c", ""]
     assert found["position"].tolist() == [1, 2, 3, 4, 5, 6, 1]
+    assert found["flat_word"].tolist() == [0, 1, 1, 1, 2, 2, 3]
     words = texts.list_words(sentences)
     assert words["label"].tolist() == ["a", "b", "c", ""]
     assert words["sentence"].tolist() == [0, 0, 0, 1]
@@ -145,7 +155,7 @@ def test_labels_are_what_the_discriminator_was_shown(
         return call(self, ids, *rows)
 
     monkeypatch.setattr(networks.Discriminator, "call", spy)
-    found = corruption.detect(electra, sentences, seed=1, mask_prob=0.4)
+    found = corruption.detect(electra, sentences, REQUEST)
     own = np.concatenate(shown)[:100, 1:7]
     original = found["id"].to_numpy().reshape(100, 6)
     replaced = found["is_replaced"].to_numpy().reshape(100, 6)
@@ -161,4 +171,4 @@ def test_a_model_without_generator_is_refused() -> None:
     electra = tiny_electra.build()
     electra.generator = None
     with pytest.raises(ValueError, match="a generator are needed"):
-        corruption.detect(electra, [texts.Sentence(("cat",))], 1, 0.15)
+        corruption.detect(electra, [texts.Sentence(("cat",))], REQUEST)

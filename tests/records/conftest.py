@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
@@ -55,6 +56,27 @@ def folder_bytes(folder: pathlib.Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def read_units(corpus, unit_bytes=1 << 20) -> tuple[list[list[str]], int]:
+    """The documents read unit by unit, and the number of units."""
+    units = corpus_lib.plan_units(corpus, unit_bytes)
+    documents = [
+        document.lines
+        for unit in units
+        for source in unit
+        for document in corpus_lib.open_source(source, corpus.options)
+    ]
+    return documents, len(units)
+
+
+@pytest.fixture
+def many_units(monkeypatch):
+    """Cuts the corpus into units of about one file each."""
+    plan_units = corpus_lib.plan_units
+    monkeypatch.setattr(
+        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.corpus import plan_units
+from tests.records.conftest import read_units
 
 
 def all_documents(corpus):
@@ -18,18 +19,6 @@ def all_documents(corpus):
         for source in corpus.sources
         for document in corpus_lib.open_source(source, corpus.options)
     ]
-
-
-def documents_of_units(corpus, unit_bytes):
-    """The documents read unit by unit, and the number of units."""
-    units = plan_units(corpus, unit_bytes)
-    lines = [
-        document.lines
-        for unit in units
-        for source in unit
-        for document in corpus_lib.open_source(source, corpus.options)
-    ]
-    return lines, len(units)
 
 
 def test_folder_is_searched_recursively_in_sorted_order(tmp_path):
@@ -86,7 +75,7 @@ def test_units_hold_every_document_once(tmp_path, unit_bytes):
     (tmp_path / "b.txt").write_text("\n \t\n\n".join(documents) + "\n\n\n")
     (tmp_path / "c.txt").write_text("tiny")
     corpus = open_corpus(str(tmp_path))
-    found, num_units = documents_of_units(corpus, unit_bytes)
+    found, num_units = read_units(corpus, unit_bytes)
     assert found == all_documents(corpus)
     assert (num_units > 1) == (unit_bytes < 10**6)
 
@@ -103,7 +92,7 @@ def test_large_structured_files_are_cut_between_documents(
 ):
     (tmp_path / name).write_text("".join(map(record.format, range(50))))
     corpus = open_corpus(str(tmp_path))
-    found, num_units = documents_of_units(corpus, 100)
+    found, num_units = read_units(corpus, 100)
     assert len(found) == 50
     assert found == all_documents(corpus)
     assert num_units > 5
@@ -113,7 +102,7 @@ def test_a_line_longer_than_what_is_read_at_once_stays_whole(tmp_path):
     lines = [f'{{"text": "{"x" * length}"}}\n' for length in (9, 3 << 20, 9, 9)]
     (tmp_path / "a.jsonl").write_text("".join(lines))
     corpus = open_corpus(str(tmp_path))
-    found, num_units = documents_of_units(corpus, 1000)
+    found, num_units = read_units(corpus, 1000)
     assert found == all_documents(corpus)
     assert num_units == 2
 

@@ -1,12 +1,11 @@
 """The report of a built dataset: its numbers, and when it advises what."""
 
 import dataclasses
-import pathlib
 
 import pytest
 
 from electra_tf.records import writer
-from electra_tf.records.manifest import load_index
+from electra_tf.records.manifest import Index
 
 
 def report(settings, tmp_path, text, **changes):
@@ -16,7 +15,7 @@ def report(settings, tmp_path, text, **changes):
     writer.build_dataset(
         dataclasses.replace(settings, corpus=corpus, **changes)
     )
-    return load_index(pathlib.Path(settings.output_dir))["report"]
+    return list(Index.load(settings.output_dir).report)
 
 
 def test_numbers_by_hand(settings, tmp_path):

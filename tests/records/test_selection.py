@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import readers
 from electra_tf.records import selection
 from electra_tf.records import shards
 from electra_tf.records import writer
-from electra_tf.records.manifest import load_index
+from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import verify_dataset
 from tests.records.conftest import folder_bytes
 
@@ -194,12 +193,8 @@ def test_what_cannot_be_selected_is_refused(settings, tmp_path):
 
 
 @pytest.fixture
-def mixed(settings, corpus_folder, tmp_path, monkeypatch):
+def mixed(settings, corpus_folder, tmp_path, many_units):
     """Settings that drop and repeat documents of several units."""
-    plan_units = corpus_lib.plan_units
-    monkeypatch.setattr(
-        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
-    )
     text = (corpus_folder / "part_1.txt").read_text()
     (tmp_path / "own.txt").write_text(text + "\n\n" + "own words " * 40)
     return dataclasses.replace(
@@ -216,9 +211,9 @@ def test_interrupted_selection_goes_on_to_the_same_bytes(
     one_go = tmp_path / "one_go"
     writer.build_dataset(dataclasses.replace(mixed, output_dir=str(one_go)))
     verify_dataset(one_go)
-    index = load_index(one_go)
-    assert index["build"]["builder"]["deduplicate"] == "near"
-    assert "dropped: 10 equal and 0 nearly equal ones" in index["report"][2]
+    index = Index.load(one_go)
+    assert index.build["builder"]["deduplicate"] == "near"
+    assert "dropped: 10 equal and 0 nearly equal ones" in index.report[2]
     for module, name, limit in (
         (selection, "write_fingerprints", 2),
         (shards, "build_part", 3),

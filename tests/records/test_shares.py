@@ -7,7 +7,6 @@ import shutil
 import pytest
 
 from electra_tf import errors
-from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records.writer import build_dataset
 from electra_tf.records.writer import build_share
@@ -15,14 +14,8 @@ from electra_tf.records.writer import claim_folder
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import write_corpus
 
-
-@pytest.fixture(autouse=True)
-def many_units(monkeypatch):
-    """Cuts the corpus into units of about one file each: six."""
-    plan_units = corpus_lib.plan_units
-    monkeypatch.setattr(
-        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
-    )
+# Six units.
+pytestmark = pytest.mark.usefixtures("many_units")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records.readers import ReadingOptions
+from tests.records.conftest import read_units
 
 pyarrow = pytest.importorskip(
     "pyarrow", reason="the extra `parquet` is not installed"
@@ -28,16 +29,8 @@ def write_arrow(path, texts=TEXTS, text_type=pyarrow.string):
 
 
 def read(path, unit_bytes=1 << 20, **options):
-    """The documents of a corpus unit by unit, and the number of units."""
     corpus = corpus_lib.open_corpus(str(path), ReadingOptions(**options))
-    units = corpus_lib.plan_units(corpus, unit_bytes)
-    documents = [
-        document.lines
-        for unit in units
-        for source in unit
-        for document in corpus_lib.open_source(source, corpus.options)
-    ]
-    return documents, len(units)
+    return read_units(corpus, unit_bytes)
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])

@@ -15,11 +15,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records import writer
+from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import load_index
 from electra_tf.records.schema import parse_examples
 from electra_tf.records.writer import claim_folder
 from tests.full_disk import largest_file
@@ -54,15 +53,6 @@ def write_text(folder, **texts):
     return (str(folder),)
 
 
-@pytest.fixture
-def many_units(monkeypatch):
-    """Cuts the corpus into units of about one file each."""
-    plan_units = corpus_lib.plan_units
-    monkeypatch.setattr(
-        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
-    )
-
-
 def test_shards_are_balanced_and_all_records_are_well_formed(
     dataset, vocabulary_folder
 ):
@@ -94,13 +84,6 @@ def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
     for shard in np.split(ids, 4):
         assert set(collections.Counter(shard).values()) == {10}
         assert len(np.flatnonzero(np.diff(shard))) > 20, "not shuffled"
-
-
-def test_overflow_is_kept_on_request(settings):
-    folder, manifests = build(settings, keep_overflow=True)
-    for split, manifest in manifests.items():
-        counts = np.load(folder / split / manifest.token_counts)
-        assert counts.sum() == manifest.num_corpus_tokens
 
 
 def test_original_order_reproduces_the_original(oracles, tmp_path):
@@ -256,7 +239,7 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
     assert not left
     assert not list(output.glob("*/pretrain_data*"))
     writer.build_dataset(settings, resume=True)
-    assert load_index(output)["splits"]["train"]["num_shards"] == 4
+    assert Index.load(output).splits["train"].num_shards == 4
 
 
 def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
@@ -264,17 +247,6 @@ def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     with pytest.raises(ImportError, match=r"electra-tf\[beam\]"):
         writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
     assert not pathlib.Path(settings.output_dir).exists()
-
-
-def test_two_builds_in_one_folder_are_refused(tmp_path):
-    with (
-        claim_folder(tmp_path / "new", {}, resume=False),
-        pytest.raises(
-            BlockingIOError, match=f"in use by process {os.getpid()} "
-        ),
-        claim_folder(tmp_path / "new", {}, resume=True),
-    ):
-        pass
 
 
 def _command(settings):
@@ -289,13 +261,6 @@ def _command(settings):
         f"--seed={settings.seed}",
         "--num_processes=3",
     ]
-
-
-@pytest.mark.slow
-def test_number_of_processes_changes_no_byte(settings, finished_dataset):
-    subprocess.run(_command(settings), check=True)
-    output = pathlib.Path(settings.output_dir)
-    assert folder_bytes(output) == folder_bytes(finished_dataset)
 
 
 @pytest.mark.slow
