@@ -9,6 +9,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
     "errors",
     "storage",
+    "fusion",
     "hub",
     "installed",
     "config",

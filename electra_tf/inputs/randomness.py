@@ -16,6 +16,8 @@ import math
 
 import tensorflow as tf
 
+from electra_tf import fusion
+
 # What a draw is for. New uses take new numbers; a changed number changes runs.
 MASK_POSITIONS = 0  # which positions the generator must fill
 MASK_REPLACEMENT = 1  # which of them show [MASK]
@@ -71,12 +73,16 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     bits = _words(
         num_streams, size, tf.stack([seeds[0, 0], step, first_stream])
     )
+    rows = num_streams * shape[0]
+    return tf.reshape(_to_floats(bits)[:, :size], [rows, *shape[1:]])
+
+
+@fusion.fused
+def _to_floats(bits: tf.Tensor) -> tf.Tensor:
     # The top 23 bits become the fraction of a number between 1 and 2.
     fraction = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
     one_to_two = tf.bitwise.bitwise_or(fraction, tf.constant(_ONE, tf.uint32))
-    numbers = tf.bitcast(one_to_two, tf.float32) - 1.0
-    rows = num_streams * shape[0]
-    return tf.reshape(numbers[:, :size], [rows, *shape[1:]])
+    return tf.bitcast(one_to_two, tf.float32) - 1.0
 
 
 def dropout_seed(

@@ -159,13 +159,15 @@ class TransformerBlock(layers.SizedLayer):
         sites = range(_SITES_PER_BLOCK)
         seeds = [layers.add_to_seed(dropout_seed, site) for site in sites]
         context = self._attend(hidden, attention_bias, seeds[0])
-        update = self._drop(self.attention_output(context), seeds[1])
-        hidden = self.attention_norm(hidden + update)
+        rate = self.settings.hidden_dropout_prob
+        update = self.attention_output(context)
+        hidden = self.attention_norm(
+            hidden, update, rate=rate, dropout_seed=seeds[1]
+        )
         update = self.output_projection(layers.gelu(self.intermediate(hidden)))
-        return self.output_norm(hidden + self._drop(update, seeds[2]))
-
-    def _drop(self, update: tf.Tensor, seed: layers.Seed) -> tf.Tensor:
-        return layers.dropout(update, self.settings.hidden_dropout_prob, seed)
+        return self.output_norm(
+            hidden, update, rate=rate, dropout_seed=seeds[2]
+        )
 
     def _attend(
         self, hidden: tf.Tensor, bias: tf.Tensor, seed: layers.Seed

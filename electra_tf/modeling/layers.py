@@ -11,12 +11,14 @@ import os
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import fusion
 from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
@@ -83,34 +85,67 @@ def gelu(inputs: tf.Tensor) -> Any:
     checkpoint may. In float32. The gradient is written out because TensorFlow's
     own makes twice as many passes over the widest activations.
     """
+    return _gelu(inputs), lambda upstream: _gelu_gradient(inputs, upstream)
+
+
+@fusion.fused
+def _gelu(inputs: tf.Tensor) -> tf.Tensor:
     exact = tf.cast(inputs, tf.float32)
-    scaled = exact * math.sqrt(0.5)
+    probability = 0.5 + 0.5 * tf.math.erf(exact * math.sqrt(0.5))
+    return tf.cast(exact * probability, inputs.dtype)
+
+
+@fusion.fused
+def _gelu_gradient(inputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
+    scaled = tf.cast(inputs, tf.float32) * math.sqrt(0.5)
+    bell = scaled * tf.exp(-tf.square(scaled))
     probability = 0.5 + 0.5 * tf.math.erf(scaled)
+    slope = probability + bell * (1.0 / math.sqrt(math.pi))
+    return upstream * tf.cast(slope, inputs.dtype)
 
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
-        bell = scaled * tf.exp(-tf.square(scaled))
-        slope = probability + bell * (1.0 / math.sqrt(math.pi))
-        return upstream * tf.cast(slope, inputs.dtype)
 
-    return tf.cast(exact * probability, inputs.dtype), gradient
+class _Choice(NamedTuple):
+    """Which entries of a tensor dropout keeps.
+
+    Sixteen random bits decide an entry, half of what a float would need: the
+    rate is exact to 1/65536.
+    """
+
+    bits: tf.Tensor  # of the tensor's shape, uint16
+    threshold: int  # entries with fewer are dropped
+
+    @classmethod
+    def draw(cls, like: tf.Tensor, rate: float, seed: Seed) -> "_Choice | None":
+        """For a tensor of rows of the batch, or of tokens; None for all."""
+        threshold = round(rate * 65536)
+        if seed is None or threshold == 0:
+            return None
+        shape = shape_of(like)
+        bits = randomness.dropout_bits(shape[0], math.prod(shape[1:]), seed)
+        return cls(tf.reshape(bits, shape), threshold)
+
+    def apply(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Zeroes what is dropped, and scales up the others."""
+        scale = tf.constant(65536 / (65536 - self.threshold), inputs.dtype)
+        is_kept = tf.cast(self.bits >= self.threshold, inputs.dtype)
+        return inputs * (is_kept * scale)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     """Zeroes a random share of the entries and scales up the others.
 
-    Sixteen random bits decide an entry, half of what a float would need: the
-    rate is exact to 1/65536. Without a seed or rate the inputs are returned.
-    The first axis is that of the batch's rows, or of all their tokens.
+    Without a seed or rate the inputs are returned.
     """
-    threshold = round(rate * 65536)
-    if seed is None or threshold == 0:
+    choice = _Choice.draw(inputs, rate, seed)
+    if choice is None:
         return inputs
-    shape = shape_of(inputs)
-    bits = randomness.dropout_bits(shape[0], math.prod(shape[1:]), seed)
-    is_kept = tf.reshape(bits >= threshold, shape)
-    scale = tf.constant(65536 / (65536 - threshold), inputs.dtype)
-    return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
+
+    @tf.custom_gradient
+    def drop(inputs: tf.Tensor) -> Any:
+        return choice.apply(inputs), choice.apply
+
+    return drop(inputs)
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -208,37 +243,82 @@ class LayerNorm(keras.layers.Layer):
             name="beta", shape=shape, initializer="zeros", autocast=False
         )
 
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalizes each row of `[N, width]`."""
-        normalized = _layer_norm(
-            tf.cast(inputs, tf.float32),
-            tf.convert_to_tensor(self.gamma),
-            tf.convert_to_tensor(self.beta),
-        )
-        return tf.cast(normalized, self.compute_dtype)
+    def call(
+        self,
+        inputs: tf.Tensor,
+        update: tf.Tensor | None = None,
+        rate: float = 0.0,
+        dropout_seed: Seed = None,
+    ) -> tf.Tensor:
+        """Normalizes each row of `[N, width]`, plus an update after dropout."""
+        choice: _Choice | None = None
+        if update is not None:
+            choice = _Choice.draw(update, rate, dropout_seed)
+        added = [] if update is None else [update]
+
+        @tf.custom_gradient
+        def normalize(
+            inputs: tf.Tensor,
+            gamma: tf.Tensor,
+            beta: tf.Tensor,
+            *added: tf.Tensor,
+        ) -> Any:
+            outputs, *kept = _normalize(
+                inputs, gamma, beta, *added, *(choice or ())
+            )
+
+            def gradient(upstream: tf.Tensor) -> Any:
+                found = _normalize_gradient(
+                    upstream, gamma, *kept, *(choice or ())
+                )
+                return found[: 3 + len(added)]
+
+            return outputs, gradient
+
+        vectors = map(tf.convert_to_tensor, (self.gamma, self.beta))
+        return normalize(inputs, *vectors, *added)
 
 
-@tf.custom_gradient
-def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
-    # The gradient is written out because automatic differentiation of the
-    # same formula makes three times as many passes over the activations.
-    centered = inputs - tf.reduce_mean(inputs, -1, keepdims=True)
+@fusion.fused
+def _normalize(
+    inputs: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    update: tf.Tensor | None = None,
+    *choice: Any,
+) -> tuple[tf.Tensor, ...]:
+    """The sum normalized, before it is scaled, and its inverse deviation."""
+    if choice:
+        update = _Choice(*choice).apply(update)
+    total = inputs if update is None else inputs + update
+    total = tf.cast(total, tf.float32)
+    centered = total - tf.reduce_mean(total, -1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
     inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
     normalized = centered * inverse
+    outputs = tf.cast(normalized * gamma + beta, inputs.dtype)
+    return outputs, normalized, inverse
 
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        projected = upstream * normalized
-        scaled = upstream * gamma
-        mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
-        mean_projected = tf.reduce_mean(projected * gamma, -1, keepdims=True)
-        inputs_gradient = inverse * (
-            scaled - mean_scaled - normalized * mean_projected
-        )
-        return (
-            inputs_gradient,
-            tf.reduce_sum(projected, 0),
-            tf.reduce_sum(upstream, 0),
-        )
 
-    return normalized * gamma + beta, gradient
+@fusion.fused
+def _normalize_gradient(
+    upstream: tf.Tensor,
+    gamma: tf.Tensor,
+    normalized: tf.Tensor,
+    inverse: tf.Tensor,
+    *choice: Any,
+) -> tuple[tf.Tensor, ...]:
+    """Of the inputs, `gamma`, `beta` and the update.
+
+    Written out because automatic differentiation of the same formula makes
+    three times as many passes over the activations.
+    """
+    exact = tf.cast(upstream, tf.float32)
+    projected = exact * normalized
+    scaled = exact * gamma
+    mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
+    mean_projected = tf.reduce_mean(projected * gamma, -1, keepdims=True)
+    total = inverse * (scaled - mean_scaled - normalized * mean_projected)
+    total = tf.cast(total, upstream.dtype)
+    update = _Choice(*choice).apply(total) if choice else total
+    return total, tf.reduce_sum(projected, 0), tf.reduce_sum(exact, 0), update

@@ -331,6 +331,7 @@ def build_model_and_optimizer(
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts
     )
+    model.is_fused = distribution.compiles_parts(settings.training)
     model.optimizer = build_optimizer(settings, model.phase_starts)
     model.optimizer.build(model.trainable_variables)
     return model

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf import fusion
+
 _EPSILON = 1e-9
 _DISALLOWED = 1000.0
 
@@ -28,8 +30,13 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
 
 def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Draws from the softmax of `[..., V]` logits, without gradient."""
-    noisy = tf.stop_gradient(logits) + gumbel_noise(uniform)
+    noisy = _add_noise(tf.stop_gradient(logits), uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
+
+
+@fusion.fused
+def _add_noise(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    return logits + gumbel_noise(uniform)
 
 
 def disallow_tokens(logits: tf.Tensor, disallow: tf.Tensor) -> tf.Tensor:

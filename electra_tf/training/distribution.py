@@ -316,7 +316,8 @@ def _find_lost(strategy: Any, message: str) -> str:
 def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
-    It would make a step on a CPU several times slower; TPUs compile anyway.
+    It would make a step on a CPU several times slower (`compiles_parts` is
+    for these); TPUs compile anyway.
     """
     choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -328,6 +329,16 @@ def compiles_with_xla(settings: Settings) -> bool:
     return choice == "on" or (
         choice == "auto" and has_gpu and strategy != "tpu"
     )
+
+
+def compiles_parts(settings: Settings) -> bool:
+    """Whether XLA compiles parts of the step (`fusion`): on CPUs alone."""
+    accelerators = [
+        device
+        for kind in ("GPU", "TPU")
+        for device in tf.config.list_logical_devices(kind)
+    ]
+    return settings.jit_compile == "auto" and not accelerators
 
 
 def find_unfit(function: Any) -> list[str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import distribution
@@ -124,6 +125,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_micro_batches = num_micro_batches
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
+        # Whether XLA compiles what is `fused`: for steps on CPUs.
+        self.is_fused = False
         self.loss_scale: LossScale | None = None
         self.weight_average: WeightAverage | None = None
         self.totals: Any = None  # `metrics.Statistics`, once compiled
@@ -216,7 +219,9 @@ class TrainableModel(keras.Model, abc.ABC):
         prepared = self.prepare(features, step, is_training=True)
         own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
-        gradients, statistics = self._accumulate(prepared, normalizers, step)
+        with fusion.switched(self.is_fused):
+            found = self._accumulate(prepared, normalizers, step)
+        gradients, statistics = found
         gradients, norm = self._clip(self._reduce_gradients(gradients))
         num_skipped = tf.zeros([])
         if self.loss_scale is None:

@@ -1,0 +1,46 @@
+"""Passes over activations that XLA makes one loop of, inside a step on a CPU.
+
+A whole step compiled for a CPU takes several times as long, because of XLA's
+matrix products there; its loops take a third to two thirds of the time of
+TensorFlow's operations one by one. On other devices XLA compiles whole steps.
+"""
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+_IS_ON = contextvars.ContextVar("is_on", default=False)
+
+
+@contextlib.contextmanager
+def switched(is_on: bool) -> Iterator[None]:
+    """Decides whether what is traced inside is compiled where it is `fused`."""
+    token = _IS_ON.set(is_on)
+    try:
+        yield
+    finally:
+        _IS_ON.reset(token)
+
+
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function of tensors, which may return a nest of tensors.
+
+    It is compiled where that is switched on and all shapes are static: XLA
+    compiles anew for every shape. Elsewhere it is called as it is, so exports
+    hold plain operations.
+    """
+    compiled = tf.function(function, autograph=False, jit_compile=True)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        tensors = filter(tf.is_tensor, arguments)
+        are_static = all(t.shape.is_fully_defined() for t in tensors)
+        chosen = compiled if _IS_ON.get() and are_static else function
+        return chosen(*arguments)
+
+    return call

@@ -1,0 +1,112 @@
+"""What XLA compiles inside a step gives what the operations give one by one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import fusion
+from electra_tf.modeling import layers
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import run
+from electra_tf.pretraining import sampling
+from tests import tiny
+
+_ROWS, _WIDTH = 6, 10
+_SEED = tf.constant([1, 2, 0], tf.int64)
+
+
+def _random(*shape):
+    values = np.random.default_rng(sum(shape)).normal(size=shape)
+    return tf.constant(values, tf.float32)
+
+
+_NORM = layers.LayerNorm()
+_NORM.build((None, _WIDTH))
+_NORM.gamma.assign(np.linspace(0.5, 1.5, _WIDTH))
+
+
+def _normalize(inputs, update):
+    return _NORM(inputs, update, rate=0.3, dropout_seed=_SEED)
+
+
+def _loss(logits):
+    ids, weights = tf.constant([[3, 1]]), tf.constant([[1.0, 0.5]])
+    return losses.masked_lm_loss(logits, ids, weights)
+
+
+_PARTS = {
+    "gelu": (layers.gelu, [_random(_ROWS, _WIDTH)]),
+    "normalize": (_normalize, [_random(_ROWS, _WIDTH), _random(6, _WIDTH)]),
+    "loss": (_loss, [_random(1, 2, 5)]),
+    "sample": (
+        lambda logits: tf.cast(
+            sampling.sample_from_softmax(
+                logits, tf.random.stateless_uniform(logits.shape, [1, 2])
+            ),
+            tf.float32,
+        ),
+        [_random(3, 50)],
+    ),
+}
+
+
+def _trace(part, arguments, is_on):
+    def compute(*given):
+        with fusion.switched(is_on), tf.GradientTape() as tape:
+            tape.watch(given)
+            outputs = part(*given)
+            slopes = tape.gradient(outputs, given, unconnected_gradients="zero")
+        return outputs, *slopes
+
+    specs = [tf.TensorSpec.from_tensor(a) for a in arguments]
+    return tf.function(compute, autograph=False).get_concrete_function(*specs)
+
+
+def _calls(traced):
+    operations = traced.graph.get_operations()
+    return sum(op.type == "PartitionedCall" for op in operations)
+
+
+@pytest.mark.parametrize("name", _PARTS)
+def test_values_and_gradients_are_those_of_plain_operations(name):
+    part, arguments = _PARTS[name]
+    plain, compiled = (_trace(part, arguments, on) for on in (False, True))
+    assert _calls(compiled) > _calls(plain) == 0
+    for one, other in zip(plain(*arguments), compiled(*arguments), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_that_vary_are_not_compiled():
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4])])
+    def compute(inputs):
+        with fusion.switched(True):
+            return layers.gelu(inputs)
+
+    assert _calls(compute.get_concrete_function()) == 0
+
+
+def test_the_switch_goes_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), fusion.switched(True):
+        raise ZeroDivisionError
+    traced = tf.function(layers.gelu).get_concrete_function(_random(2, 3))
+    assert _calls(traced) == 0
+
+
+@pytest.mark.parametrize("num_parts", [1, 2])
+def test_a_step_on_a_cpu_is_the_same_with_compiled_parts(num_parts):
+    settings = tiny.build_settings(num_micro_batches=num_parts)
+    settings = tiny.with_dropout(settings)
+    features, found = tiny.deal(tiny.build_features()), []
+    for is_fused in (False, True):
+        tf.keras.utils.set_random_seed(3)
+        model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
+        assert model.is_fused
+        model.is_fused = is_fused
+        step = tf.function(model.training_step, autograph=False)
+        sums = step(features)
+        found.append((sums, [v.numpy() for v in model.trainable_variables]))
+    (sums, plain), (others, compiled) = found
+    for name, value in sums.items():
+        np.testing.assert_allclose(others[name], value, rtol=1e-4, err_msg=name)
+    for one, other in zip(plain, compiled, strict=True):
+        np.testing.assert_allclose(other, one, atol=2e-5)
