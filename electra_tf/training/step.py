@@ -320,8 +320,12 @@ class TrainableModel(keras.Model, abc.ABC):
             new = self._gradients(part, normalizers, step, index)
             return index + 1, tf.nest.map_structure(tf.add, totals, new)
 
+        # More at a time would need the memory of as many parts.
         _, totals = tf.while_loop(
-            lambda index, _: index < count, body, (tf.constant(0), zeros)
+            lambda index, _: index < count,
+            body,
+            (tf.constant(0), zeros),
+            parallel_iterations=1,
         )
         return totals
 
