@@ -8,17 +8,47 @@ r"""Asks a model that TensorFlow Serving serves, by REST or by gRPC.
 Flags of text may be given again for further rows of one request. Ids are
 given as `--inputs='{"input_ids": [[2, 9, 3]], "input_mask": [[1, 1, 1]],
 "segment_ids": [[0, 0, 0]]}'`.
+
+The functions of this file take what a program asks: REST needs no TensorFlow.
+Both protocols give the same answers: name to a list with the batch as its first
+axis, strings as bytes.
 """
 
+import base64
+import http.client
 import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
 
 from absl import flags
 
 from electra_tf import command_line
-from electra_tf.export import serving_client
+from electra_tf.config import schema
+
+PROTOCOLS = ("rest", "grpc")
+DEFAULT_SIGNATURE = "serving_default"
+# An answer that is no JSON is shown up to here.
+_MAX_SHOWN = 300
+# Numbers of a list that are shown.
+_MAX_NUMBERS = 12
+# TensorFlow would cut off what is larger, and ask for another id.
+_INT32 = range(-(2**31), 2**31)
+_SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
+# Where a token's word is in the text, and which tokens are no padding.
+_PLACES = {"word_starts", "word_ends", "input_mask"}
+
+Inputs = Mapping[str, Sequence[Any]]
+Answers = dict[str, list[Any]]
 
 FLAGS = flags.FLAGS
-flags.DEFINE_enum("protocol", "rest", serving_client.PROTOCOLS, "How to ask.")
+flags.DEFINE_enum("protocol", "rest", PROTOCOLS, "How to ask.")
 flags.DEFINE_string(
     "server", None, "host:port. Default: localhost, 8501 (REST) or 8500 (gRPC)."
 )
@@ -35,6 +65,246 @@ flags.DEFINE_multi_string("context", [], "Where its answer is looked for.")
 _TEXTS = ("text", "text_pair", "question", "context")
 
 
+class ServerError(OSError):
+    """A server that is not there, does not answer, or refuses a request."""
+
+
+class Target(NamedTuple):
+    """Who is asked."""
+
+    server: str  # `host:port`
+    model: str  # its name there
+    version: int = 0  # its number; 0 for the one that the server thinks newest
+    signature: str = ""  # its name; empty for the default one
+    timeout: float = 60.0  # seconds until a request is given up
+
+    def __str__(self) -> str:
+        version = f", version {self.version}" if self.version else ""
+        return (
+            f"asked: model {self.model!r}{version}, signature "
+            f"{self.signature or DEFAULT_SIGNATURE!r}; see the export's README"
+        )
+
+
+def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
+    """Sends one request and returns the answers.
+
+    Rows are texts, as str or, if they are not UTF-8, bytes; or lists of int.
+
+    Raises:
+        ServerError: with the server's own words, if it has some.
+        ValueError: for an unknown protocol, a server that is no `host:port`,
+            or inputs that are neither texts nor lists of int32 of one length.
+    """
+    if not _SERVER.fullmatch(target.server):
+        raise ValueError(
+            f"`server` must be host:port. Received: {target.server!r}. Give "
+            "the port, and neither http:// nor a path: localhost:8501 (REST) "
+            "or localhost:8500 (gRPC)."
+        )
+    for name, rows in inputs.items():
+        is_list = isinstance(rows, list | tuple)
+        if not is_list or not (_are_texts(rows) or _are_ids(rows)):
+            raise ValueError(
+                f"`{name}` must be a list of rows: texts, or lists of int32 of "
+                'one length, as in ["a text"] or [[2, 9, 3]]. Received: '
+                f"{rows!r:.80}."
+            )
+    ask = {"rest": _predict_by_rest, "grpc": _predict_by_grpc}
+    schema.require_choice("protocol", protocol, ask)
+    return ask[protocol](target, inputs)
+
+
+def to_plain_json(answers: Answers) -> dict[str, Any]:
+    """Answers as JSON holds them: bytes as text, or `{"b64": ...}`."""
+    return {name: _to_json(rows) for name, rows in answers.items()}
+
+
+def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
+    """Lines for people: every row of a request with its answers.
+
+    Where the server says which word a token comes from, the word stands
+    before the token's number.
+    """
+    for number in range(len(next(iter(inputs.values()), ()))):
+        row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
+        answer = {name: values[number] for name, values in answers.items()}
+        yield " | ".join(map(_show, row.values()))
+        mask = answer.get("input_mask", ())
+        words = []
+        if "texts" in row and set(answer) >= _PLACES:
+            text = _to_bytes(row["texts"])
+            spans = zip(answer["word_starts"], answer["word_ends"], strict=True)
+            words = [
+                text[i:j].decode("utf-8", "replace") or "-" for i, j in spans
+            ]
+        for name in sorted({*answer} - _PLACES - {"input_ids"}):
+            value = answer[name]
+            if mask and isinstance(value, list) and len(value) == len(mask):
+                value = value[: sum(mask)]
+                if words and not isinstance(value[0], list):
+                    pairs = zip(words, value, strict=False)
+                    shown = "  ".join(f"{w} {_show(v)}" for w, v in pairs)
+                    yield f"  {name}: {shown}"
+                    continue
+            yield f"  {name}: {_show(value)}"
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        return _to_bytes(value).decode("utf-8", "replace")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        shown = " ".join(_show(item) for item in value[:_MAX_NUMBERS])
+        rest = len(value) - _MAX_NUMBERS
+        more = f" ... ({rest} more)" if rest > 0 else ""
+        return f"[{shown}{more}]"
+    return str(value)
+
+
+def _are_texts(rows: Sequence[Any]) -> bool:
+    return all(isinstance(row, str | bytes) for row in rows)
+
+
+def _are_ids(rows: Sequence[Any]) -> bool:
+    return (
+        all(isinstance(row, list | tuple) for row in rows)
+        and len({len(row) for row in rows}) == 1
+        and all(
+            type(item) is int and item in _INT32 for row in rows for item in row
+        )
+    )
+
+
+def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
+    address = f"http://{target.server}/v1/models/"
+    address += urllib.parse.quote(target.model, safe="")
+    if target.version:
+        address += f"/versions/{target.version}"
+    # Column format: one list for every input, whatever its shape.
+    body: dict[str, Any] = {
+        "inputs": {name: _to_json(rows) for name, rows in inputs.items()}
+    }
+    if target.signature:
+        body["signature_name"] = target.signature
+    data = json.dumps(body).encode()
+    outputs = _ask(f"{address}:predict", target, "outputs", data)
+    if not isinstance(outputs, dict):
+        # The server leaves out the name of an only output.
+        metadata = _ask(f"{address}/metadata", target, "metadata")
+        known = metadata["signature_def"]["signature_def"]
+        (name,) = known[target.signature or DEFAULT_SIGNATURE]["outputs"]
+        outputs = {name: outputs}
+    return {name: _from_json(rows) for name, rows in outputs.items()}
+
+
+def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+    from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = target.model
+    request.model_spec.signature_name = target.signature
+    if target.version:
+        request.model_spec.version.value = target.version
+    for name, rows in inputs.items():
+        is_text = _are_texts(rows)
+        values = [_to_bytes(row) for row in rows] if is_text else rows
+        request.inputs[name].CopyFrom(
+            tf.make_tensor_proto(values, tf.string if is_text else tf.int32)
+        )
+    # The default limit of an answer, 4 MB, is little for token features.
+    options = [("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(target.server, options) as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        try:
+            response = stub.Predict(request, timeout=target.timeout)
+        except grpc.RpcError as error:
+            raise ServerError(
+                f"{target.server} refused the request or did not answer by "
+                f"gRPC. {error.code().name}: {error.details()} ({target})"
+            ) from error
+    return {
+        name: tf.make_ndarray(tensor).tolist()
+        for name, tensor in response.outputs.items()
+    }
+
+
+def _ask(
+    address: str, target: Target, field: str, body: bytes | None = None
+) -> Any:
+    """One field of the server's answer."""
+    headers = {"Content-Type": "application/json"} if body else {}
+    request = urllib.request.Request(address, body, headers)
+    try:
+        try:
+            stream = urllib.request.urlopen(request, timeout=target.timeout)
+        except urllib.error.HTTPError as error:
+            stream = error
+        with stream:
+            status, data = stream.status, stream.read()
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise ServerError(
+            f"{target.server} must answer by REST within {target.timeout:g} "
+            f"seconds. Received: {reason!r:.{_MAX_SHOWN}}. Give the REST port, "
+            "8501 by default (or --protocol=grpc for the gRPC port), of a "
+            "server that has loaded the model."
+        ) from error
+    try:
+        # The server writes strings as they are, UTF-8 or not.
+        answer = json.loads(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        answer = None
+    words = data[:_MAX_SHOWN].decode("utf-8", "replace") or "no reason given"
+    if status != http.HTTPStatus.OK:
+        if isinstance(answer, dict):
+            words = answer.get("error", words)
+        raise ServerError(
+            f"{target.server} refused the request with status {status}: "
+            f"{words} ({target})"
+        )
+    if not isinstance(answer, dict) or field not in answer:
+        raise ServerError(
+            f"{target.server} must answer with a JSON object that has "
+            f"`{field}`. Received: {words!r}. Is that TensorFlow Serving's "
+            "REST port, 8501 by default?"
+        )
+    return answer[field]
+
+
+def _to_bytes(text: str | bytes) -> bytes:
+    # Bytes that were no UTF-8 on a command line become them again.
+    if isinstance(text, bytes):
+        return text
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, str | bytes):
+        data = _to_bytes(value)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(data).decode("ascii")}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return _to_bytes(value)
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"])
+    return value
+
+
 def main() -> None:
     """Prints the answers."""
     try:
@@ -48,18 +318,18 @@ def main() -> None:
     if not inputs:
         raise ValueError("Nothing to ask. Give --text, or --inputs.")
     port = {"rest": 8501, "grpc": 8500}[FLAGS.protocol]
-    target = serving_client.Target(
+    target = Target(
         FLAGS.server or f"localhost:{port}",
         FLAGS.model,
         FLAGS.version,
         FLAGS.signature,
         FLAGS.timeout,
     )
-    answers = serving_client.predict(FLAGS.protocol, target, inputs)
+    answers = predict(FLAGS.protocol, target, inputs)
     if FLAGS.json:
-        print(json.dumps(serving_client.to_plain_json(answers)))
+        print(json.dumps(to_plain_json(answers)))
     else:
-        for line in serving_client.describe(inputs, answers):
+        for line in describe(inputs, answers):
             print(line)
 
 

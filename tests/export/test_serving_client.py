@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import serving_client
+from scripts import serving_client
 from tests.export import conftest
 from tests.export import model_server
 
