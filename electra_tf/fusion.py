@@ -8,6 +8,7 @@ TensorFlow's operations one by one. On other devices XLA compiles whole steps.
 import contextlib
 import contextvars
 import functools
+import os
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,19 @@ def switched(is_on: bool) -> Iterator[None]:
         yield
     finally:
         _IS_ON.reset(token)
+
+
+@functools.cache
+def start_compiler() -> None:
+    """Compiles a first function, of which XLA tells stderr at any log level."""
+    kept, silent = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 2)
+    try:
+        tf.function(lambda: tf.zeros([]), jit_compile=True)()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silent)
 
 
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -369,7 +369,7 @@ class SharedTrainingConfig:
     tpu: str = ""  # name or address for the `tpu` strategy; empty: local
     # Of products; weights and losses stay float32.
     precision: _Precision = "float32"
-    jit_compile: _JitCompile = "auto"  # XLA; `auto` is off on a CPU
+    jit_compile: _JitCompile = "auto"  # XLA; on CPUs, parts of a step
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
     # Of weights, order, masks, samples and dropout; of the first of several
     # fine-tunings.

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf import fusion
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -101,6 +102,8 @@ class TrainingRun(abc.ABC):
             self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
             self._held_out = metrics_lib.Statistics(sizes)
         self._uses_xla = distribution.compiles_with_xla(training)
+        if self._uses_xla or model.is_fused:
+            fusion.start_compiler()
         self.phase: int | None = None
         self._trace_anew()
         # Until it is known, one step at a time.
