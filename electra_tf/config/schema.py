@@ -115,7 +115,11 @@ def build(
         return adapter.validate_json(text)
     except pydantic.ValidationError as cause:
         prefix = f"{name}: " if name else ""
-        raise error(prefix + _describe_all(schema, cause)) from cause
+        ending = ""
+        if name.endswith(".json") and "unexpected_keyword" in str(cause):
+            ending = " If a newer version of electra_tf wrote it, use that one."
+        text = _describe_all(schema, cause)
+        raise error(f"{prefix}{text}{ending}") from cause
 
 
 def read(

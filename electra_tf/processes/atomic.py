@@ -8,8 +8,11 @@ For a store such as gs:// it is written to a temporary folder and copied.
 """
 
 import contextlib
+import glob
+import hashlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import tempfile
@@ -115,6 +118,7 @@ def creating_folder(
             made.mkdir()
             yield made
         return
+    _remove_dead(path)
     partial = _partial_name(path)
     missing = [folder for folder in path.parents if not folder.is_dir()]
     try:
@@ -183,7 +187,27 @@ def remove_partial(folder: str | os.PathLike) -> None:
             path.unlink(missing_ok=True)
 
 
+def _remove_dead(path: pathlib.Path) -> None:
+    """Deletes what killed processes of this machine left of a folder."""
+    beginning = _partial_beginning(path)
+    for partial in path.parent.glob(f"{glob.escape(beginning)}*"):
+        number = partial.name.removeprefix(beginning).partition("-")[0]
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            shutil.rmtree(partial, ignore_errors=True)
+        except PermissionError:
+            pass  # It lives, and belongs to somebody else.
+
+
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
     """An unused hidden name beside the path, not too long a one."""
+    number = f"{os.getpid()}-{uuid.uuid4().hex}"
+    return path.parent / f"{_partial_beginning(path)}{number}"
+
+
+def _partial_beginning(path: pathlib.Path) -> str:
+    """What the names of this machine's processes begin with."""
     name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
-    return path.parent / f".{name}{storage.PARTIAL_MARK}{uuid.uuid4().hex}"
+    host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    return f".{name}{storage.PARTIAL_MARK}{host}-"

@@ -12,6 +12,7 @@ such as gs:// it is there while it has `state.json`, copied last, removed first.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from electra_tf import config
 from electra_tf import errors
@@ -272,7 +274,15 @@ def save(
         ) from error
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != state.get("best_step"):
-            storage.remove_folder(path, _STATE_FILE)
+            try:
+                storage.remove_folder(path, _STATE_FILE)
+            except OSError as error:
+                logging.warning(
+                    "%s could not be removed (%s). Training goes on; remove "
+                    "it yourself.",
+                    path,
+                    error.strerror,
+                )
     return final
 
 
@@ -394,10 +404,15 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
         yield
     # Damaged files make TensorFlow raise nearly everything.
     except Exception as error:
-        raise errors.ModelError(
-            f"{checkpoint} cannot be read: {atomic.first_line(error)}. It is "
-            "missing or damaged. Remove this folder to go on from the "
+        remedy = (
+            "It is missing or damaged. Remove this folder to go on from the "
             "checkpoint before it."
+        )
+        number = error.errno if isinstance(error, OSError) else None
+        if number not in (None, errno.ENOENT):
+            remedy = "Repair the file system or your rights, and start again."
+        raise errors.ModelError(
+            f"{checkpoint} cannot be read: {atomic.first_line(error)}. {remedy}"
         ) from error
 
 

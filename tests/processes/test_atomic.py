@@ -1,6 +1,8 @@
 """Files and folders appear complete or not at all."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -54,6 +56,28 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     (tmp_path / ".b.partial-123" / "x").write_text("1")
     remove_partial(tmp_path)
     assert names(tmp_path) == [".keep", "keep"]
+
+
+def test_a_folder_that_a_killed_process_left_goes_with_the_next(tmp_path):
+    def leave(command: str) -> None:
+        code = (
+            "import os, sys; from electra_tf.processes import atomic\n"
+            "with atomic.creating_folder(sys.argv[1]) as folder:\n"
+            f"    (folder / 'x').write_text('1'); {command}"
+        )
+        subprocess.run(
+            [sys.executable, "-c", code, tmp_path / "a"], check=False
+        )
+
+    leave("os.kill(os.getpid(), 9)")
+    (left,) = names(tmp_path)
+    with creating_folder(tmp_path / "b"), creating_folder(tmp_path / "a*"):
+        assert left in names(tmp_path)
+    with creating_folder(tmp_path / "a"):
+        (own,) = {*names(tmp_path)} - {"a*", "b"}
+        assert own != left
+        leave("pass")  # What lives is let alone.
+        assert own in names(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -254,6 +255,39 @@ def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
         checkpoints.check_folder(folder, settings, vocabulary)
     assert _files(folder) == before
     return str(caught.value)
+
+
+def test_an_old_checkpoint_that_cannot_go_stops_nothing(
+    tmp_path, monkeypatch, caplog
+):
+    def refuse(path, marker):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoints.storage, "remove_folder", refuse)
+    for step in (1, 2):
+        checkpoints.save(tmp_path, step, {"model/a": tf.zeros([2])}, {}, 1)
+    assert "step-00000001 could not be removed (Permission" in caplog.text
+    assert checkpoints.load_state(checkpoints.latest(tmp_path))["step"] == 2
+
+
+def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+    path = checkpoints.save(tmp_path, 1, {"model/a": tf.zeros([2])}, {}, 1)
+
+    def fail(*arguments):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(pathlib.Path, "read_text", fail)
+    with pytest.raises(errors.ModelError, match="error. Repair the file sys"):
+        checkpoints.load_state(path)
+
+
+def test_settings_of_a_newer_version_are_told_of(claimed):
+    path = claimed / "config.json"
+    content = json.loads(path.read_text())
+    content["training"]["quantum"] = 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
+        checkpoints.load_settings(claimed)
 
 
 def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
