@@ -18,6 +18,7 @@ import pytest
 
 from electra_tf import config
 from electra_tf.training import checkpoints
+from tests import tiny
 from tests import tiny_run
 
 pytestmark = pytest.mark.slow
@@ -135,9 +136,10 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
     assert checkpoints.load_tensors(checkpoints.latest(model_dir), "model")
 
 
-def _start_workers(settings, model_dir, other_settings=None, flags=()):
-    """Starts two processes of one run, on this host."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+def _start_workers(settings, model_dir, *others, flags=()):
+    """Starts a process of a run for each settings, on this host."""
+    settings = settings, *others
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in settings]
     addresses = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
     for own in sockets:
         own.close()
@@ -151,7 +153,7 @@ def _start_workers(settings, model_dir, other_settings=None, flags=()):
             },
             flags=flags,
         )
-        for index, own in enumerate((settings, other_settings or settings))
+        for index, own in enumerate(settings)
     ]
 
 
@@ -181,14 +183,12 @@ def both_workers(dataset, tmp_path_factory):
         strategy="multi_worker",
     )
     model_dir = tmp_path_factory.mktemp("workers") / "run"
-    results = [*map(_finish, _start_workers(settings, model_dir))]
+    results = [*map(_finish, _start_workers(settings, model_dir, settings))]
     return settings, model_dir, results
 
 
-def test_two_workers_train_like_one_device_and_one_of_them_speaks(
-    both_workers, tmp_path
-):
-    settings, model_dir, results = both_workers
+def test_one_of_two_workers_speaks(both_workers):
+    _, model_dir, results = both_workers
     (code, output, errors), (other_code, other_output, _) = results
     assert (code, other_code) == (0, 0), errors
     assert "2 x CPU" in output
@@ -196,24 +196,33 @@ def test_two_workers_train_like_one_device_and_one_of_them_speaks(
     for split in ("train", "validation"):
         assert len(list((model_dir / "tensorboard" / split).iterdir())) == 1
 
-    one = tmp_path / "one"
-    settings = tiny_run.replace(settings, training={"strategy": "one_device"})
-    code, _, errors = _run(settings, one)
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_workers_with_dropout_train_like_one_device(dataset, tmp_path, count):
+    settings = tiny_run.build_settings(
+        dataset, num_train_steps=50, eval_steps=50, strategy="multi_worker"
+    )
+    settings = tiny.with_dropout(settings)
+    many, one = tmp_path / "many", tmp_path / "one"
+    workers = _start_workers(settings, many, *[settings] * (count - 1))
+    for code, _, errors in map(_finish, workers):
+        assert code == 0, errors
+    alone = tiny_run.replace(settings, training={"strategy": "one_device"})
+    code, _, errors = _run(alone, one)
     assert code == 0, errors
-    name = "checkpoints/step-00000020"
-    assert tiny_run.largest_difference(one / name, model_dir / name) <= 1e-5
-    lines = (tiny_run.reproducible_metrics(p) for p in (one, model_dir))
+    name = "checkpoints/step-00000050"
+    assert tiny_run.largest_difference(one / name, many / name) <= 1e-5
+    lines = (tiny_run.reproducible_metrics(p) for p in (one, many))
     for own, other in zip(*lines, strict=True):
         assert own.keys() == other.keys()
-        if own["step"] <= 20:
-            assert own["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert own["loss"] == pytest.approx(other["loss"], rel=1e-4)
 
 
 def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     settings, whole, _ = both_workers
     model_dir = tmp_path / "run"
 
-    chief, other = workers = _start_workers(settings, model_dir)
+    chief, other = workers = _start_workers(settings, model_dir, settings)
     _wait_for_lines(model_dir, 3, chief)
     other.kill()
     (code, _, errors), (killed, _, _) = map(_finish, workers)
@@ -221,7 +230,7 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     expected = r"Worker 1 \(127.0.0.1:\d+\) has stopped or .*all hosts"
     assert re.search(expected, _the_error(errors))
 
-    chief, other = workers = _start_workers(settings, model_dir)
+    chief, other = workers = _start_workers(settings, model_dir, settings)
     _wait_for_lines(model_dir, 10, chief)
     # Not to the chief: all have to hear of it.
     other.send_signal(signal.SIGTERM)
@@ -231,7 +240,7 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     assert f"Stopped by another worker after step {step}; saved." in output
     assert step < 120
 
-    workers = _start_workers(settings, model_dir)
+    workers = _start_workers(settings, model_dir, settings)
     assert [_finish(worker)[0] for worker in workers] == [0, 0]
     tiny_run.require_equal_runs(whole, model_dir)
 
@@ -242,7 +251,7 @@ def test_a_worker_that_is_lost_starts_again_with_the_others(
     settings, whole, _ = both_workers
     model_dir = tmp_path / "run"
     chief, other = workers = _start_workers(
-        settings, model_dir, flags=["--max_restarts=2"]
+        settings, model_dir, settings, flags=["--max_restarts=2"]
     )
     _wait_for_lines(model_dir, 10, chief)
     children = pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children")
