@@ -21,6 +21,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import flops
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
@@ -68,7 +69,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     that each token was replaced, `[B, S]` float32, or those of the vocabulary,
     `[B, S, V]`, where it is a masked language model.
 
-    `token_counts` `[V]` of the corpus are for the unigram generator.
+    `token_counts` `[V]` of the corpus are for the unigram generator. Batches
+    of training and evaluation can have several texts in a row where it
+    `is_packed`, as the dataset is; in a call, a row is one text.
 
     Attributes:
         generator: any generator of `modeling.networks`, or None.
@@ -89,9 +92,16 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         settings: config.ExperimentConfig,
         vocabulary: vocabulary_lib.Vocabulary,
         token_counts: np.ndarray | None = None,
+        is_packed: bool = False,
         **kwargs: Any,
     ) -> None:
         self.check_settings(settings)
+        config.require(
+            not (is_packed and settings.generator.two_tower_generator),
+            "`generator.two_tower_generator` takes states from the neighbours "
+            "of a token, which in packed rows can be those of another text. "
+            "Received: a dataset built with --packed. Build one without.",
+        )
         config.require(
             not settings.generator.disentangled_embeddings
             or settings.objective.name in _DISENTANGLED,
@@ -123,10 +133,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.is_disentangled = settings.generator.disentangled_embeddings
         if self.is_disentangled:
             self.reset_difference()
-        if training.recompute:
-            for network in (self.generator, main):
-                for encoder in getattr(network, "encoders", ()):
-                    encoder.recomputes = True
+        self.is_packed = is_packed
+        for network in (self.generator, main):
+            for encoder in getattr(network, "encoders", ()):
+                encoder.recomputes = training.recompute
+                encoder.is_packed = is_packed
         self.build_extras(dtype)
         self.seed_generator = keras.random.SeedGenerator(training.seed)
         self.token_counts = token_counts
@@ -239,6 +250,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     ) -> PreparedBatch:
         """Masks a batch; masks and samples follow (seed, step, stream)."""
         kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
+        if self.is_packed:
+            ids, segments = features["input_ids"], features["segment_ids"]
+            cls_id = self.masking.vocabulary.cls_id
+            segments = encoder_lib.number_segments(ids, segments, cls_id)
+            features = features | {"segment_ids": segments}
         seeds = self.masking.seeds(kind, step, streams, is_training)
         return PreparedBatch(self.masking(features, step, is_training), seeds)
 
@@ -295,6 +311,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             "settings": dataclasses.asdict(self.settings),
             "vocabulary": dataclasses.asdict(self.masking.vocabulary),
             "token_counts": counts,
+            "is_packed": self.is_packed,
         }
 
     @classmethod
@@ -337,10 +354,11 @@ def build_pretraining_model(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
+    is_packed: bool = False,
 ) -> PretrainingModel:
     """Builds the model of a config; arguments as of `PretrainingModel`."""
     objective = find_objective(settings)
-    return objective(settings, vocabulary, token_counts)
+    return objective(settings, vocabulary, token_counts, is_packed)
 
 
 def find_objective(settings: config.ExperimentConfig) -> type[PretrainingModel]:

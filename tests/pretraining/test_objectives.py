@@ -127,34 +127,6 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(settings):
         assert work.run_flops() == pytest.approx(total, rel=1e-12)
 
 
-def _take_a_step(strategy, settings):
-    """Statistics and weights after one step on a batch that is dealt out."""
-    keras.utils.set_random_seed(3)
-    with strategy.scope():
-        model = run.build_model_and_optimizer(
-            settings, tiny.VOCABULARY, _COUNTS
-        )
-    model.enter_phase(len(model.phase_starts) - 1, is_beginning=True)
-    features = tiny.deal(tiny.build_features())
-    count = strategy.num_replicas_in_sync
-    values = strategy.experimental_distribute_values_from_function(
-        lambda context: {
-            name: tf.split(value, count)[context.replica_id_in_sync_group]
-            for name, value in features.items()
-        }
-    )
-
-    @tf.function(autograph=False)
-    def step(values):
-        found = strategy.run(model.training_step, args=(values,))
-        return {
-            name: strategy.experimental_local_results(value)[0]
-            for name, value in found.items()
-        }
-
-    return step(values) | {v.path: v.numpy() for v in model.trainable_variables}
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -176,8 +148,8 @@ def test_two_replicas_are_one(name, two_devices):
         # Without warm-up the first step moves the weights.
         optimizer={"num_warmup_steps": 0, "warmup_proportion": 0.0},
     )
-    one = _take_a_step(tf.distribute.get_strategy(), settings)
-    two = _take_a_step(two_devices, settings)
+    one = tiny_objectives.take_a_step(None, settings, _COUNTS)
+    two = tiny_objectives.take_a_step(two_devices, settings, _COUNTS)
     for name, value in one.items():
         np.testing.assert_allclose(
             value, two[name], rtol=1e-5, atol=1e-5, err_msg=name

@@ -1,10 +1,13 @@
 """Records: equal to TensorFlow's own serialisation, and parsed back."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.records import schema
+from tests import tiny
 
 
 def tensorflow_record(features, index):
@@ -49,3 +52,39 @@ def test_no_examples_are_no_records():
         name: np.zeros([0, 16], np.int32) for name in schema.FEATURE_NAMES
     }
     assert schema.serialize_examples(features) == []
+
+
+_A_TEXT = [2, 7, 3], [1, 1, 1], [0, 0, 0]
+_A_PAIR = [2, 7, 3, 8, 3], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]
+_PADDING = [0, 0], [0, 0], [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_good"),
+    [
+        ((_A_TEXT, _A_PAIR, _PADDING), True),
+        ((_A_PAIR, _A_TEXT), True),
+        ((_A_PAIR, _PADDING), True),
+        ((_PADDING, _A_TEXT), False),
+        ((_A_TEXT, _PADDING, _A_TEXT), False),
+        # A text that ends without [SEP], one that begins in segment 1, and a
+        # segment that goes back to 0 within a text.
+        ((([2, 7, 8], *_A_TEXT[1:]), _A_TEXT), False),
+        ((_A_PAIR, (*_A_TEXT[:2], [1, 1, 1])), False),
+        ((_A_PAIR, ([7, 3], [1, 1], [0, 0])), False),
+    ],
+)
+def test_rows_hold_whole_texts_and_padding(parts, is_good):
+    rows = [np.concatenate(values)[None] for values in zip(*parts, strict=True)]
+    records = schema.serialize_examples(
+        dict(zip(schema.FEATURE_NAMES, rows, strict=True))
+    )
+    expected = contextlib.nullcontext()
+    if not is_good:
+        expected = pytest.raises(
+            tf.errors.InvalidArgumentError, match="Rows must be texts, each"
+        )
+    with expected:
+        schema.parse_examples(
+            tf.constant(records), rows[0].shape[1], tiny.VOCABULARY
+        )
