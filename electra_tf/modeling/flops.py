@@ -215,7 +215,7 @@ class Convention:
         if name != "original":
             # Every slot, whether it is used or not.
             self._num_scored = masking.max_predictions_per_seq(
-                settings.masking.mask_prob, self._length
+                settings.masking.largest_mask_prob, self._length
             )
 
     def trained(self, part: Operations) -> float:

@@ -28,6 +28,7 @@ from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import metrics
+from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
 OBJECTIVES: Mapping[str, str] = {
@@ -96,19 +97,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         **kwargs: Any,
     ) -> None:
         self.check_settings(settings)
-        config.require(
-            not (is_packed and settings.generator.two_tower_generator),
-            "`generator.two_tower_generator` takes states from the neighbours "
-            "of a token, which in packed rows can be those of another text. "
-            "Received: a dataset built with --packed. Build one without.",
-        )
-        config.require(
-            not settings.generator.disentangled_embeddings
-            or settings.objective.name in _DISENTANGLED,
-            "`generator.disentangled_embeddings` is for the objectives "
-            f"{', '.join(_DISENTANGLED)}. Received: "
-            f"{settings.objective.name!r}.",
-        )
+        _require_fitting_generator(settings, is_packed)
         settings = resolve(settings, vocabulary.size)
         training = settings.training
         super().__init__(
@@ -256,7 +245,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             segments = encoder_lib.number_segments(ids, segments, cls_id)
             features = features | {"segment_ids": segments}
         seeds = self.masking.seeds(kind, step, streams, is_training)
-        return PreparedBatch(self.masking(features, step, is_training), seeds)
+        chosen = self.settings.masking
+        rate = schedules.constant_or_linear(
+            chosen.mask_prob, chosen.final_mask_prob, chosen.mask_prob_steps
+        )
+        if callable(rate):
+            rate = rate(step) if is_training else chosen.final_mask_prob
+        masked = self.masking(features, step, is_training, rate)
+        return PreparedBatch(masked, seeds)
 
     @abc.abstractmethod
     def loss_normalizers(self, prepared: PreparedBatch) -> step_lib.Tensors:
@@ -338,6 +334,24 @@ def sizes_of(ratios: Mapping[str, tuple[str, str]]) -> dict[str, int]:
 def main_seed(dropout_seed: layers.Seed) -> layers.Seed:
     """The main network's part of a step's dropout seed."""
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
+
+
+def _require_fitting_generator(
+    settings: config.ExperimentConfig, is_packed: bool
+) -> None:
+    config.require(
+        not (is_packed and settings.generator.two_tower_generator),
+        "`generator.two_tower_generator` takes states from the neighbours "
+        "of a token, which in packed rows can be those of another text. "
+        "Received: a dataset built with --packed. Build one without.",
+    )
+    config.require(
+        not settings.generator.disentangled_embeddings
+        or settings.objective.name in _DISENTANGLED,
+        "`generator.disentangled_embeddings` is for the objectives "
+        f"{', '.join(_DISENTANGLED)}. Received: "
+        f"{settings.objective.name!r}.",
+    )
 
 
 def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:

@@ -161,7 +161,13 @@ class Electric(electra.Electra):
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
-        """Requires the two-tower cloze model as generator."""
+        """Requires the two-tower cloze model, and one share of noise."""
+        config.require(
+            settings.masking.mask_prob_steps == 0,
+            "The objective 'electric' has one share of noise. Received: "
+            f"mask_prob_steps={settings.masking.mask_prob_steps}. Set "
+            "--config.masking.mask_prob_steps=0.",
+        )
         config.require(
             settings.generator.two_tower_generator,
             "The objective 'electric' needs the probability of every token "

@@ -100,6 +100,26 @@ def test_the_original_is_never_sampled_where_that_is_asked_for():
     assert not np.any(fake.sampled_tokens == masked.masked_ids)
 
 
+def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
+    for first, last in ((0.5, 0.25), (0.25, 0.5)):
+        masking = {"mask_prob": first, "final_mask_prob": last}
+        masking["mask_prob_steps"] = 10
+        model = tiny_objectives.build_model("electra", masking=masking)
+        rows = tiny.deal(tiny.build_features())
+        half = (first + last) / 2
+        for step, is_training, rate in (
+            *((0, True, first), (5, True, half), (10, True, last)),
+            *((50, True, last), (0, False, last)),
+        ):
+            step = tf.constant(step, tf.int64)
+            masked = model.prepare(rows, step, is_training).masked
+            assert masked.masked_weights.shape == (8, 8)
+            np.testing.assert_array_equal(
+                np.sum(masked.masked_weights, axis=1),
+                np.round(rate * np.sum(masked.input_mask, axis=1)),
+            )
+
+
 def test_the_discriminators_weight_rises_linearly_to_its_value():
     model = tiny_objectives.build_model(
         "electra", objective={"disc_weight_steps": 4}
@@ -290,6 +310,7 @@ _NO_MASKED_LM = "needs a masked-LM generator"
             {"two_tower_generator": False},
             "two_tower_generator=true",
         ),
+        ("electric", "masking", {"mask_prob_steps": 5}, "one share of noise"),
         ("two_stage", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
         ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
         (
