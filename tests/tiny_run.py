@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.records import examples
 from electra_tf.records import manifest
 from electra_tf.records import schema
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -33,34 +32,22 @@ def write_dataset(
     vocabulary: vocabulary_lib.Vocabulary = tiny.VOCABULARY,
     length: int = tiny.LENGTH,
     seed: int = 0,
-    packed: bool = False,
 ) -> pathlib.Path:
     """Writes a dataset of random examples of up to 16 tokens, then padding."""
-    splits = ("train", NUM_TRAIN, 3), ("validation", NUM_HELD_OUT, 1)
-    for number, (name, *sizes) in enumerate(splits):
-        place = vocabulary, length, seed + number, packed
-        _write_split(folder / name, *sizes, *place)
+    _write_split(folder / "train", NUM_TRAIN, 3, vocabulary, length, seed)
+    _write_split(
+        folder / "validation", NUM_HELD_OUT, 1, vocabulary, length, seed + 1
+    )
     vocabulary.save(folder)
     return folder
 
 
-def _write_split(
-    folder, num_examples, num_shards, vocabulary, length, seed, packed
-):
+def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
     folder.mkdir(parents=True)
     rows = {
         name: np.pad(value.numpy(), [[0, 0], [0, length - tiny.LENGTH]])
         for name, value in tiny.build_features(num_examples, seed).items()
     }
-    if packed:
-        segments = rows["input_mask"] + rows["segment_ids"]
-        ids, segments = examples.pack_rows(rows["input_ids"], segments)
-        rows = {
-            "input_ids": ids,
-            "input_mask": np.minimum(segments, 1),
-            "segment_ids": segments // 2,
-        }
-        num_examples = len(ids)
     shards = []
     for index in range(num_shards):
         own = {name: value[index::num_shards] for name, value in rows.items()}
@@ -87,7 +74,7 @@ def _write_split(
         vocabulary=manifest.describe_vocabulary(vocabulary),
         tokenizer=dataclasses.asdict(vocabulary.settings),
         max_seq_length=length,
-        builder={"packed": True} if packed else {},
+        builder={},
         seed=seed,
         num_documents=1,
         num_corpus_tokens=num_tokens,

@@ -101,23 +101,19 @@ def test_the_original_is_never_sampled_where_that_is_asked_for():
 
 
 def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
-    for first, last in ((0.5, 0.25), (0.25, 0.5)):
+    rows, places = tiny.deal(tiny.build_features()), (0, 5, 10, 50)
+    for first, half, last in ((0.5, 0.375, 0.25), (0.25, 0.375, 0.5)):
         masking = {"mask_prob": first, "final_mask_prob": last}
         masking["mask_prob_steps"] = 10
         model = tiny_objectives.build_model("electra", masking=masking)
-        rows = tiny.deal(tiny.build_features())
-        half = (first + last) / 2
-        for step, is_training, rate in (
-            *((0, True, first), (5, True, half), (10, True, last)),
-            *((50, True, last), (0, False, last)),
-        ):
-            step = tf.constant(step, tf.int64)
-            masked = model.prepare(rows, step, is_training).masked
-            assert masked.masked_weights.shape == (8, 8)
-            np.testing.assert_array_equal(
-                np.sum(masked.masked_weights, axis=1),
-                np.round(rate * np.sum(masked.input_mask, axis=1)),
-            )
+        for step, rate in zip(places, (first, half, last, last), strict=True):
+            for is_training in (True, False):
+                masked = model.prepare(rows, step, is_training).masked
+                assert masked.masked_weights.shape == (8, 8)
+                rate = rate if is_training else last
+                wanted = np.round(rate * np.sum(masked.input_mask, axis=1))
+                found = np.sum(masked.masked_weights, axis=1)
+                np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_discriminators_weight_rises_linearly_to_its_value():

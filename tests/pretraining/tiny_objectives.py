@@ -75,11 +75,9 @@ def build_model(
     """A model with its optimizer and with random weights."""
     # Tests ask how large effects are, which depends on the weights.
     tf.keras.utils.set_random_seed(3)
+    settings = build_settings(name, **sections)
     model = run.build_model_and_optimizer(
-        build_settings(name, **sections),
-        tiny.VOCABULARY,
-        token_counts,
-        is_packed,
+        settings, tiny.VOCABULARY, token_counts, is_packed
     )
     randomize(model.trainable_variables)
     return model
@@ -148,43 +146,6 @@ def gradients_of(
         loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
     return {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}
-
-
-def take_a_step(
-    strategy: tf.distribute.Strategy | None,
-    settings: config.ExperimentConfig,
-    token_counts: np.ndarray | None = None,
-    features: dict[str, tf.Tensor] | None = None,
-) -> dict[str, np.ndarray]:
-    """Statistics and weights after one step on a batch that is dealt out.
-
-    Rows are packed if `features`, `[8, 16]` each, are given.
-    """
-    tf.keras.utils.set_random_seed(3)
-    strategy = strategy or tf.distribute.get_strategy()
-    with strategy.scope():
-        model = run.build_model_and_optimizer(
-            settings, tiny.VOCABULARY, token_counts, features is not None
-        )
-    model.enter_phase(len(model.phase_starts) - 1, is_beginning=True)
-    features = tiny.deal(features or tiny.build_features())
-    count = strategy.num_replicas_in_sync
-    values = strategy.experimental_distribute_values_from_function(
-        lambda context: {
-            name: tf.split(value, count)[context.replica_id_in_sync_group]
-            for name, value in features.items()
-        }
-    )
-
-    @tf.function(autograph=False)
-    def step(values: Any) -> dict[str, tf.Tensor]:
-        found = strategy.run(model.training_step, args=(values,))
-        return {
-            name: strategy.experimental_local_results(value)[0]
-            for name, value in found.items()
-        }
-
-    return step(values) | {v.path: v.numpy() for v in model.trainable_variables}
 
 
 class EncoderWatch:

@@ -54,37 +54,25 @@ def test_no_examples_are_no_records():
     assert schema.serialize_examples(features) == []
 
 
-_A_TEXT = [2, 7, 3], [1, 1, 1], [0, 0, 0]
-_A_PAIR = [2, 7, 3, 8, 3], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]
-_PADDING = [0, 0], [0, 0], [0, 0]
-
-
 @pytest.mark.parametrize(
-    ("parts", "is_good"),
+    ("ids", "segments", "is_good"),
     [
-        ((_A_TEXT, _A_PAIR, _PADDING), True),
-        ((_A_PAIR, _A_TEXT), True),
-        ((_A_PAIR, _PADDING), True),
-        ((_PADDING, _A_TEXT), False),
-        ((_A_TEXT, _PADDING, _A_TEXT), False),
-        # A text that ends without [SEP], one that begins in segment 1, and a
-        # segment that goes back to 0 within a text.
-        ((([2, 7, 8], *_A_TEXT[1:]), _A_TEXT), False),
-        ((_A_PAIR, (*_A_TEXT[:2], [1, 1, 1])), False),
-        ((_A_PAIR, ([7, 3], [1, 1], [0, 0])), False),
+        ("2 7 3 2 7 3 8 3 0 0", "0 0 0 0 0 0 1 1 0 0", True),
+        ("2 7 3 8 3 2 7 3", "0 0 0 1 1 0 0 0", True),
+        ("0 0 2 7 3", "0 0 0 0 0", False),
+        ("2 7 3 0 2 7 3", "0 0 0 0 0 0 0", False),
+        ("2 7 8 2 7 3", "0 0 0 0 0 0", False),
+        ("2 7 3 2 7 3", "0 0 0 1 1 1", False),
+        ("2 7 3 8 3 7 3", "0 0 0 1 1 0 0", False),
     ],
 )
-def test_rows_hold_whole_texts_and_padding(parts, is_good):
-    rows = [np.concatenate(values)[None] for values in zip(*parts, strict=True)]
-    records = schema.serialize_examples(
-        dict(zip(schema.FEATURE_NAMES, rows, strict=True))
-    )
+def test_rows_hold_whole_texts_and_padding(ids, segments, is_good):
+    ids, segments = (np.array([x.split()], np.int32) for x in (ids, segments))
+    rows = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": segments}
+    records = tf.constant(schema.serialize_examples(rows))
     expected = contextlib.nullcontext()
     if not is_good:
-        expected = pytest.raises(
-            tf.errors.InvalidArgumentError, match="Rows must be texts, each"
-        )
+        error = tf.errors.InvalidArgumentError
+        expected = pytest.raises(error, match="Rows must be texts, each")
     with expected:
-        schema.parse_examples(
-            tf.constant(records), rows[0].shape[1], tiny.VOCABULARY
-        )
+        schema.parse_examples(records, ids.size, tiny.VOCABULARY)
