@@ -235,13 +235,13 @@ class MaskingConfig:
     @property
     def largest_mask_prob(self) -> float:
         """The rate that a row needs slots for."""
-        final = self.final_mask_prob if self.mask_prob_steps else 0.0
-        return max(self.mask_prob, final)
+        rates = self.mask_prob, self.final_mask_prob
+        return max(rates) if self.mask_prob_steps else rates[0]
 
 
 _DETECTION = (
     *("electra", "electra_15", "two_stage", "adversarial", "fast_electra"),
-    "electric",
+    *("sentence_order", "electric"),
 )
 _PREDICTION = ("replace_mlm", "all_tokens_mlm")
 # Electric's q must be the very distribution that noise is drawn from.
@@ -259,9 +259,10 @@ _FIELD_READERS = {
             "temperature final_temperature temperature_steps disallow_correct",
         ),
         (
-            ("electra", "electra_15", "two_stage", "fast_electra"),
+            (*_DETECTION[:3], "fast_electra", "sentence_order"),
             "disc_weight_steps",
         ),
+        (("sentence_order",), "order_weight"),
         (
             ("two_stage",),
             "generator_steps freeze_generator initialize_from_generator",
@@ -288,6 +289,7 @@ class ObjectiveConfig:
     gen_weight: NonNegative = 1.0  # weight of the generator's masked-LM loss
     disc_weight: NonNegative = 50.0  # of the discriminator's loss, lambda
     disc_weight_steps: Count = 0  # it rises linearly from 0 over so many steps
+    order_weight: NonNegative = 1.0  # sentence_order: of that loss
     # Weight of the main encoder's loss where it predicts tokens instead
     # (replace_mlm, all_tokens_mlm).
     main_weight: NonNegative = 1.0

@@ -80,10 +80,7 @@ class DynamicMasking:
         is_training: bool,
         mask_prob: float | tf.Tensor | None = None,
     ) -> MaskedInputs:
-        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`.
-
-        `mask_prob` is that of the step; slots are for the largest of all steps.
-        """
+        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
         settings, streams = self.settings, features["stream_ids"]
         _, rows, length = features["input_ids"].shape
         slots = max_predictions_per_seq(settings.largest_mask_prob, length)
@@ -348,7 +345,7 @@ def mask_inputs(
     slot shows [MASK] if its `replace_uniform`, `[B, P]`, is below
     `replace_prob`, one of `random_ids` up to `replace_prob + random_prob`, and
     else its token. `special_ids` are never chosen; the last is that of [MASK].
-    `mask_prob` takes the place of that of the settings.
+    `mask_prob` is that of the step, at most the settings' largest.
     """
     num_slots = replace_uniform.shape[1]
     original_ids, input_mask = inputs["input_ids"], inputs["input_mask"]

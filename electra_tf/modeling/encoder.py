@@ -21,8 +21,7 @@ MASKED_SCORE = -10000.0
 DIRECTIONS = ("both", "left_to_right", "right_to_left")
 # Dropout sites of a block: attention probabilities and two outputs.
 _SITES_PER_BLOCK = 3
-# Segments of a text, 0 and 1.
-_SEGMENTS = 2
+_SEGMENTS = 2  # of a text, 0 and 1
 
 
 class EncoderOutput(NamedTuple):
@@ -185,15 +184,16 @@ class TransformerBlock(layers.SizedLayer):
 
 
 def number_segments(
-    input_ids: tf.Tensor, segment_ids: tf.Tensor, cls_id: int
-) -> tf.Tensor:
-    """The segments of packed rows: 2k and 2k + 1 in text k of a row, from 0.
+    features: dict[str, tf.Tensor], cls_id: int
+) -> dict[str, tf.Tensor]:
+    """Gives text k of a packed row, from 0, the segments 2k and 2k + 1.
 
-    A text begins with [CLS], so `input_ids`, `[..., S]`, must be those of the
+    A text begins with [CLS], so the `[..., S]` features must be those of the
     records: a generator can sample a [CLS].
     """
-    begins = tf.cast(input_ids == cls_id, segment_ids.dtype)
-    return segment_ids + _SEGMENTS * (tf.cumsum(begins, axis=-1) - 1)
+    begins = tf.cast(features["input_ids"] == cls_id, tf.int32)
+    numbers = _SEGMENTS * (tf.cumsum(begins, axis=-1) - 1)
+    return features | {"segment_ids": features["segment_ids"] + numbers}
 
 
 def _separate_texts(segment_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:

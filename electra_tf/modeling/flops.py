@@ -254,6 +254,11 @@ class Convention:
         product = 2.0 * self._num_scored * sizes.hidden_size
         return self._part(product, product)
 
+    def row_head(self) -> Operations:
+        """A head like the discriminator's, on one state of a row."""
+        head = self._transformer(self._main).binary()
+        return self._part(head / self._length)
+
     def soft_lookup(self) -> Operations:
         """Embedding soft samples, and putting them into the text."""
         if self._name != "exact":

@@ -40,6 +40,7 @@ OBJECTIVES: Mapping[str, str] = {
     "fast_electra": "fast.FastElectra",
     "mlm": "mlm.MaskedLM",
     "replace_mlm": "variants.ReplaceMLM",
+    "sentence_order": "variants.SentenceOrder",
     "two_stage": "two_stage.TwoStage",
 }
 """`objective.name` to module and class; other names are modules of a user."""
@@ -55,6 +56,7 @@ class PreparedBatch(NamedTuple):
 
     masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
     sample_seeds: tf.Tensor  # [n, 2] int64, one stateless seed per stream
+    is_swapped: Any = ()  # [B] float32, 1 where it is so; of sentence_order
 
 
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
@@ -240,17 +242,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """Masks a batch; masks and samples follow (seed, step, stream)."""
         kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
         if self.is_packed:
-            ids, segments = features["input_ids"], features["segment_ids"]
             cls_id = self.masking.vocabulary.cls_id
-            segments = encoder_lib.number_segments(ids, segments, cls_id)
-            features = features | {"segment_ids": segments}
+            features = encoder_lib.number_segments(features, cls_id)
         seeds = self.masking.seeds(kind, step, streams, is_training)
         chosen = self.settings.masking
-        rate = schedules.constant_or_linear(
-            chosen.mask_prob, chosen.final_mask_prob, chosen.mask_prob_steps
-        )
+        first, last = chosen.mask_prob, chosen.final_mask_prob
+        rate = schedules.constant_or_linear(first, last, chosen.mask_prob_steps)
         if callable(rate):
-            rate = rate(step) if is_training else chosen.final_mask_prob
+            rate = rate(step) if is_training else last
         masked = self.masking(features, step, is_training, rate)
         return PreparedBatch(masked, seeds)
 
@@ -340,10 +339,12 @@ def _require_fitting_generator(
     settings: config.ExperimentConfig, is_packed: bool
 ) -> None:
     config.require(
-        not (is_packed and settings.generator.two_tower_generator),
-        "`generator.two_tower_generator` takes states from the neighbours "
-        "of a token, which in packed rows can be those of another text. "
-        "Received: a dataset built with --packed. Build one without.",
+        not is_packed
+        or not settings.generator.two_tower_generator
+        and settings.objective.name != "sentence_order",
+        "Two-tower generators and the objective 'sentence_order' take a row "
+        "for one text. Received: a dataset built with --packed. Build one "
+        "without.",
     )
     config.require(
         not settings.generator.disentangled_embeddings

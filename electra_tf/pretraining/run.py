@@ -95,22 +95,19 @@ class _Run(training_run.TrainingRun):
             storage.path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
-        self.order = build_order(settings, self.dataset.train)
+        train = self.dataset.train
+        self.order = build_order(settings, train)
         self.changed = checkpoints.check_folder(
             model_dir, settings, self.vocabulary, may_extend
         )
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
-                settings,
-                self.vocabulary,
-                token_counts,
-                self.dataset.train.is_packed,
+                settings, self.vocabulary, token_counts, train.is_packed
             )
         num_steps = training.num_train_steps
         super().__init__(training, strategy, model, model_dir, num_steps)
         # Without padding, on average.
-        train = self.dataset.train
         self.units_per_step *= train.num_tokens / train.num_examples
         self.baselines: dict[str, float] = {}
         if self.dataset.held_out is None:

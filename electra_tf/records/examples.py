@@ -158,23 +158,21 @@ def _cut(
 def pack_rows(
     input_ids: np.ndarray, segments: np.ndarray, pad_id: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Moves the examples of rows `[n, S]` into fewer rows, end to end.
+    """Moves the examples of rows `[n, S]` into fewer rows, `[m, S]`.
 
-    `segments` is 0 at padding, which is at the end of each row. An example
-    goes where it leaves the least room (best fit), else into a new row, in
-    their order. Returns ids and segments, `[m, S]`, of the types received.
+    `segments` is 0 at padding, at the end of a row. In their order, examples
+    go where they leave the least room (best fit), else into a new row.
     """
     capacity = input_ids.shape[1]
     lengths = np.count_nonzero(segments, axis=1)
     begins, num_rows = _fit_best(lengths.tolist(), capacity)
     shifts = np.array(begins, np.int64) - np.cumsum(lengths) + lengths
     places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
-    packed = []
-    for values, filler in ((input_ids, pad_id), (segments, 0)):
-        flat = np.full(num_rows * capacity, filler, values.dtype)
-        flat[places] = values[segments > 0]
-        packed.append(flat.reshape([num_rows, capacity]))
-    return packed[0], packed[1]
+    ids = np.full([num_rows, capacity], pad_id, input_ids.dtype)
+    kinds = np.zeros([num_rows, capacity], segments.dtype)
+    ids.flat[places] = input_ids[segments > 0]
+    kinds.flat[places] = segments[segments > 0]
+    return ids, kinds
 
 
 def _fit_best(lengths: list[int], capacity: int) -> tuple[list[int], int]:

@@ -16,8 +16,7 @@ from tests.pretraining import tiny_objectives
 
 
 def _draw_text(seed, length):
-    rng = np.random.default_rng(seed)
-    words = rng.integers(5, tiny.VOCABULARY.size, length - 1)
+    words = np.random.default_rng(seed).integers(5, 50, length - 1)
     return [tiny.VOCABULARY.cls_id, *words]
 
 
@@ -54,10 +53,7 @@ def test_states_are_those_that_a_text_has_alone(model, uses_xla, monkeypatch):
     packed = _number(model, _lay_out(texts))
     alone = _number(model, _lay_out(*([text] for text in texts)))
     for network in (model.generator, model.main):
-
-        def encode(*rows, encoder=network.encoder):
-            return tf.function(encoder.__call__, jit_compile=uses_xla)(*rows)
-
+        encode = tf.function(network.encoder.__call__, jit_compile=uses_xla)
         found = encode(*packed).sequence_output[0, :15]
         monkeypatch.setattr(network.encoder, "is_packed", False)
         states = encode(*alone).sequence_output
@@ -71,8 +67,8 @@ def test_gradients_of_a_text_do_not_depend_on_its_neighbours(model):
         texts = _draw_text(seed, 7), _draw_text(0, 5), _draw_text(seed, 4)
         rows = _number(model, _lay_out(texts))
         with tf.GradientTape() as tape:
-            logits = model.main(*rows).logits[0, begin:end]
-            loss = tf.reduce_sum(tf.sin(logits))
+            logits = model.main(*rows).logits
+            loss = tf.reduce_sum(tf.sin(logits[0, begin:end]))
         gradients = tape.gradient(loss, model.main.trainable_variables)
         return [tf.convert_to_tensor(each).numpy() for each in gradients]
 
@@ -91,8 +87,8 @@ def test_the_manifest_says_that_rows_are_packed(tmp_path):
         content.save(data / split)
     settings = tiny_run.build_settings(data, num_train_steps=2)
     task = run._Run(settings, tmp_path / "run", tf.distribute.get_strategy())
-    assert task.model.generator.encoder.is_packed
-    assert task.model.main.encoder.is_packed
+    networks = task.model.generator, task.model.main
+    assert all(network.encoder.is_packed for network in networks)
     # Padding is no text.
     train = task.dataset.train
     assert task.units_per_step == 8 * train.num_tokens / train.num_examples

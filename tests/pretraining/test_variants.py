@@ -116,6 +116,23 @@ def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
                 np.testing.assert_array_equal(found, wanted)
 
 
+def test_half_of_the_pairs_are_swapped_and_the_head_is_told():
+    model = tiny_objectives.build_model("sentence_order")
+    pair = [2, 7, 8, 3, 9, 3, 0], [1] * 6 + [0], [0] * 4 + [1, 1, 0]
+    single = [2, 7, 8, 3, 0, 0, 0], [1] * 4 + [0] * 3, [0] * 7
+    rows = np.array([[*[pair] * 32, *[single] * 32]], np.int32)
+    names = "input_ids", "input_mask", "segment_ids"
+    features = dict(zip(names, np.moveaxis(rows, 2, 0), strict=True))
+    prepared = model.prepare(features | {"stream_ids": np.array([0])}, 0, True)
+    is_swapped = prepared.is_swapped.numpy()[:, np.newaxis] > 0
+    assert 6 < is_swapped[:32].sum() == is_swapped.sum() < 26
+    ids = np.where(is_swapped, [2, 9, 3, 7, 8, 3, 0], rows[0, :, 0])
+    segments = np.where(is_swapped, [0, 0, 0, 1, 1, 1, 0], rows[0, :, 2])
+    np.testing.assert_array_equal(prepared.masked.original_ids, ids)
+    np.testing.assert_array_equal(prepared.masked.segment_ids, segments)
+    assert model.loss_normalizers(prepared)["order_loss"] == 32
+
+
 def test_the_discriminators_weight_rises_linearly_to_its_value():
     model = tiny_objectives.build_model(
         "electra", objective={"disc_weight_steps": 4}
@@ -188,7 +205,7 @@ def test_masks_and_samples_follow_seed_step_and_stream(electra):
 def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
     model = tiny_objectives.build_model("electra_15")
     logits = np.random.default_rng(4).normal(0, 2, (8, 16)).astype(np.float32)
-    monkeypatch.setattr(model, "discriminate", lambda *_: tf.constant(logits))
+    monkeypatch.setattr(model.main.head, "call", lambda _: tf.constant(logits))
     prepared = tiny_objectives.prepare(model, step=1)
     fake = tiny_objectives.fake_data(model, prepared)
     original = prepared.masked.original_ids

@@ -29,6 +29,7 @@ TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
 SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "electra": {"generator": UNTIED},
     "electra_15": {"generator": UNTIED},
+    "sentence_order": {"generator": UNTIED},
     "adversarial": {"generator": UNTIED},
     "straight_through": {
         "generator": UNTIED,

@@ -1,7 +1,5 @@
 """Records: equal to TensorFlow's own serialisation, and parsed back."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,7 +57,6 @@ def test_no_examples_are_no_records():
     [
         ("2 7 3 2 7 3 8 3 0 0", "0 0 0 0 0 0 1 1 0 0", True),
         ("2 7 3 8 3 2 7 3", "0 0 0 1 1 0 0 0", True),
-        ("0 0 2 7 3", "0 0 0 0 0", False),
         ("2 7 3 0 2 7 3", "0 0 0 0 0 0 0", False),
         ("2 7 8 2 7 3", "0 0 0 0 0 0", False),
         ("2 7 3 2 7 3", "0 0 0 1 1 1", False),
@@ -70,9 +67,10 @@ def test_rows_hold_whole_texts_and_padding(ids, segments, is_good):
     ids, segments = (np.array([x.split()], np.int32) for x in (ids, segments))
     rows = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": segments}
     records = tf.constant(schema.serialize_examples(rows))
-    expected = contextlib.nullcontext()
-    if not is_good:
-        error = tf.errors.InvalidArgumentError
-        expected = pytest.raises(error, match="Rows must be texts, each")
-    with expected:
+    try:
         schema.parse_examples(records, ids.size, tiny.VOCABULARY)
+    except tf.errors.InvalidArgumentError as error:
+        assert "Rows must be texts, each" in str(error)
+        assert not is_good
+    else:
+        assert is_good
