@@ -37,6 +37,7 @@ flags.DEFINE_integer("num_out_files", 0, "Training shards; 0 goes by size.")
 flags.DEFINE_float("validation_fraction", 0.01, "Documents held out, 0-1.")
 flags.DEFINE_integer("seed", 0, "Seed of all random numbers.")
 flags.DEFINE_bool("keep_overflow", False, "Carry over what is cut off.")
+flags.DEFINE_bool("packed", False, "Put several short documents into a row.")
 flags.DEFINE_bool("original_order", False, "Order all as the original does.")
 flags.DEFINE_string(
     "corpus_format",

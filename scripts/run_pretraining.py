@@ -203,7 +203,9 @@ def _trace(
 
     folder = storage.path(settings.data.dataset_dir, manifest.TRAIN)
     counts = manifest.load_token_counts(folder, settings.encoder.vocab_size)
-    model = run.build_model_and_optimizer(settings, dataset.vocabulary, counts)
+    model = run.build_model_and_optimizer(
+        settings, dataset.vocabulary, counts, dataset.train.is_packed
+    )
     order = run.build_order(settings, dataset.train)
     context = tf.distribute.InputContext(
         topology.num_hosts, 0, topology.num_replicas

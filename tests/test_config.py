@@ -129,6 +129,8 @@ def test_configs_hold_table_6_of_the_paper():
         ({"optimizer": {"warmup_proportion": 1.0}}, "1000000 warm-up steps"),
         ({"objective": {"main_weight": 2.0}}, "no effect on 'electra'"),
         ({"objective": {"final_temperature": 2.0}}, "temperature_steps"),
+        ({"masking": {"final_mask_prob": 0.3}},
+         "`masking.final_mask_prob` needs `mask_prob_steps` above 0"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):

@@ -70,6 +70,7 @@ def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
 _OBJECTIVES: dict[str, dict[str, object]] = {
     "electra": {},
     "electra_15": {},
+    "sentence_order": {},
     "replace_mlm": {},
     "all_tokens_mlm": {},
     "mlm": {

@@ -17,11 +17,16 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> studies.Study:
-    """Four masking rates of joint training, and two ways to choose pieces."""
+    """Four masking rates of joint training, a falling one, two other choices.
+
+    The falling one ends at 15 %, whatever the base has.
+    """
+    base = config.load_file(_BASE)
+    steps = base.training.num_train_steps
     return studies.Study(
         name="masking_rate",
         question="Which share of the tokens should be masked?",
-        base=config.load_file(_BASE),
+        base=base,
         arms={
             f"mask_{round(100 * rate):02d}": {"masking": {"mask_prob": rate}}
             for rate in (0.08, 0.15, 0.25, 0.4)
@@ -30,6 +35,11 @@ def get_study() -> studies.Study:
             # Not in the paper: seldom pieces, or frequent ones, more often.
             "seldom": {"masking": {"frequency_power": 0.25}},
             "frequent": {"masking": {"frequency_power": -0.25}},
+            # A rate that falls over the run (Ankner et al., 2023, "Dynamic
+            # Masking Rate Schedules for MLM Pretraining").
+            "from_30_to_15": {
+                "masking": {"mask_prob": 0.3, "mask_prob_steps": steps}
+            },
         },
         budget="flops",
         reference_arm="mask_15",

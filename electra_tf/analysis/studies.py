@@ -34,6 +34,8 @@ _SET_BY_THE_STUDY = (
     ("training", "seed"),
     ("data", "dataset_dir"),
 )
+# Sections with schedules, and the fewest steps of one that has any.
+_LEAST_SCHEDULES = {"optimizer": 0, "objective": 1, "masking": 1}
 _MAX_STEPS = 2**40
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -244,7 +246,7 @@ def with_num_steps(
             for name, count in vars(getattr(settings, section)).items()
             if name.endswith(("_step", "_steps")) and count
         }
-        for section, least in (("optimizer", 0), ("objective", 1))
+        for section, least in _LEAST_SCHEDULES.items()
     }
     training = {"num_train_steps": num_steps}
     return schema.replace_fields(settings, training=training, **schedules)

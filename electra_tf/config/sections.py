@@ -7,6 +7,7 @@ Names that users of the original know are kept.
 import dataclasses
 import math
 from typing import Annotated
+from typing import Any
 
 from pydantic import Field
 
@@ -32,6 +33,19 @@ _AboveZero = Annotated[float, Field(ge=1e-12, allow_inf_nan=False)]
 _Dropout = Annotated[float, Field(ge=0, le=0.99)]
 _Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 _Temperature = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]
+_MaskRate = Annotated[float, Field(ge=0.001, le=0.9)]
+
+
+def _require_steps(section: Any, place: str, *names: str) -> None:
+    """Refuses a `final_` value of a schedule that has no steps."""
+    changed = schema.find_changed(section)
+    for name in names:
+        final = changed.get(f"final_{name}")
+        require(
+            final is None or f"{name}_steps" in changed,
+            f"`{place}.final_{name}` needs `{name}_steps` above 0. "
+            f"Received: {final} and 0. Set both, or `{name}` alone.",
+        )
 
 
 @schema.frozen
@@ -182,8 +196,11 @@ class GeneratorConfig:
 class MaskingConfig:
     """Dynamic masking (paper, 3.1; the original's `pretrain_helpers.mask`)."""
 
-    # Fraction of the tokens that are chosen.
-    mask_prob: Annotated[float, Field(ge=0.001, le=0.9)] = 0.15
+    mask_prob: _MaskRate = 0.15  # fraction of the tokens that are chosen
+    # Where `mask_prob` has got, linearly, after so many steps; 0 constant.
+    # Held-out text is masked at the final rate from the beginning.
+    final_mask_prob: _MaskRate = 0.15
+    mask_prob_steps: Count = 0
     replace_prob: Fraction = 0.85  # fraction of the chosen shown as [MASK]
     random_prob: Fraction = 0.0  # shown as a random token (BERT: 0.8, 0.1)
     whole_word: bool = False  # all pieces of a word are chosen together
@@ -194,6 +211,7 @@ class MaskingConfig:
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
+        _require_steps(self, "masking", "mask_prob")
         replaced, random = self.replace_prob, self.random_prob
         require(
             replaced + random <= 1.0 + 1e-6,
@@ -214,10 +232,16 @@ class MaskingConfig:
             "draw_with_replacement. Leave one out.",
         )
 
+    @property
+    def largest_mask_prob(self) -> float:
+        """The rate that a row needs slots for."""
+        rates = self.mask_prob, self.final_mask_prob
+        return max(rates) if self.mask_prob_steps else rates[0]
+
 
 _DETECTION = (
     *("electra", "electra_15", "two_stage", "adversarial", "fast_electra"),
-    "electric",
+    *("sentence_order", "electric"),
 )
 _PREDICTION = ("replace_mlm", "all_tokens_mlm")
 # Electric's q must be the very distribution that noise is drawn from.
@@ -235,9 +259,10 @@ _FIELD_READERS = {
             "temperature final_temperature temperature_steps disallow_correct",
         ),
         (
-            ("electra", "electra_15", "two_stage", "fast_electra"),
+            (*_DETECTION[:3], "fast_electra", "sentence_order"),
             "disc_weight_steps",
         ),
+        (("sentence_order",), "order_weight"),
         (
             ("two_stage",),
             "generator_steps freeze_generator initialize_from_generator",
@@ -264,6 +289,7 @@ class ObjectiveConfig:
     gen_weight: NonNegative = 1.0  # weight of the generator's masked-LM loss
     disc_weight: NonNegative = 50.0  # of the discriminator's loss, lambda
     disc_weight_steps: Count = 0  # it rises linearly from 0 over so many steps
+    order_weight: NonNegative = 1.0  # sentence_order: of that loss
     # Weight of the main encoder's loss where it predicts tokens instead
     # (replace_mlm, all_tokens_mlm).
     main_weight: NonNegative = 1.0
@@ -299,13 +325,7 @@ class ObjectiveConfig:
             "`objective.adversarial_full_step` must be at least "
             f"`adversarial_start_step`. Received: {full} and {start}.",
         )
-        for name in ("temperature", "gumbel_temperature"):
-            final = getattr(self, f"final_{name}")
-            require(
-                final == 1.0 or getattr(self, f"{name}_steps") > 0,
-                f"`objective.final_{name}` needs `{name}_steps` above 0. "
-                f"Received: {final} and 0. Set both, or `{name}` alone.",
-            )
+        _require_steps(self, "objective", "temperature", "gumbel_temperature")
         if self.name not in {*_DETECTION, *_PREDICTION, "mlm"}:
             return  # an objective of the user's own reads what it likes
         for name, value in schema.find_changed(self).items():

@@ -39,6 +39,8 @@ class Split:
     identity: str = ""  # a checksum of the examples
     checksums: tuple[str, ...] = ()  # of the shards, SHA-256 in hexadecimal
     vocabulary: Vocabulary | None = None  # whose ids the rows must hold
+    num_tokens: int = 0  # without padding
+    is_packed: bool = False  # whether a row can hold several texts
 
     @property
     def num_examples(self) -> int:
@@ -126,6 +128,8 @@ def open_split(
         identity=hashlib.sha256(text.encode()).hexdigest(),
         checksums=tuple(shard.sha256 for shard in shards),
         vocabulary=vocabulary,
+        num_tokens=content.num_tokens,
+        is_packed=bool(content.builder.get("packed")),
     )
 
 

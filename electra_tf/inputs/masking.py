@@ -78,11 +78,12 @@ class DynamicMasking:
         features: Mapping[str, tf.Tensor],
         step: tf.Tensor,
         is_training: bool,
+        mask_prob: float | tf.Tensor | None = None,
     ) -> MaskedInputs:
         """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
         settings, streams = self.settings, features["stream_ids"]
         _, rows, length = features["input_ids"].shape
-        slots = max_predictions_per_seq(settings.mask_prob, length)
+        slots = max_predictions_per_seq(settings.largest_mask_prob, length)
 
         def draw(purpose: int, width: int) -> tf.Tensor:
             seeds = self.seeds(purpose, step, streams, is_training)
@@ -107,6 +108,7 @@ class DynamicMasking:
             self.special_ids,
             self._draw_fn(inputs["input_ids"]),
             random_ids,
+            mask_prob,
         )
 
     def _draw_fn(self, input_ids: tf.Tensor) -> DrawFn:
@@ -153,7 +155,7 @@ def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
 
 
 def num_predictions(
-    lengths: tf.Tensor, mask_prob: float, max_predictions: int
+    lengths: tf.Tensor, mask_prob: float | tf.Tensor, max_predictions: int
 ) -> tf.Tensor:
     """The number of positions to choose in each row, 1 to P: `[B]` int32.
 
@@ -334,6 +336,7 @@ def mask_inputs(
     special_ids: Sequence[int],
     draw_fn: DrawFn = draw_positions,
     random_ids: tf.Tensor | None = None,
+    mask_prob: float | tf.Tensor | None = None,
 ) -> MaskedInputs:
     """Chooses positions of every row, and puts [MASK] at most of them.
 
@@ -342,12 +345,14 @@ def mask_inputs(
     slot shows [MASK] if its `replace_uniform`, `[B, P]`, is below
     `replace_prob`, one of `random_ids` up to `replace_prob + random_prob`, and
     else its token. `special_ids` are never chosen; the last is that of [MASK].
+    `mask_prob` is that of the step, at most the settings' largest.
     """
     num_slots = replace_uniform.shape[1]
     original_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
     eligible = eligible_positions(original_ids, input_mask, special_ids)
     lengths = tf.reduce_sum(input_mask, axis=1)
-    num = num_predictions(lengths, settings.mask_prob, num_slots)
+    rate = settings.mask_prob if mask_prob is None else mask_prob
+    num = num_predictions(lengths, rate, num_slots)
     positions, weights = draw_fn(eligible, num, position_uniform, num_slots)
     is_replaced = replace_uniform < settings.replace_prob
     shown_ids = tf.fill(tf.shape(positions), special_ids[-1])

@@ -25,6 +25,7 @@ GENERATOR_SAMPLE = 2  # Gumbel noise of the sampled tokens
 DROPOUT = 3
 DATA_ORDER = 4  # order of shards and examples
 MASK_RANDOM_TOKEN = 5  # random tokens shown instead of [MASK]
+SEGMENT_ORDER = 6  # which rows have their segments swapped
 # Added to the purposes of masks and samples for held-out batches, so that
 # evaluation at batch k repeats nothing of training step k.
 EVALUATION = 8

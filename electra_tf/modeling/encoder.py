@@ -21,6 +21,7 @@ MASKED_SCORE = -10000.0
 DIRECTIONS = ("both", "left_to_right", "right_to_left")
 # Dropout sites of a block: attention probabilities and two outputs.
 _SITES_PER_BLOCK = 3
+_SEGMENTS = 2  # of a text, 0 and 1
 
 
 class EncoderOutput(NamedTuple):
@@ -68,6 +69,7 @@ class Embeddings(layers.SizedLayer):
         segment_ids: tf.Tensor,
         dropout_seed: layers.Seed = None,
         word_offset: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Embeds `[B, S]` ids as `[B, S, E]`; see `Encoder`."""
         width = self.settings.embedding_size
@@ -77,6 +79,8 @@ class Embeddings(layers.SizedLayer):
             # Keras casts the arguments of layers.
             words += tf.cast(word_offset, words.dtype)
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
+        if position_ids is not None:
+            positions = tf.gather(positions, position_ids)
         # A product with a one-hot of two columns: its gradient is a small
         # product too, where that of a lookup is a scatter of B x S rows.
         one_hot = tf.one_hot(segment_ids, self.settings.type_vocab_size)
@@ -181,13 +185,39 @@ class TransformerBlock(layers.SizedLayer):
         return merge_heads(tf.matmul(probs, value))
 
 
+def number_segments(
+    features: dict[str, tf.Tensor], cls_id: int
+) -> dict[str, tf.Tensor]:
+    """Gives text k of a packed row, from 0, the segments 2k and 2k + 1.
+
+    A text begins with [CLS], so the `[..., S]` features must be those of the
+    records: a generator can sample a [CLS].
+    """
+    begins = tf.cast(features["input_ids"] == cls_id, tf.int32)
+    numbers = _SEGMENTS * (tf.cumsum(begins, axis=-1) - 1)
+    return features | {"segment_ids": features["segment_ids"] + numbers}
+
+
+def _separate_texts(segment_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Numbers of texts, positions and segments in them; `[B, S]` each."""
+    texts = segment_ids // _SEGMENTS
+    # A text begins behind the tokens of all that have smaller numbers.
+    is_before = texts[:, tf.newaxis] < texts[:, :, tf.newaxis]
+    begins = tf.reduce_sum(tf.cast(is_before, tf.int32), -1)
+    positions = tf.range(layers.shape_of(texts)[1]) - begins
+    return texts, positions, segment_ids % _SEGMENTS
+
+
 def compute_attention_bias(
-    input_mask: tf.Tensor, direction: str = "both"
+    input_mask: tf.Tensor,
+    direction: str = "both",
+    texts: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """What to add to attention scores so that some keys are not seen.
 
     Float32, `MASKED_SCORE` for those: `[B, 1, 1, S]` for the direction `both`,
-    where they are padding alone, else `[B, 1, S, S]`.
+    where they are padding alone, else `[B, 1, S, S]`; so with the numbers of
+    `texts`, `[B, S]`, where a token sees its own text.
     """
     visible = tf.cast(input_mask, tf.float32)
     # LiteRT has no slice that adds axes.
@@ -196,6 +226,9 @@ def compute_attention_bias(
         length = layers.shape_of(input_mask)[1]
         below, above = (-1, 0) if direction == "left_to_right" else (0, -1)
         visible *= tf.linalg.band_part(tf.ones([length, length]), below, above)
+    if texts is not None:
+        same = texts[:, tf.newaxis, :, tf.newaxis] == texts[:, None, None]
+        visible *= tf.cast(same, tf.float32)
     return (1.0 - visible) * MASKED_SCORE
 
 
@@ -213,6 +246,9 @@ class Encoder(layers.SizedLayer):
         recomputes: whether training keeps the input of each block alone, and
             computes the rest a second time for its gradients (Chen et al.,
             2016): less memory for one more forward pass.
+        is_packed: whether rows can hold several texts, told apart by
+            `number_segments`. Each has positions from 0 and sees itself alone,
+            so that its states are those that it has in a row of its own.
     """
 
     def __init__(
@@ -226,7 +262,7 @@ class Encoder(layers.SizedLayer):
         config.require_choice("direction", direction, DIRECTIONS)
         sizes, dtype = self.settings, self.dtype_policy
         self.direction = direction
-        self.recomputes = False
+        self.recomputes = self.is_packed = False
         self.hidden_size = sizes.hidden_size
         self.embeddings = embeddings or Embeddings(
             sizes, name="embeddings", dtype=dtype
@@ -267,12 +303,17 @@ class Encoder(layers.SizedLayer):
     ) -> EncoderOutput:
         """Encodes `[B, S]` ids."""
         seed = dropout_seed if self.embeddings.trainable else None
-        embedded = self.embeddings(input_ids, segment_ids, seed, word_offset)
+        texts = positions = None
+        if self.is_packed:
+            texts, positions, segment_ids = _separate_texts(segment_ids)
+        embedded = self.embeddings(
+            input_ids, segment_ids, seed, word_offset, positions
+        )
         hidden = tf.reshape(embedded, [-1, self.settings.embedding_size])
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
-        bias = compute_attention_bias(input_mask, self.direction)
+        bias = compute_attention_bias(input_mask, self.direction, texts)
         states = [hidden]
         for number, block in enumerate(self.blocks):
             site = 1 + number * _SITES_PER_BLOCK

@@ -215,7 +215,7 @@ class Convention:
         if name != "original":
             # Every slot, whether it is used or not.
             self._num_scored = masking.max_predictions_per_seq(
-                settings.masking.mask_prob, self._length
+                settings.masking.largest_mask_prob, self._length
             )
 
     def trained(self, part: Operations) -> float:
@@ -253,6 +253,11 @@ class Convention:
         sizes = self._kind.encoder_config(self._main)
         product = 2.0 * self._num_scored * sizes.hidden_size
         return self._part(product, product)
+
+    def row_head(self) -> Operations:
+        """A head like the discriminator's, on one state of a row."""
+        head = self._transformer(self._main).binary()
+        return self._part(head / self._length)
 
     def soft_lookup(self) -> Operations:
         """Embedding soft samples, and putting them into the text."""

@@ -90,7 +90,7 @@ class Adversarial(electra.Electra):
         logits = self.sampling_logits(sampled.generated.logits, masked)
         log_probs = tf.nn.log_softmax(logits)
         offset = self.word_offset(sampled, log_probs)
-        logits = self.discriminate(sampled, dropout_seed, offset)
+        logits = self.discriminate(sampled, dropout_seed, offset).logits
         main = self.detection_losses(logits, fake.is_fake_tokens, masked)
         rewards = losses.compute_rewards(logits, fake, masked)
         own = self.reward_losses(sampled, log_probs, rewards)

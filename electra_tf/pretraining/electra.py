@@ -189,7 +189,7 @@ class Electra(model_lib.PretrainingModel):
         self, sampled: SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Loss and statistics of the main network."""
-        logits = self.discriminate(sampled, dropout_seed)
+        logits = self.discriminate(sampled, dropout_seed).logits
         labels = sampled.fake.is_fake_tokens
         return self.detection_losses(logits, labels, sampled.masked)
 
@@ -198,12 +198,12 @@ class Electra(model_lib.PretrainingModel):
         sampled: SampledBatch,
         dropout_seed: layers.Seed,
         word_offset: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """The discriminator's logits `[B, S]` for the corrupted text."""
+    ) -> networks.DiscriminatorOutput:
+        """What the discriminator says of the corrupted text."""
         seed = model_lib.main_seed(dropout_seed)
         if word_offset is None:
             word_offset = self.shared_words(sampled.rows[0])
-        return self.main(*sampled.rows, seed, word_offset).logits
+        return self.main(*sampled.rows, seed, word_offset)
 
     def detection_losses(
         self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs

@@ -21,12 +21,14 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import flops
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import metrics
+from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
 OBJECTIVES: Mapping[str, str] = {
@@ -38,6 +40,7 @@ OBJECTIVES: Mapping[str, str] = {
     "fast_electra": "fast.FastElectra",
     "mlm": "mlm.MaskedLM",
     "replace_mlm": "variants.ReplaceMLM",
+    "sentence_order": "variants.SentenceOrder",
     "two_stage": "two_stage.TwoStage",
 }
 """`objective.name` to module and class; other names are modules of a user."""
@@ -53,6 +56,7 @@ class PreparedBatch(NamedTuple):
 
     masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
     sample_seeds: tf.Tensor  # [n, 2] int64, one stateless seed per stream
+    is_swapped: Any = ()  # [B] float32, 1 where it is so; of sentence_order
 
 
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
@@ -68,7 +72,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     that each token was replaced, `[B, S]` float32, or those of the vocabulary,
     `[B, S, V]`, where it is a masked language model.
 
-    `token_counts` `[V]` of the corpus are for the unigram generator.
+    `token_counts` `[V]` of the corpus are for the unigram generator. Batches
+    of training and evaluation can have several texts in a row where it
+    `is_packed`, as the dataset is; in a call, a row is one text.
 
     Attributes:
         generator: any generator of `modeling.networks`, or None.
@@ -89,16 +95,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         settings: config.ExperimentConfig,
         vocabulary: vocabulary_lib.Vocabulary,
         token_counts: np.ndarray | None = None,
+        is_packed: bool = False,
         **kwargs: Any,
     ) -> None:
         self.check_settings(settings)
-        config.require(
-            not settings.generator.disentangled_embeddings
-            or settings.objective.name in _DISENTANGLED,
-            "`generator.disentangled_embeddings` is for the objectives "
-            f"{', '.join(_DISENTANGLED)}. Received: "
-            f"{settings.objective.name!r}.",
-        )
+        _require_fitting_generator(settings, is_packed)
         settings = resolve(settings, vocabulary.size)
         training = settings.training
         super().__init__(
@@ -123,10 +124,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.is_disentangled = settings.generator.disentangled_embeddings
         if self.is_disentangled:
             self.reset_difference()
-        if training.recompute:
-            for network in (self.generator, main):
-                for encoder in getattr(network, "encoders", ()):
-                    encoder.recomputes = True
+        self.is_packed = is_packed
+        for network in (self.generator, main):
+            for encoder in getattr(network, "encoders", ()):
+                encoder.recomputes = training.recompute
+                encoder.is_packed = is_packed
         self.build_extras(dtype)
         self.seed_generator = keras.random.SeedGenerator(training.seed)
         self.token_counts = token_counts
@@ -239,8 +241,17 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     ) -> PreparedBatch:
         """Masks a batch; masks and samples follow (seed, step, stream)."""
         kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
+        if self.is_packed:
+            cls_id = self.masking.vocabulary.cls_id
+            features = encoder_lib.number_segments(features, cls_id)
         seeds = self.masking.seeds(kind, step, streams, is_training)
-        return PreparedBatch(self.masking(features, step, is_training), seeds)
+        chosen = self.settings.masking
+        first, last = chosen.mask_prob, chosen.final_mask_prob
+        rate = schedules.constant_or_linear(first, last, chosen.mask_prob_steps)
+        if callable(rate):
+            rate = rate(step) if is_training else last
+        masked = self.masking(features, step, is_training, rate)
+        return PreparedBatch(masked, seeds)
 
     @abc.abstractmethod
     def loss_normalizers(self, prepared: PreparedBatch) -> step_lib.Tensors:
@@ -295,6 +306,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             "settings": dataclasses.asdict(self.settings),
             "vocabulary": dataclasses.asdict(self.masking.vocabulary),
             "token_counts": counts,
+            "is_packed": self.is_packed,
         }
 
     @classmethod
@@ -323,6 +335,26 @@ def main_seed(dropout_seed: layers.Seed) -> layers.Seed:
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
 
 
+def _require_fitting_generator(
+    settings: config.ExperimentConfig, is_packed: bool
+) -> None:
+    config.require(
+        not is_packed
+        or not settings.generator.two_tower_generator
+        and settings.objective.name != "sentence_order",
+        "Two-tower generators and the objective 'sentence_order' take a row "
+        "for one text. Received: a dataset built with --packed. Build one "
+        "without.",
+    )
+    config.require(
+        not settings.generator.disentangled_embeddings
+        or settings.objective.name in _DISENTANGLED,
+        "`generator.disentangled_embeddings` is for the objectives "
+        f"{', '.join(_DISENTANGLED)}. Received: "
+        f"{settings.objective.name!r}.",
+    )
+
+
 def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
     """Raises `ConfigError` for objectives that no other generator fits."""
     generator = settings.generator
@@ -337,10 +369,11 @@ def build_pretraining_model(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
+    is_packed: bool = False,
 ) -> PretrainingModel:
     """Builds the model of a config; arguments as of `PretrainingModel`."""
     objective = find_objective(settings)
-    return objective(settings, vocabulary, token_counts)
+    return objective(settings, vocabulary, token_counts, is_packed)
 
 
 def find_objective(settings: config.ExperimentConfig) -> type[PretrainingModel]:

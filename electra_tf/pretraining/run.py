@@ -95,19 +95,20 @@ class _Run(training_run.TrainingRun):
             storage.path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
-        self.order = build_order(settings, self.dataset.train)
+        train = self.dataset.train
+        self.order = build_order(settings, train)
         self.changed = checkpoints.check_folder(
             model_dir, settings, self.vocabulary, may_extend
         )
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
-                settings, self.vocabulary, token_counts
+                settings, self.vocabulary, token_counts, train.is_packed
             )
         num_steps = training.num_train_steps
         super().__init__(training, strategy, model, model_dir, num_steps)
-        # Padding included.
-        self.units_per_step *= data.max_seq_length
+        # Without padding, on average.
+        self.units_per_step *= train.num_tokens / train.num_examples
         self.baselines: dict[str, float] = {}
         if self.dataset.held_out is None:
             self.eval_steps = 0
@@ -269,9 +270,7 @@ class _Run(training_run.TrainingRun):
             f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
             f"{epochs:.2f} epochs."
         )
-        train = manifest.Manifest.load(
-            storage.path(self.settings.data.dataset_dir, dataset_lib.TRAIN)
-        )
+        train = self.dataset.train
         num_slots = train.num_examples * train.max_seq_length
         text += warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
@@ -326,10 +325,11 @@ def build_model_and_optimizer(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
+    is_packed: bool = False,
 ) -> model_lib.PretrainingModel:
     """The model with its optimizer, in the strategy's scope."""
     model = model_lib.build_pretraining_model(
-        settings, vocabulary, token_counts
+        settings, vocabulary, token_counts, is_packed
     )
     model.is_fused = distribution.compiles_parts(settings.training)
     model.optimizer = build_optimizer(settings, model.phase_starts)
@@ -363,7 +363,7 @@ def warn_of_data(fullness: float, epochs: float) -> str:
     if fullness < _LEAST_FULLNESS:
         text += (
             f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
-            "much as text. Build them shorter, or of longer documents."
+            "much as text. Build them with --packed, or shorter."
         )
     if epochs > _MOST_EPOCHS:
         text += (
@@ -374,7 +374,7 @@ def warn_of_data(fullness: float, epochs: float) -> str:
 
 
 def explain_plateau(
-    metrics: Mapping[str, float], num_tokens: int
+    metrics: Mapping[str, float], num_tokens: float
 ) -> str | None:
     """Says that a run sits on the unigram line and what to change, or None."""
     loss = metrics.get("masked_loss", metrics.get("mlm_masked_loss"))

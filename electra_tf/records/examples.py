@@ -155,6 +155,45 @@ def _cut(
     return kept, rest, limit - left
 
 
+def pack_rows(
+    input_ids: np.ndarray, segments: np.ndarray, pad_id: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Moves the examples of rows `[n, S]` into fewer rows, `[m, S]`.
+
+    `segments` is 0 at padding, at the end of a row. In their order, examples
+    go where they leave the least room (best fit), else into a new row.
+    """
+    capacity = input_ids.shape[1]
+    lengths = np.count_nonzero(segments, axis=1)
+    begins, num_rows = _fit_best(lengths.tolist(), capacity)
+    shifts = np.array(begins, np.int64) - np.cumsum(lengths) + lengths
+    places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+    ids = np.full([num_rows, capacity], pad_id, input_ids.dtype)
+    kinds = np.zeros([num_rows, capacity], segments.dtype)
+    ids.flat[places] = input_ids[segments > 0]
+    kinds.flat[places] = segments[segments > 0]
+    return ids, kinds
+
+
+def _fit_best(lengths: list[int], capacity: int) -> tuple[list[int], int]:
+    """Where each example begins, in rows end to end; the number of rows."""
+    begins, num_rows = list[int](), 0
+    rows_with: list[list[int]] = [[] for _ in range(capacity + 1)]
+    rooms = 0  # bit r is set if a row has room for just r tokens
+    for length in lengths:
+        fitting = rooms >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row = rows_with[room].pop()
+            rooms ^= 0 if rows_with[room] else 1 << room
+        else:
+            row, room, num_rows = num_rows, capacity, num_rows + 1
+        begins.append((row + 1) * capacity - room)
+        rows_with[room - length].append(row)
+        rooms |= 1 << room - length
+    return begins, num_rows
+
+
 def build_features(
     examples: Examples,
     max_seq_length: int,

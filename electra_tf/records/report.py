@@ -63,7 +63,7 @@ def _advise(
     manifest: Manifest, per_word: float, unknown: float, cut_off: float
 ) -> Iterator[str]:
     num_tokens, length = manifest.num_corpus_tokens, manifest.max_seq_length
-    if _fill(manifest) < MIN_FILL:
+    if _fill(manifest) < MIN_FILL and "packed" not in manifest.builder:
         mean, shorter = num_tokens / manifest.num_documents, 16
         while shorter < min(mean + 3, length // 2):
             shorter *= 2
@@ -71,7 +71,8 @@ def _advise(
             f"The rows are {_fill(manifest):.0%} full, as a document has "
             f"{mean:.0f} tokens on average. Where documents go on after a blank"
             " line (JSON object, row of a table), make each file one: "
-            f"--noblanks_separate_docs. Or take --max_seq_length={shorter}."
+            "--noblanks_separate_docs. If they are as short as that, --packed "
+            f"puts several into a row. Or take --max_seq_length={shorter}."
         )
     if cut_off > MAX_CUT_OFF:
         yield (

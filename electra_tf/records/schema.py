@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # As `examples.build_features` lays them out; sorted by name for serialising.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
-# What every example is; an error about another one has it in its text.
-FORM = "[CLS] ids [SEP] padding, of segment 0, then 1"
+# What every row is; an error about another one has it in its text.
+FORM = "texts, each [CLS] ids [SEP] of segment 0, then 1; then padding"
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
@@ -75,16 +75,18 @@ def _require_form(
     ids, mask, segments = (features[name] for name in FEATURE_NAMES)
     # Along a row 2 in the first segment, 1 in the second, 0 in the padding.
     parts = mask + mask - segments
+    begins = ids == vocabulary.cls_id
     falls = parts - tf.pad(parts[:, 1:], [[0, 0], [0, 1]])
-    ends = tf.cast(mask != tf.pad(mask[:, 1:], [[0, 0], [0, 1]]), tf.int64)
+    is_last = tf.pad(begins[:, 1:], [[0, 0], [0, 1]])
+    ends = is_last | (mask != tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))
     is_example = (
         tf.reduce_all((ids >= 0) & (ids < vocabulary.size))
         & tf.reduce_all((mask | segments) & -2 == 0)
-        & (tf.reduce_min(falls) >= 0)
+        & tf.reduce_all(is_last | (falls >= 0))
         & tf.reduce_all((mask > 0) | (ids == vocabulary.pad_id))
-        & tf.reduce_all(parts[:, 0] == 2)
-        & tf.reduce_all(ids[:, 0] == vocabulary.cls_id)
-        & tf.reduce_all(tf.reduce_sum(ids * ends, 1) == vocabulary.sep_id)
+        & tf.reduce_all(begins[:, 0])
+        & tf.reduce_all((parts == 2) | ~begins)
+        & tf.reduce_all((ids == vocabulary.sep_id) | ~ends)
     )
     tf.debugging.Assert(is_example, [f"Rows must be {FORM}."])
 

@@ -33,6 +33,7 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import readers
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import build_features
+from electra_tf.records.examples import pack_rows
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.manifest import RowLength
@@ -75,6 +76,7 @@ class BuildSettings:
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
     # Whether tokens that the original cuts off begin the next example.
     keep_overflow: bool = False
+    packed: bool = False  # whether a row holds as many examples as fit
     # Whether all has the order of the original's program, run as one process
     # with Python's `random` seeded alike. Holds all examples in memory.
     original_order: bool = False
@@ -88,12 +90,12 @@ class BuildSettings:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
-        additions = self.validation_fraction or self.selection
+        additions = self.validation_fraction or self.selection or self.packed
         schema.require(
             not (self.original_order and additions),
-            "The original holds nothing out, and takes every document once: "
-            "with original_order set validation_fraction to 0. Received: "
-            f"{additions}.",
+            "The original takes every document once, in a row of its own, and "
+            "holds none out: with original_order set validation_fraction to 0 "
+            f"and take no packed rows. Received: {additions}.",
         )
         schema.require(
             len(self.corpus_weights) in (0, len(self.corpus)),
@@ -172,6 +174,7 @@ class BuildPlan:
                 "original_order": settings.original_order,
                 "num_shards": self.num_shards,
                 **settings.selection,
+                **({"packed": True} if settings.packed else {}),
                 "versions": {
                     name: importlib.metadata.version(name)
                     for name in _DISTRIBUTIONS
@@ -386,15 +389,17 @@ def _save(
     rows: list[tuple[np.ndarray, ...]],
 ) -> int:
     """Writes a part's rows, sorted by number modulo the shards; counts them."""
-    ids, segments, counts = zip(*rows, strict=True)
-    num_rows = sum(map(len, ids))
+    pieces = list(zip(*rows, strict=True))
+    ids, segments = map(np.concatenate, pieces[:2])
+    if plan.settings.packed:
+        ids, segments = pack_rows(ids, segments, plan.vocabulary.pad_id)
     order = np.argsort(
-        np.arange(num_rows) % plan.num_shards[split], kind="stable"
+        np.arange(len(ids)) % plan.num_shards[split], kind="stable"
     )
-    np.save(folder / f"{split}.ids.npy", np.concatenate(ids)[order])
-    np.save(folder / f"{split}.segments.npy", np.concatenate(segments)[order])
-    np.save(folder / f"{split}.counts.npy", sum(counts))
-    return num_rows
+    np.save(folder / f"{split}.ids.npy", ids[order])
+    np.save(folder / f"{split}.segments.npy", segments[order])
+    np.save(folder / f"{split}.counts.npy", sum(pieces[2]))
+    return len(ids)
 
 
 def load_rows(plan: BuildPlan, task: Task) -> list[np.ndarray]:

@@ -58,6 +58,7 @@ COLUMNS = (
     Column("kept_accuracy", "kept", 5, ".3f", 15),
     Column("sampled_accuracy", "sampled", 7, ".3f", 11),
     Column("disc_loss", "disc", 6, ".4f", 4),
+    Column("order_loss", "order", 6, ".3f", 4),
     Column("disc_accuracy", "acc", 5, ".3f", 9),
     Column("majority_share", "major", 5, ".3f", 9),
     Column("disc_precision", "prec", 5, ".3f", 13),

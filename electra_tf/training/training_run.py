@@ -90,7 +90,7 @@ class TrainingRun(abc.ABC):
         self.model = model
         self.folder = folder
         self.num_steps = num_steps
-        self.units_per_step = training.train_batch_size
+        self.units_per_step: float = training.train_batch_size
         self.is_chief = distribution.is_chief(strategy)
         self.device = distribution.device_description(strategy)
         self.eval_steps = training.eval_steps

@@ -56,12 +56,14 @@ def test_schedules_keep_their_share_of_a_run():
         training={"num_train_steps": 1_000},
         optimizer={"num_warmup_steps": 100},
         objective={"name": "two_stage", "generator_steps": 500},
+        masking={"mask_prob_steps": 300},
     )
     longer = studies.with_num_steps(settings, 2_500)
     assert longer.training.num_train_steps == 2_500
     assert longer.optimizer.num_warmup_steps == 250
     assert longer.objective.generator_steps == 1_250
     assert longer.objective.temperature_steps == 0
+    assert longer.masking.mask_prob_steps == 750
     shortest = studies.with_num_steps(settings, 2)
     assert shortest.objective.generator_steps == 1
     assert shortest.num_warmup_steps == 0
@@ -97,7 +99,7 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
         ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
         ({"budget_fractions": (0.0,)}, "0` must be greater than 0"),
         (
-            {"arms": {"electra": {"masking": {"mask_rate": 0.1}}}},
+            {"arms": {"electra": {"masking": {"mask_prb": 0.1}}}},
             "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'",
         ),
         (

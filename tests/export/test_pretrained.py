@@ -29,6 +29,7 @@ SCORES = FEATURES | {"score_text", "score_ids"}
 OFFERED = {
     "electra": SCORES,
     "electra_15": SCORES,
+    "sentence_order": SCORES,
     "two_stage": SCORES,
     "fast_electra": SCORES,
     "adversarial": SCORES,

@@ -165,7 +165,9 @@ def test_a_row_that_no_builder_writes_is_named(copy, name):
     batches = batches.take(order.batches_per_epoch)
     if name == "validation":
         batches = pipeline.build_evaluation_dataset(split, 1, 4)
-    message = re.escape("Received: record 3 (from 0) is not [CLS] ids [SEP]")
+    message = re.escape(
+        "Received: record 3 (from 0) is not texts, each [CLS] ids"
+    )
     with (
         pytest.raises(DamagedShardError, match=message),
         dataset_lib.explain_shard_errors(split),

@@ -88,7 +88,7 @@ def _rewards(model, prepared, fake):
     """Rewards and mask of the slots, `[B, P]` float64."""
     masked = prepared.masked
     sampled = electra.SampledBatch(prepared, None, fake)
-    logits = model.discriminate(sampled, None).numpy()
+    logits = model.discriminate(sampled, None).logits.numpy()
     is_real = 1 / (1 + np.exp(logits.astype(np.float64)))
     positions = masked.masked_positions.numpy()
     at_slots = np.take_along_axis(is_real, positions, 1)
@@ -158,7 +158,7 @@ def _soft_loss(model, prepared, generated):
     places = [[row, positions[row, slot]] for row, slot in used]
     offset = tf.scatter_nd(places, tf.gather_nd(change, used), [8, 16, 12])
     sampled = electra.SampledBatch(prepared, generated, fake)
-    logits = model.discriminate(sampled, None, offset)
+    logits = model.discriminate(sampled, None, offset).logits
     labels = tf.cast(fake.input_ids != masked.original_ids, tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
     mask = tf.cast(masked.input_mask, tf.float32)

@@ -128,15 +128,20 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(settings):
         assert work.run_flops() == pytest.approx(total, rel=1e-12)
 
 
-def _take_a_step(strategy, settings):
+def _take_a_step(strategy, settings, is_packed):
     """Statistics and weights after one step on a batch that is dealt out."""
     keras.utils.set_random_seed(3)
     with strategy.scope():
         model = run.build_model_and_optimizer(
-            settings, tiny.VOCABULARY, _COUNTS
+            settings, tiny.VOCABULARY, _COUNTS, is_packed
         )
     model.enter_phase(len(model.phase_starts) - 1, is_beginning=True)
-    features = tiny.deal(tiny.build_features())
+    features = tiny.build_features()
+    if is_packed:  # in each row a second text
+        ids = features["input_ids"].numpy()
+        ids[:, 4] = tiny.VOCABULARY.cls_id
+        features["input_ids"] = tf.constant(ids)
+    features = tiny.deal(features)
     count = strategy.num_replicas_in_sync
     values = strategy.experimental_distribute_values_from_function(
         lambda context: {
@@ -163,22 +168,23 @@ def _take_a_step(strategy, settings):
         pytest.param(
             name,
             marks=[]
-            if name in ("two_stage", "adversarial", "electric", "mlm")
+            if name in ("two_stage", "adversarial", "electric", "packed mlm")
             else [pytest.mark.slow],
         )
-        for name in tiny.OBJECTIVE_NAMES
+        for name in (*tiny.OBJECTIVE_NAMES, "packed mlm")
     ],
 )
 def test_two_replicas_are_one(name, two_devices):
     settings = tiny.with_dropout(tiny.build_settings())
     settings = tiny_run.replace(
-        tiny.with_objective(settings, name),
+        tiny.with_objective(settings, name.split()[-1]),
         encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
         optimizer={"num_warmup_steps": 0, "warmup_proportion": 0.0},
     )
-    one = _take_a_step(tf.distribute.get_strategy(), settings)
-    two = _take_a_step(two_devices, settings)
+    is_packed = name == "packed mlm"
+    one = _take_a_step(tf.distribute.get_strategy(), settings, is_packed)
+    two = _take_a_step(two_devices, settings, is_packed)
     for name, value in one.items():
         np.testing.assert_allclose(
             value, two[name], rtol=1e-5, atol=1e-5, err_msg=name
@@ -192,8 +198,8 @@ def _named(name):
 def test_an_unknown_name_is_refused_with_the_known_ones():
     known = (
         "adversarial, all_tokens_mlm, electra, electra_15, electric, "
-        "fast_electra, mlm, replace_mlm, two_stage, .* can be imported. "
-        "Received: "
+        "fast_electra, mlm, replace_mlm, sentence_order, two_stage, .*imported."
+        " Received: "
     )
     for name in ("electro", "no_such_package.objective"):
         with pytest.raises(errors.ConfigError, match=f"{known}'{name}'"):

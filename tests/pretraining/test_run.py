@@ -392,7 +392,7 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
     ("fullness", "epochs", "said"),
     [
         (0.5, 100.0, []),
-        (0.3, 1.0, ["30% full", "longer documents"]),
+        (0.3, 1.0, ["30% full", "--packed"]),
         (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
     ],
 )

@@ -100,6 +100,39 @@ def test_the_original_is_never_sampled_where_that_is_asked_for():
     assert not np.any(fake.sampled_tokens == masked.masked_ids)
 
 
+def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
+    rows, places = tiny.deal(tiny.build_features()), (0, 5, 10, 50)
+    for first, half, last in ((0.5, 0.375, 0.25), (0.25, 0.375, 0.5)):
+        masking = {"mask_prob": first, "final_mask_prob": last}
+        masking["mask_prob_steps"] = 10
+        model = tiny_objectives.build_model("electra", masking=masking)
+        for step, rate in zip(places, (first, half, last, last), strict=True):
+            for is_training in (True, False):
+                masked = model.prepare(rows, step, is_training).masked
+                assert masked.masked_weights.shape == (8, 8)
+                rate = rate if is_training else last
+                wanted = np.round(rate * np.sum(masked.input_mask, axis=1))
+                found = np.sum(masked.masked_weights, axis=1)
+                np.testing.assert_array_equal(found, wanted)
+
+
+def test_half_of_the_pairs_are_swapped_and_the_head_is_told():
+    model = tiny_objectives.build_model("sentence_order")
+    pair = [2, 7, 8, 3, 9, 3, 0], [1] * 6 + [0], [0] * 4 + [1, 1, 0]
+    single = [2, 7, 8, 3, 0, 0, 0], [1] * 4 + [0] * 3, [0] * 7
+    rows = np.array([[*[pair] * 32, *[single] * 32]], np.int32)
+    names = "input_ids", "input_mask", "segment_ids"
+    features = dict(zip(names, np.moveaxis(rows, 2, 0), strict=True))
+    prepared = model.prepare(features | {"stream_ids": np.array([0])}, 0, True)
+    is_swapped = prepared.is_swapped.numpy()[:, np.newaxis] > 0
+    assert 6 < is_swapped[:32].sum() == is_swapped.sum() < 26
+    ids = np.where(is_swapped, [2, 9, 3, 7, 8, 3, 0], rows[0, :, 0])
+    segments = np.where(is_swapped, [0, 0, 0, 1, 1, 1, 0], rows[0, :, 2])
+    np.testing.assert_array_equal(prepared.masked.original_ids, ids)
+    np.testing.assert_array_equal(prepared.masked.segment_ids, segments)
+    assert model.loss_normalizers(prepared)["order_loss"] == 32
+
+
 def test_the_discriminators_weight_rises_linearly_to_its_value():
     model = tiny_objectives.build_model(
         "electra", objective={"disc_weight_steps": 4}
@@ -172,7 +205,7 @@ def test_masks_and_samples_follow_seed_step_and_stream(electra):
 def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
     model = tiny_objectives.build_model("electra_15")
     logits = np.random.default_rng(4).normal(0, 2, (8, 16)).astype(np.float32)
-    monkeypatch.setattr(model, "discriminate", lambda *_: tf.constant(logits))
+    monkeypatch.setattr(model.main.head, "call", lambda _: tf.constant(logits))
     prepared = tiny_objectives.prepare(model, step=1)
     fake = tiny_objectives.fake_data(model, prepared)
     original = prepared.masked.original_ids
@@ -290,6 +323,7 @@ _NO_MASKED_LM = "needs a masked-LM generator"
             {"two_tower_generator": False},
             "two_tower_generator=true",
         ),
+        ("electric", "masking", {"mask_prob_steps": 5}, "one share of noise"),
         ("two_stage", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
         ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
         (

@@ -29,6 +29,7 @@ TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
 SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "electra": {"generator": UNTIED},
     "electra_15": {"generator": UNTIED},
+    "sentence_order": {"generator": UNTIED},
     "adversarial": {"generator": UNTIED},
     "straight_through": {
         "generator": UNTIED,
@@ -69,13 +70,15 @@ def build_settings(
 def build_model(
     name: str,
     token_counts: np.ndarray | None = None,
+    is_packed: bool = False,
     **sections: Mapping[str, Any],
 ) -> model_lib.PretrainingModel:
     """A model with its optimizer and with random weights."""
     # Tests ask how large effects are, which depends on the weights.
     tf.keras.utils.set_random_seed(3)
+    settings = build_settings(name, **sections)
     model = run.build_model_and_optimizer(
-        build_settings(name, **sections), tiny.VOCABULARY, token_counts
+        settings, tiny.VOCABULARY, token_counts, is_packed
     )
     randomize(model.trainable_variables)
     return model

@@ -11,6 +11,7 @@ import pytest
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import Examples
 from electra_tf.records.examples import build_features
+from electra_tf.records.examples import pack_rows
 
 CLS, SEP = 101, 102
 FOLDER = pathlib.Path(__file__).parent / "original_examples"
@@ -118,3 +119,26 @@ def test_rows_are_padded_and_marked():
         [0, 0, 0, 0, 0, 0, 0, 0],
     ]
     assert all(value.dtype == np.int32 for value in features.values())
+
+
+def _pack(lengths, capacity):
+    """Packs examples that consist of their numbers, from 1; 0 is padding."""
+    lengths = np.array(lengths)[:, np.newaxis]
+    numbers = np.arange(len(lengths))[:, np.newaxis] + 1
+    ids = numbers * (np.arange(capacity) < lengths)
+    packed, segments = pack_rows(ids, np.minimum(ids, 2))
+    np.testing.assert_array_equal(segments, np.minimum(packed, 2))
+    return packed
+
+
+def test_an_example_goes_where_it_leaves_the_least_room():
+    assert _pack([5, 4, 3, 3, 5], 8).tolist() == [
+        [1, 1, 1, 1, 1, 3, 3, 3],
+        [2, 2, 2, 2, 4, 4, 4, 0],
+        [5, 5, 5, 5, 5, 0, 0, 0],
+    ]
+    assert _pack([], 8).shape == (0, 8)
+    lengths = np.random.default_rng(3).integers(3, 33, 500)
+    packed = _pack(lengths, 64)
+    assert np.mean(packed > 0) > 0.97
+    np.testing.assert_array_equal(np.bincount(packed.ravel())[1:], lengths)

@@ -29,7 +29,8 @@ def test_numbers_by_hand(settings, tmp_path):
         *lines[2:5],
         "To change: The rows are 23% full, as a document has 6 tokens on "
         "average. Where documents go on after a blank line (JSON object, row "
-        "of a table), make each file one: --noblanks_separate_docs. Or take "
+        "of a table), make each file one: --noblanks_separate_docs. If they "
+        "are as short as that, --packed puts several into a row. Or take "
         "--max_seq_length=16.",
         lines[6],
     ]
@@ -48,6 +49,7 @@ def test_numbers_by_hand(settings, tmp_path):
         ("a b c d e f g h\n" * 90 + "\n12", {"max_seq_length": 64}, []),
         ("a " * 60 + "\n" + "b " * 60, {}, ["keep_overflow"]),
         ("a " * 60 + "\n" + "b " * 60, {"keep_overflow": True}, []),
+        ("a b c\n\n" * 9, {"packed": True}, []),
     ],
 )
 def test_advice_is_given_where_it_is_needed(

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.records import schema
+from tests import tiny
 
 
 def tensorflow_record(features, index):
@@ -49,3 +50,27 @@ def test_no_examples_are_no_records():
         name: np.zeros([0, 16], np.int32) for name in schema.FEATURE_NAMES
     }
     assert schema.serialize_examples(features) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "segments", "is_good"),
+    [
+        ("2 7 3 2 7 3 8 3 0 0", "0 0 0 0 0 0 1 1 0 0", True),
+        ("2 7 3 8 3 2 7 3", "0 0 0 1 1 0 0 0", True),
+        ("2 7 3 0 2 7 3", "0 0 0 0 0 0 0", False),
+        ("2 7 8 2 7 3", "0 0 0 0 0 0", False),
+        ("2 7 3 2 7 3", "0 0 0 1 1 1", False),
+        ("2 7 3 8 3 7 3", "0 0 0 1 1 0 0", False),
+    ],
+)
+def test_rows_hold_whole_texts_and_padding(ids, segments, is_good):
+    ids, segments = (np.array([x.split()], np.int32) for x in (ids, segments))
+    rows = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": segments}
+    records = tf.constant(schema.serialize_examples(rows))
+    try:
+        schema.parse_examples(records, ids.size, tiny.VOCABULARY)
+    except tf.errors.InvalidArgumentError as error:
+        assert "Rows must be texts, each" in str(error)
+        assert not is_good
+    else:
+        assert is_good

@@ -39,6 +39,7 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
         deduplicate="near",
         corpus_weights=(1.0, 1.0),
         keep_overflow=True,
+        packed=True,
     )
     whole = dataclasses.replace(settings, output_dir=str(tmp_path / "whole"))
     build_dataset(whole)
