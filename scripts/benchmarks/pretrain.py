@@ -1,7 +1,7 @@
-"""The pre-training step: ours, transformers' and KerasHub's."""
+"""The pre-training step of a config: which sides there are, and ours."""
 
 import dataclasses
-import sys
+import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -10,43 +10,16 @@ from benchmarks import side
 from benchmarks import timing
 from electra_tf import config
 
-SIDES = ("electra_tf", "keras_hub", "transformers", "transformers_compiled")
+SIDES = ("electra_tf", "transformers", "transformers_compiled")
 # What a config is timed with that takes its dataset's vocabulary.
 _VOCAB_SIZE = 30_522
-
-
-def describe(settings: config.ExperimentConfig) -> dict[str, Any]:
-    """What the peers must know of a config, as JSON.
-
-    `ConfigError` for what their step is not written for.
-    """
-    objective, generator = settings.objective, settings.generator
-    config.require(
-        objective.name == "electra"
-        and generator.weight_tying == "embeddings"
-        and not (generator.two_tower_generator or settings.masking.whole_word)
-        and generator.has_encoder,
-        "The peers' step is that of ELECTRA with a generator that shares its "
-        f"embeddings alone. Received: {objective.name} and {generator}. Take "
-        "--sides=electra_tf.",
-    )
-    encoders = settings.encoder, generator.encoder_config(settings.encoder)
-    return {
-        "encoders": [dataclasses.asdict(encoder) for encoder in encoders],
-        "rows": settings.training.train_batch_size,
-        "length": settings.data.max_seq_length,
-        "precision": settings.training.precision,
-        "mask_prob": settings.masking.mask_prob,
-        "replace_prob": settings.masking.replace_prob,
-        "factors": [objective.gen_weight, objective.disc_weight],
-        "optimizer": dataclasses.asdict(settings.optimizer),
-    }
+_PEAK_SECONDS = 0.2
 
 
 def prepare(
     settings: Any, precision: str, batch_size: int
 ) -> config.ExperimentConfig:
-    """The config as it is timed: a `ConfigDict`, changed and frozen."""
+    """The settings as they are timed: a `ConfigDict`, changed and frozen."""
     settings.training.precision = precision
     settings.training.train_batch_size = batch_size
     settings.encoder.vocab_size = settings.encoder.vocab_size or _VOCAB_SIZE
@@ -55,33 +28,47 @@ def prepare(
     return config.freeze(settings)
 
 
-def programs(
-    variants: Sequence[config.ExperimentConfig],
-    sides: Sequence[str],
-    peer: dict[str, Any],
+def list_sides(
+    settings: config.ExperimentConfig,
+    names: Sequence[str],
+    kind: str,
+    attention: str,
     peer_python: str,
-    kind: str = "pretrain",
-) -> list[timing.Program]:
-    """A program for each side and precision, those of a precision together."""
-    found = []
-    for settings in variants:
-        for name in sides:
-            module, python = kind, sys.executable
-            if name == "electra_tf":
-                described = {"settings": dataclasses.asdict(settings)}
-            else:
-                module, described = "keras_hub_peer", describe(settings)
-            if name.startswith("transformers"):
-                module, python = "torch_peer", peer_python
-                compiles = name == "transformers_compiled"
-                described |= {**peer, "compiles": compiles}
-            described["kind"] = kind
-            group = settings.training.precision
-            found.append(timing.Program(name, group, module, described, python))
-    return found
+) -> list[timing.Side]:
+    """Those that train as the settings say; `ConfigError` if some cannot."""
+    tying = settings.generator.weight_tying
+    is_joint = settings.objective.name == "electra" and tying == "embeddings"
+    config.require(
+        is_joint or kind == "finetune" or {*names} == {"electra_tf"},
+        "Others have the step of ELECTRA, with shared embeddings. Received: "
+        f"objective {settings.objective.name}, sharing of {tying}. Take "
+        "--sides=electra_tf, or another config.",
+    )
+    generator = settings.generator.encoder_config(settings.encoder)
+    described = {
+        "kind": kind,
+        "settings": dataclasses.asdict(settings),
+        "generator": dataclasses.asdict(generator),
+    }
+    peer = {**described, "attention": attention}
+    group, sides = settings.training.precision, []
+    for name in names:
+        compiles = name == "transformers_compiled"
+        sides.append(
+            timing.Side(name, group, kind, described)
+            if name == "electra_tf"
+            else timing.Side(
+                name,
+                group,
+                "torch_peer",
+                {**peer, "compiles": compiles},
+                peer_python,
+            )
+        )
+    return sides
 
 
-def build(settings: dict[str, Any]) -> side.Built:
+def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
     """Our step on random ids, after its first run."""
     import tensorflow as tf
 
@@ -91,88 +78,108 @@ def build(settings: dict[str, Any]) -> side.Built:
     from electra_tf.training import distribution
 
     experiment = config.freeze(settings)
-    training, data = experiment.training, experiment.data
-    distribution.configure_process(training)
+    distribution.configure_process(experiment.training)
     vocab_size = experiment.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS
     tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
     model = run.build_model_and_optimizer(
         experiment, vocabulary_lib.Vocabulary((*special, *tokens))
     )
-    rows = training.train_batch_size // data.num_streams
-    shape = [data.num_streams, rows, data.max_seq_length]
-    ids = tf.random.stateless_uniform(shape, [1, 2], 5, vocab_size, tf.int32)
+    streams = tf.range(experiment.data.num_streams, dtype=tf.int64)
     features = {
+        name: tf.reshape(
+            rows, [len(streams), -1, experiment.data.max_seq_length]
+        )
+        for name, rows in random_rows(experiment).items()
+    } | {"stream_ids": streams}
+    masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
+    flops = cost.Cost(experiment).row_flops() / experiment.data.max_seq_length
+    return build_step(
+        model, features, experiment, flops, masked=masked.masked_ids.shape[1]
+    )
+
+
+def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
+    """A batch of random ids without padding, `[B, S]` int32."""
+    import tensorflow as tf
+
+    shape = settings.training.train_batch_size, settings.data.max_seq_length
+    ids = tf.random.stateless_uniform(
+        shape, [1, 2], 5, settings.encoder.vocab_size, tf.int32
+    )
+    return {
         "input_ids": ids,
         "input_mask": tf.ones_like(ids),
         "segment_ids": tf.zeros_like(ids),
-        "stream_ids": tf.range(data.num_streams, dtype=tf.int64),
     }
-    masked = model.prepare(features, tf.constant(0, tf.int64), True).masked
-    sizes = {
-        "rows": training.train_batch_size,
-        "length": data.max_seq_length,
-        "masked positions": masked.masked_positions.shape[1],
-        "weights": model.count_params(),
-        "dropout": experiment.encoder.hidden_dropout_prob,
-    }
-    flops = cost.Cost(experiment).row_flops() / data.max_seq_length
-    return build_step(model, features, training, sizes, flops)
 
 
 def build_step(
     model: Any,
     features: dict[str, Any],
-    training: config.TrainingConfig,
-    sizes: dict[str, Any],
+    settings: config.ExperimentConfig,
     flops_per_unit: float = 0.0,
+    **sizes: Any,
 ) -> side.Built:
     """The training step of a model of ours that has its optimizer."""
     import tensorflow as tf
 
     from electra_tf.training import distribution
 
-    run_step = tf.function(
+    training, length = settings.training, settings.data.max_seq_length
+    compiled = tf.function(
         model.training_step,
         autograph=False,
         jit_compile=distribution.compiles_with_xla(training) or None,
     )
 
     def step(_: Any) -> float:
-        # What it returns is there once all of it is done.
-        for value in run_step(features).values():
-            value.numpy()
-        return sizes["rows"] * sizes["length"]
+        # These are there once all of it is done.
+        tf.nest.map_structure(lambda value: value.numpy(), compiled(features))
+        return training.train_batch_size * length
 
     step(None)
-    methods = tensorflow_methods(training.precision)
+    sizes |= {
+        "batch": [training.train_batch_size, length],
+        "weights": sum(v.numpy().size for v in model.trained_variables),
+        "dropout": settings.encoder.hidden_dropout_prob,
+    }
+    methods = {"peak_rates": lambda: measure_peaks(training.precision)}
+    if tf.config.list_physical_devices("GPU"):
+        info = tf.config.experimental.get_memory_info
+        methods["peak_memory"] = lambda: info("GPU:0")["peak"]
     packages = "tensorflow", "keras", "electra-tf"
     return side.Built(step, sizes, packages, methods, flops_per_unit)
 
 
-def tensorflow_methods(precision: str) -> dict[str, Callable[..., Any]]:
-    """The memory and the peak rates of TensorFlow's device."""
+def measure_peaks(precision: str) -> dict[str, float]:
+    """The highest of many rates; others disturb most of them.
+
+    `flops`: operations a second of products of square matrices. `bytes`: a
+    second, of adding one large array to another (two are read, one is written).
+    """
     import tensorflow as tf
 
+    def best(work: Callable[[], Any], amount: float) -> float:
+        work()
+        rates, end = [], time.perf_counter() + _PEAK_SECONDS
+        while not rates or time.perf_counter() < end:
+            start = time.perf_counter()
+            # One entry: that it is there says that all is done.
+            work().numpy()
+            rates.append(amount / (time.perf_counter() - start))
+        return max(rates)
+
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
-
-    def product(size: int) -> Callable[[], Any]:
+    flops = []
+    for size in (4096, 8192) if is_gpu else (512, 1024, 2048):
         matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-        return lambda: tf.matmul(matrix, matrix)[0, 0].numpy()
-
-    def addition(count: int) -> Callable[[], Any]:
-        array, ones = tf.Variable(tf.zeros(count)), tf.ones(count)
-        return lambda: array.assign_add(ones)[0].numpy()
-
-    def peak_memory() -> int:
-        if is_gpu:
-            return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-        return side.peak_memory()
-
-    return {
-        "peak_memory": peak_memory,
-        "peak_rates": lambda: side.peak_rates(product, addition, is_gpu),
-    }
+        product = lambda m=matrix: tf.matmul(m, m)[0, 0]  # noqa: E731
+        flops.append(best(product, 2.0 * size**3))
+    ones = tf.ones(2**28 if is_gpu else 2**26)
+    array = tf.Variable(ones)
+    moved = best(lambda: array.assign_add(ones)[0], 12.0 * len(ones))
+    return {"flops": max(flops), "bytes": moved}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What was measured, as a table, a JSON file and a picture."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -15,91 +14,78 @@ import pandas
 from benchmarks import timing
 from electra_tf.processes import atomic
 
+Summaries = Sequence[Mapping[str, Any]]
+"""What `timing.summarize` returns."""
+
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, load and versions that all sides share."""
+    """Processor, cores and load."""
     cpu = pathlib.Path("/proc/cpuinfo")
     text = cpu.read_text() if cpu.exists() else ""
     name = re.search(r"model name\s*: (.*)", text)
     return {
         "processor": name[1] if name else platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
-        "load": os.getloadavg()[0],
-        "system": platform.platform(),
+        "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
     }
 
 
-def build_table(summaries: Sequence[timing.Summary], unit: str) -> str:
+def build_table(summaries: Summaries, unit: str) -> str:
     """A line for each side; docs/performance.md explains the columns."""
-    frame = pandas.DataFrame(
+    table = pandas.DataFrame(
         {
-            "side": s.name,
-            "compared": s.group,
-            "median ms": f"{1e3 * s.median:,.1f}",
-            "5 to 95 %": f"{1e3 * s.low:,.1f} to {1e3 * s.high:,.1f}",
-            "CPU ms": f"{1e3 * s.processor:,.1f}",
-            f"{unit}/s": f"{s.rate:,.0f}",
-            "of peak": _format(s.share_of_peak, 100, " %"),
-            "MiB": _format(s.peak_memory, 2**-20),
-            "start s": _format(s.startup_seconds),
-            "time, ours 1": f"{s.ratio:.2f} ({s.ratio_low:.2f} to "
-            f"{s.ratio_high:.2f})",
+            "side": s["name"],
+            "group": s["group"],
+            "ms": f"{1e3 * s['median']:,.1f}",
+            "5 to 95 %": f"{1e3 * s['low']:,.1f} to {1e3 * s['high']:,.1f}",
+            "CPU ms": f"{1e3 * s['processor']:,.1f}",
+            f"{unit}/s": f"{s['rate']:,.1f}",
+            "% of peak": _format(s["share_of_peak"], 100),
+            "MiB": _format(s["peak_memory"], 2**-20),
+            "start s": _format(s["startup_seconds"]),
+            "time": "{:.2f} ({:.2f} to {:.2f})".format(*s["ratios"]),
         }
         for s in summaries
     )
-    shown = [name for name in frame if (frame[name] != "").any()]
-    return frame[shown].to_string(index=False)
+    shown = [name for name in table if (table[name] != "").any()]
+    return table[shown].to_string(index=False)
 
 
-def _format(value: float | None, factor: float = 1, unit: str = "") -> str:
-    return "" if value is None else f"{factor * value:,.1f}{unit}"
+def _format(value: float | None, factor: float = 1.0) -> str:
+    return "" if value is None else f"{factor * value:,.1f}"
 
 
 def describe_peaks(sides: Sequence[timing.Side]) -> list[str]:
-    """A line for what the device could do in each group, where measured."""
-    lines = []
-    for group in dict.fromkeys(side.group for side in sides):
-        flops, moved = (
-            timing.find_peak(sides, group, name) for name in ("flops", "bytes")
-        )
-        if flops:
-            lines.append(
-                f"Peak, {group}: products {flops / 1e9:,.0f} GFLOP/s, memory "
-                f"{moved / 1e9:,.1f} GB/s."
-            )
-    return lines
+    """A line about the device for each group, where it was measured."""
+    return [
+        f"Peak, {group}: products {flops / 1e9:,.0f} GFLOP/s, memory "
+        f"{timing.find_peak(sides, group, 'bytes') / 1e9:,.1f} GB/s."
+        for group in dict.fromkeys(side.group for side in sides)
+        if (flops := timing.find_peak(sides, group, "flops"))
+    ]
 
 
 def write_json(
-    path: pathlib.Path,
-    sides: Sequence[timing.Side],
-    summaries: Sequence[timing.Summary],
-    described: Mapping[str, Any],
+    path: pathlib.Path, sides: Sequence[timing.Side], **facts: Any
 ) -> None:
-    """Writes all samples, with the machine and what was asked for."""
-    found = [
-        {name: value for name, value in vars(side).items() if name != "ask"}
-        | {"summary": dataclasses.asdict(summary)}
-        for side, summary in zip(sides, summaries, strict=True)
+    """Writes all samples and other facts."""
+    samples = [
+        {name: v for name, v in vars(side).items() if name != "process"}
+        for side in sides
     ]
     with atomic.replacing_file(path) as partial:
-        partial.write_text(
-            json.dumps({**described, "sides": found}, indent=1, default=str)
-        )
+        text = json.dumps({**facts, "sides": samples}, indent=1)
+        partial.write_text(text + "\n", "utf-8")
 
 
-def draw(
-    path: pathlib.Path, summaries: Sequence[timing.Summary], unit: str
-) -> None:
+def draw(path: pathlib.Path, summaries: Summaries, unit: str) -> None:
     """Draws the rate of every side, with lines from 5 % to 95 %."""
-    names = [f"{s.name} {s.group}".strip() for s in summaries]
-    rates = [s.rate for s in summaries]
-    amounts = [s.rate * s.median for s in summaries]
-    pairs = list(zip(amounts, summaries, strict=True))
+    names = [f"{s['name']} {s['group']}".strip() for s in summaries]
+    rates = [s["rate"] for s in summaries]
     spread = [
-        [s.rate - amount / s.high for amount, s in pairs],
-        [amount / s.low - s.rate for amount, s in pairs],
+        [s["rate"] * (1 - s["median"] / s["high"]) for s in summaries],
+        [s["rate"] * (s["median"] / s["low"] - 1) for s in summaries],
     ]
     size = 8, 1 + 0.4 * len(names)
     with atomic.saving_figure(path, 1, 1, size) as (_, axes):

@@ -1,7 +1,7 @@
 """What a process does that is compared: builds once, then does as it is told.
 
-Requests and replies are lines of JSON. It needs Python alone, as the
-interpreter may be one where only another library is installed.
+Requests and replies are lines of JSON. Python alone is needed: the interpreter
+may be one where only another library is installed.
 """
 
 import importlib.metadata
@@ -11,21 +11,19 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-
-BEST_SECONDS = 0.2
 
 
 class Built(NamedTuple):
     """What a side has built."""
 
-    step: Callable[[Any], float]  # one batch; returns how much work it was
-    sizes: dict[str, Any]  # of the work, equal on all sides
+    step: Callable[[Any], float]  # takes a batch, returns how much work it was
+    sizes: dict[str, Any]  # of the work, which must be equal on all sides
     packages: Sequence[str]  # whose versions matter
-    # Further ones; `peak_memory` and `peak_rates` in place of those of `serve`.
-    methods: dict[str, Callable[..., Any]] = {}
+    methods: Mapping[str, Callable[..., Any]] = {}  # beside those of `serve`
     flops_per_unit: float = 0.0  # operations of matrix products
 
 
@@ -39,37 +37,9 @@ def processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def best_rate(work: Callable[[], Any], amount: float) -> float:
-    """The highest of many rates of `amount` a second: others disturb most."""
-    work()
-    best, end = 0.0, time.perf_counter() + BEST_SECONDS
-    while (start := time.perf_counter()) < end:
-        work()
-        best = max(best, amount / (time.perf_counter() - start))
-    return best
-
-
-def peak_rates(
-    product: Callable[[int], Callable[[], Any]],
-    addition: Callable[[int], Callable[[], Any]],
-    is_gpu: bool,
-) -> dict[str, float]:
-    """Operations and bytes a second of products and of adding up arrays.
-
-    `product` takes the size of square matrices, `addition` the number of
-    float32 entries; both give what does the work and waits until it is done.
-    """
-    sizes = (4096, 8192) if is_gpu else (512, 1024, 2048)
-    count = 2**28 if is_gpu else 2**24
-    flops = max(best_rate(product(size), 2.0 * size**3) for size in sizes)
-    # Two arrays are read, one is written.
-    return {"flops": flops, "bytes": best_rate(addition(count), 12.0 * count)}
-
-
 def time_steps(step: Callable[[Any], float], batches: list) -> dict[str, Any]:
     """Seconds and amount of work of every batch; processor seconds of all."""
-    seconds, units = [], []
-    processor = processor_seconds()
+    seconds, units, processor = [], [], processor_seconds()
     for batch in batches:
         start = time.perf_counter()
         units.append(step(batch))
@@ -85,38 +55,37 @@ def build_scorer(
 ) -> Built:
     """A side that says which tokens of texts look replaced.
 
-    `score` gives probabilities and the mask of tokens, `[B, S]` arrays. The
-    method `answer` gives the probabilities of each text's tokens.
+    `score` gives probabilities and the mask of tokens, `[B, S]` arrays; the
+    method `answer` the probabilities of each text's tokens.
     """
-
-    def step(texts: list[str]) -> float:
-        score(texts)
-        return len(texts)
 
     def answer(texts: list[str]) -> list[list[float]]:
         rows = zip(*score(texts), strict=True)
         return [row[mask > 0].round(9).tolist() for row, mask in rows]
 
+    def step(texts: list[str]) -> float:
+        score(texts)
+        return len(texts)
+
     return Built(step, sizes, packages, {"answer": answer})
 
 
-def serve(builders: dict[str, Callable[..., Built]]) -> None:
+def serve(builders: Mapping[str, Callable[..., Built]]) -> None:
     """Builds what the first line describes, then answers line by line."""
     # What libraries print must not come between the replies.
-    replies = os.fdopen(os.dup(1), "w")
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     described = json.loads(sys.stdin.readline())
     built = builders[described.pop("kind")](**described)
     methods = {
+        "step": lambda batches: time_steps(built.step, batches),
         "peak_memory": peak_memory,
         "peak_rates": dict,
         "processor_seconds": processor_seconds,
-        "step": lambda batches: time_steps(built.step, batches),
-    } | built.methods
-    versions = {name: importlib.metadata.version(name)
-                for name in built.packages}  # fmt: skip
-    first = built.sizes, versions, built.flops_per_unit
-    print(json.dumps(first), file=replies, flush=True)
+        **built.methods,
+    }
+    versions = {p: importlib.metadata.version(p) for p in built.packages}
+    print(json.dumps([built.sizes, versions, built[-1]]), file=replies)
     for line in sys.stdin:
         method, arguments = json.loads(line)
-        print(json.dumps(methods[method](*arguments)), file=replies, flush=True)
+        print(json.dumps(methods[method](*arguments)), file=replies)

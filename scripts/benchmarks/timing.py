@@ -9,7 +9,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -25,109 +24,64 @@ _PAUSE_SECONDS = 0.3
 
 @dataclasses.dataclass
 class Side:
-    """One of those that are compared."""
+    """One of those that are compared: a module of this folder, as a process."""
 
     name: str
-    # What is compared with each other: a precision, a batch size.
-    group: str
-    # Takes the name of a method and its arguments: see `side.serve`.
-    ask: Callable[..., Any]
-    # Of the work, as the side itself found them.
+    group: str  # of those compared with each other, such as a precision
+    module: str
+    description: Mapping[str, Any]  # for `side.serve`; `kind` names a builder
+    python: str = sys.executable
+    # As the side itself found them, when it had started.
     sizes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    startup_seconds: float | None = None
-    # Operations of matrix products; of peers, the first side's count.
     flops_per_unit: float = 0.0
+    startup_seconds: float | None = None
+    # What it said: of its blocks, of its bytes at most, and of the operations
+    # (`flops`) and bytes a second that the device can reach.
     rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     peak_memory: int | None = None
-    # Products and bytes moved a second, the highest seen: `flops`, `bytes`.
     peak_rates: dict[str, float] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass
-class Summary:
-    """What a side has shown; times in seconds, rates in units a second."""
-
-    name: str
-    group: str
-    median: float
-    low: float  # the 5 % quantile
-    high: float  # the 95 % quantile
-    processor: float  # mean seconds of all processors
-    rate: float  # at the median
-    share_of_peak: float | None  # of the matrix products
-    peak_memory: int | None  # bytes
-    startup_seconds: float | None
-    # How many times as long a unit takes as on the group's first side: median,
-    # lowest and highest of the rounds.
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """What is run as a side: a module of this folder, and what it builds."""
-
-    name: str
-    group: str
-    module: str
-    description: Mapping[str, Any]  # as JSON; `kind` names a builder
-    python: str = sys.executable
+    process: Any = None
 
     @contextlib.contextmanager
-    def start(self) -> Iterator[Side]:
-        """Runs it until the block ends; raises `RuntimeError` if it ends."""
+    def started(self) -> Iterator["Side"]:
+        """Runs until the block ends; raises `RuntimeError` if it ends."""
+        print(f"Starting {self.name} {self.group}", file=sys.stderr)
         start = time.perf_counter()
-        command = [self.python, "-P", "-m", f"benchmarks.{self.module}"]
         paths = [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             # Otherwise the first side takes all memory of a GPU.
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         }
+        command = [self.python, "-P", "-m", f"benchmarks.{self.module}"]
         pipe = subprocess.PIPE
         with subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, env=environment
-        ) as process:
+        ) as self.process:
             try:
-                sizes, versions, flops = self._ask(process, self.description)
-                yield Side(
-                    self.name,
-                    self.group,
-                    lambda name, *rest: self._ask(process, [name, rest]),
-                    sizes,
-                    versions,
-                    time.perf_counter() - start,
-                    flops,
-                )
+                found = self._send(self.description)
+                self.sizes, self.versions, self.flops_per_unit = found
+                self.startup_seconds = time.perf_counter() - start
+                yield self
             finally:
-                process.kill()
+                self.process.kill()
 
-    def _ask(self, process: Any, request: Any) -> Any:
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a method of the process returns: see `side.serve`."""
+        return self._send([method, arguments])
+
+    def _send(self, request: Any) -> Any:
         # If it has ended, reading says so.
         with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(request), file=process.stdin, flush=True)
-        if line := process.stdout.readline():
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+        if line := self.process.stdout.readline():
             return json.loads(line)
         raise RuntimeError(
             f"The side {self.name} must answer. It ended with "
-            f"{process.wait()}; what it said stands above. transformers and "
-            "torch must be installed where --peer_python is; a side that takes "
-            "too much memory can be left out of --sides."
+            f"{self.process.wait()}; what it said stands above. For "
+            "transformers, --peer_python must have torch and transformers."
         )
-
-
-def start_all(
-    programs: Iterable[Program], stack: contextlib.ExitStack
-) -> list[Side]:
-    """Starts programs one after another; they end with the stack."""
-    sides = []
-    for program in programs:
-        print(f"Starting {program.name} {program.group}", file=sys.stderr)
-        sides.append(stack.enter_context(program.start()))
-    require_same_work(sides)
-    return sides
 
 
 def require_same_work(sides: Sequence[Side]) -> None:
@@ -154,8 +108,8 @@ def take_turns(
 ) -> None:
     """Gives every block of batches to each side; the first one warms up.
 
-    So what else the machine does meets all of them. Between the blocks, sides
-    that can measure what the device could do, as often as they work.
+    So what else the machine does meets all of them, and what they measure
+    between the blocks: how fast the device can be.
     """
     for number, block in enumerate(blocks):
         for side in sides:
@@ -178,40 +132,49 @@ def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
     return max(rates, default=0.0)
 
 
-def summarize(sides: Sequence[Side]) -> list[Summary]:
-    """Medians, spreads and ratios of all sides, in their order."""
+def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
+    """Medians, spreads and ratios of all sides, in their order.
+
+    Of each side: `median`, `low` and `high` (5 % and 95 %) seconds of a batch,
+    `processor` seconds of one, the `rate` of units at the median, the
+    `share_of_peak`, and `ratios`, median, lowest and highest over the rounds:
+    how many times as long a unit takes as on the first side of its group.
+    """
     firsts: dict[str, Side] = {}
-    return [
-        _summarize(side, firsts.setdefault(side.group, side), sides)
-        for side in sides
-    ]
-
-
-def _summarize(side: Side, first: Side, sides: Sequence[Side]) -> Summary:
-    seconds = np.concatenate([block["seconds"] for block in side.rounds])
-    units = np.concatenate([block["units"] for block in side.rounds])
-    median = float(np.median(seconds))
-    rate = float(units.mean()) / median
-    peak = find_peak(sides, side.group, "flops")
-    ratios = [
-        _seconds_per_unit(own) / _seconds_per_unit(reference)
-        for own, reference in zip(side.rounds, first.rounds, strict=True)
-    ]
-    return Summary(
-        side.name,
-        side.group,
-        median,
-        float(np.quantile(seconds, 0.05)),
-        float(np.quantile(seconds, 0.95)),
-        sum(block["processor"] for block in side.rounds) / len(seconds),
-        rate,
-        rate * first.flops_per_unit / peak if peak else None,
-        side.peak_memory,
-        side.startup_seconds,
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
-    )
+    found = []
+    for side in sides:
+        first = firsts.setdefault(side.group, side)
+        seconds, units = (
+            np.concatenate([block[name] for block in side.rounds])
+            for name in ("seconds", "units")
+        )
+        low, median, high = np.quantile(seconds, (0.05, 0.5, 0.95)).tolist()
+        rate = units.mean().item() / median
+        flops = find_peak(sides, side.group, "flops")
+        ratios = [
+            _seconds_per_unit(own) / _seconds_per_unit(reference)
+            for own, reference in zip(side.rounds, first.rounds, strict=True)
+        ]
+        processor = sum(block["processor"] for block in side.rounds)
+        share = rate * first.flops_per_unit / flops if flops else 0.0
+        found.append(
+            {
+                "name": side.name,
+                "group": side.group,
+                "median": median,
+                "low": low,
+                "high": high,
+                "processor": processor / len(seconds),
+                "rate": rate,
+                "share_of_peak": share or None,
+                "peak_memory": side.peak_memory,
+                "startup_seconds": side.startup_seconds,
+                "ratios": [
+                    statistics.median(ratios), min(ratios), max(ratios)
+                ],
+            }
+        )  # fmt: skip
+    return found
 
 
 def _seconds_per_unit(block: Mapping[str, Any]) -> float:

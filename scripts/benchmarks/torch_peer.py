@@ -1,6 +1,6 @@
 """Steps of transformers' ELECTRA; its interpreter needs nothing of ours."""
 
-import contextlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,96 +12,141 @@ from benchmarks import side
 _PACKAGES = "torch", "transformers"
 _MASK_ID = 4
 _DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-_NO_DECAY = ("bias", "LayerNorm")
+# Its own choice leaves out what it takes for a second thread of a core.
+torch.set_num_threads(len(os.sched_getaffinity(0)))
+
+
+class _Trainer:
+    """What both training steps share."""
+
+    def __init__(
+        self, settings: dict[str, Any], attention: str, compiles: bool
+    ) -> None:
+        # TF32 on GPUs, as TensorFlow does.
+        torch.set_float32_matmul_precision("high")
+        self.options, self.attention = settings["optimizer"], attention
+        self.precision = settings["training"]["precision"]
+        self.compiles = compiles
+        self.config = self.configure(settings["encoder"])
+        rows = settings["training"]["train_batch_size"]
+        self.shape = rows, settings["data"]["max_seq_length"]
+        vocab_size = self.config.vocab_size
+        self.ids = torch.randint(5, vocab_size, self.shape, device=_DEVICE)
+        self.mask = torch.ones_like(self.ids)
+
+    def configure(self, encoder: dict[str, Any]) -> Any:
+        config = transformers.ElectraConfig(attn_implementation=self.attention)
+        config.update({k: v for k, v in encoder.items() if hasattr(config, k)})
+        return config
+
+    def autocast(self) -> Any:
+        dtype = getattr(torch, self.precision)
+        return torch.autocast(_DEVICE, dtype, dtype != torch.float32)
+
+    def build(
+        self, model: Any, compute_loss: Callable[[], Any], **sizes: Any
+    ) -> side.Built:
+        """Loss, gradients, clipping and AdamW, after their first run."""
+        if self.compiles:
+            compute_loss = torch.compile(compute_loss)
+        model, options = model.to(_DEVICE).train(), self.options
+        weights, groups = dict(model.named_parameters()), {}
+        for name, weight in weights.items():
+            is_free = "bias" in name or "LayerNorm" in name
+            decay = 0.0 if is_free else options["weight_decay_rate"]
+            groups.setdefault(decay, []).append(weight)
+        adam = torch.optim.AdamW(
+            [{"params": p, "weight_decay": d} for d, p in groups.items()],
+            lr=options["learning_rate"],
+            betas=(options["beta_1"], options["beta_2"]),
+            eps=options["epsilon"],
+            fused=True,
+        )
+        clip_norm = options["clip_norm"] or float("inf")
+
+        def step(_: Any) -> float:
+            loss = compute_loss()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights.values(), clip_norm)
+            adam.step()
+            adam.zero_grad()
+            loss.item()
+            return self.ids.numel()
+
+        step(None)
+        sizes |= {
+            "batch": list(self.shape),
+            "weights": sum(weight.numel() for weight in weights.values()),
+            "dropout": self.config.hidden_dropout_prob,
+        }
+        methods = {}
+        if _DEVICE == "cuda":
+            methods["peak_memory"] = torch.cuda.max_memory_allocated
+        return side.Built(step, sizes, _PACKAGES, methods)
 
 
 def pretrain(
-    encoders: list[dict[str, Any]],
-    rows: int,
-    length: int,
-    precision: str,
-    mask_prob: float,
-    replace_prob: float,
-    factors: list[float],
-    optimizer: dict[str, Any],
-    **options: Any,
+    settings: dict[str, Any], generator: dict[str, Any], **options: Any
 ) -> side.Built:
     """The joint step: fill the gaps, sample, tell what is replaced."""
-    main_config, generator_config = (
-        _configure(sizes, options) for sizes in encoders
-    )
-    main = transformers.ElectraForPreTraining(main_config)
-    generator = transformers.ElectraForMaskedLM(generator_config)
-    generator.electra.embeddings = main.electra.embeddings
+    trainer, masking = _Trainer(settings, **options), settings["masking"]
+    main = transformers.ElectraForPreTraining(trainer.config)
+    small = transformers.ElectraForMaskedLM(trainer.configure(generator))
+    small.electra.embeddings = main.electra.embeddings
     table = main.electra.embeddings.word_embeddings.weight
-    generator.generator_lm_head.weight = table
-    modules = torch.nn.ModuleList([main, generator]).to(_DEVICE)
-    slots = int((mask_prob + 0.005) * length)
-    vocab_size = main_config.vocab_size
-    ids = torch.randint(5, vocab_size, (rows, length), device=_DEVICE)
-    attention = torch.ones_like(ids)
+    small.generator_lm_head.weight = table
+    (rows, length), ids = trainer.shape, trainer.ids
+    slots = int((masking["mask_prob"] + 0.005) * length)
+    objective, functional = settings["objective"], torch.nn.functional
 
     def compute_loss() -> Any:
         # Position 0 holds [CLS].
         order = torch.rand(rows, length - 1, device=_DEVICE)
         positions = order.topk(slots, sorted=False).indices + 1
         truth = ids.gather(1, positions)
-        shown = torch.rand(positions.shape, device=_DEVICE) >= replace_prob
-        shown = torch.where(shown, truth, _MASK_ID)
+        draw = torch.rand(positions.shape, device=_DEVICE)
+        shown = torch.where(draw < masking["replace_prob"], _MASK_ID, truth)
         masked = ids.scatter(1, positions, shown)
-        with _autocast(precision):
-            states = generator.electra(masked, attention).last_hidden_state
+        with trainer.autocast():
+            states = small.electra(masked, trainer.mask).last_hidden_state
             places = positions[..., None].expand(-1, -1, states.shape[-1])
-            chosen = generator.generator_predictions(states.gather(1, places))
-            logits = generator.generator_lm_head(chosen)
+            chosen = small.generator_predictions(states.gather(1, places))
+            logits = small.generator_lm_head(chosen)
         logits = logits.float().flatten(0, 1)
-        gen_loss = torch.nn.functional.cross_entropy(logits, truth.flatten())
+        gen_loss = functional.cross_entropy(logits, truth.flatten())
+        # Gumbel's noise is minus the logarithm of an exponential one.
         noise = torch.empty_like(logits).exponential_().log()
         sampled = (logits.detach() - noise).argmax(-1).view_as(truth)
         corrupted = ids.scatter(1, positions, sampled)
-        with _autocast(precision):
-            found = main(corrupted, attention).logits
-        disc_loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        with trainer.autocast():
+            found = main(corrupted, trainer.mask).logits
+        disc_loss = functional.binary_cross_entropy_with_logits(
             found.float(), (corrupted != ids).float()
         )
-        return factors[0] * gen_loss + factors[1] * disc_loss
+        both = objective["gen_weight"] * gen_loss
+        return both + objective["disc_weight"] * disc_loss
 
-    sizes = {"rows": rows, "length": length, "masked positions": slots}
-    return _build_step(
-        modules, compute_loss, sizes, main_config, precision, optimizer, options
-    )
+    modules = torch.nn.ModuleList([main, small])
+    return trainer.build(modules, compute_loss, masked=slots)
 
 
 def finetune(
-    encoders: list[dict[str, Any]],
-    rows: int,
-    length: int,
-    precision: str,
-    optimizer: dict[str, Any],
-    **options: Any,
+    settings: dict[str, Any], generator: Any, **options: Any
 ) -> side.Built:
     """A step of a classifier of two classes."""
-    sizes = _configure(encoders[0], options)
-    model = transformers.ElectraForSequenceClassification(sizes).to(_DEVICE)
-    ids = torch.randint(5, sizes.vocab_size, (rows, length), device=_DEVICE)
-    attention = torch.ones_like(ids)
-    labels = torch.arange(rows, device=_DEVICE) % 2
+    trainer = _Trainer(settings, **options)
+    model = transformers.ElectraForSequenceClassification(trainer.config)
+    labels = torch.arange(trainer.shape[0], device=_DEVICE) % 2
 
     def compute_loss() -> Any:
-        with _autocast(precision):
-            return model(ids, attention, labels=labels).loss
+        with trainer.autocast():
+            return model(trainer.ids, trainer.mask, labels=labels).loss
 
-    work = {"rows": rows, "length": length}
-    return _build_step(
-        model, compute_loss, work, sizes, precision, optimizer, options
-    )
+    return trainer.build(model, compute_loss)
 
 
-def infer(
-    folder: str, max_length: int, attention: str, num_threads: int
-) -> side.Built:
+def infer(folder: str, max_length: int, attention: str) -> side.Built:
     """A discriminator as its users run it."""
-    torch.set_num_threads(num_threads)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.ElectraForPreTraining.from_pretrained(
         folder, attn_implementation=attention
@@ -119,96 +164,7 @@ def infer(
             probabilities = torch.sigmoid(model(**rows).logits).numpy()
         return probabilities, rows["attention_mask"].numpy()
 
-    return side.build_scorer(score, _PACKAGES)
-
-
-def _configure(sizes: dict[str, Any], options: dict[str, Any]) -> Any:
-    torch.set_num_threads(options["num_threads"])
-    names = vars(transformers.ElectraConfig()).keys()
-    known = {name: value for name, value in sizes.items() if name in names}
-    return transformers.ElectraConfig(
-        **known, attn_implementation=options["attention"]
-    )
-
-
-def _autocast(precision: str) -> Any:
-    if precision == "float32":
-        return contextlib.nullcontext()
-    return torch.autocast(_DEVICE, getattr(torch, precision))
-
-
-def _build_step(
-    model: Any,
-    compute_loss: Callable[[], Any],
-    sizes: dict[str, Any],
-    encoder: Any,
-    precision: str,
-    optimizer: dict[str, Any],
-    options: dict[str, Any],
-) -> side.Built:
-    """Loss, gradients, clipping and AdamW, after the first run."""
-    if _DEVICE == "cuda":
-        # TF32, as TensorFlow does.
-        torch.set_float32_matmul_precision("high")
-    if options["compiles"]:
-        compute_loss = torch.compile(compute_loss)
-    named = dict(model.named_parameters())
-    groups: list[dict[str, Any]] = [
-        {"params": [], "weight_decay": optimizer["weight_decay_rate"]},
-        {"params": [], "weight_decay": 0.0},
-    ]
-    for name, weight in named.items():
-        is_free = any(part in name for part in _NO_DECAY)
-        groups[is_free]["params"].append(weight)
-    adam = torch.optim.AdamW(
-        groups,
-        lr=optimizer["learning_rate"],
-        betas=(optimizer["beta_1"], optimizer["beta_2"]),
-        eps=optimizer["epsilon"],
-        fused=True,
-    )
-    model.train()
-
-    def step(_: Any) -> float:
-        loss = compute_loss()
-        loss.backward()
-        if optimizer["clip_norm"]:
-            torch.nn.utils.clip_grad_norm_(
-                named.values(), optimizer["clip_norm"]
-            )
-        adam.step()
-        adam.zero_grad()
-        loss.item()
-        return sizes["rows"] * sizes["length"]
-
-    step(None)
-    sizes |= {
-        "weights": sum(weight.numel() for weight in named.values()),
-        "dropout": encoder.hidden_dropout_prob,
-    }
-    return side.Built(step, sizes, _PACKAGES, _methods(precision))
-
-
-def _methods(precision: str) -> dict[str, Callable[..., Any]]:
-    """The memory and the peak rates of torch's device."""
-
-    def product(size: int) -> Callable[[], Any]:
-        dtype = getattr(torch, precision)
-        matrix = torch.full((size, size), 1 / size, dtype=dtype, device=_DEVICE)
-        return lambda: (matrix @ matrix)[0, 0].item()
-
-    def addition(count: int) -> Callable[[], Any]:
-        array = torch.zeros(count, device=_DEVICE)
-        ones = torch.ones_like(array)
-        return lambda: array.add_(ones)[0].item()
-
-    is_gpu = _DEVICE == "cuda"
-    return {
-        "peak_memory": torch.cuda.max_memory_allocated
-        if is_gpu
-        else side.peak_memory,
-        "peak_rates": lambda: side.peak_rates(product, addition, is_gpu),
-    }
+    return side.build_scorer(score, _PACKAGES, max_length=max_length)
 
 
 if __name__ == "__main__":
