@@ -88,9 +88,9 @@ def main() -> None:
     summaries = timing.summarize(sides)
     print(report.build_table(summaries, unit))
     versions = {k: v for side in sides for k, v in side.versions.items()}
-    facts = machine | sides[0].sizes | versions
-    print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    print("\n".join(report.describe_peaks(sides)))
+    facts = {**machine, **sides[0].sizes, **versions}
+    lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
+    print("\n".join(lines + report.describe_peaks(sides)))
     if FLAGS.output:
         report.write_json(
             storage.path(FLAGS.output),
@@ -109,7 +109,7 @@ def _list_sides() -> list[timing.Side]:
     if kind == "build":
         build = {"corpus": FLAGS.texts, "vocab_file": FLAGS.vocab_file}
         return [
-            _own_side(f"{n} processes", num_processes=int(n), **build)
+            _own_side(f"processes: {n}", num_processes=int(n), **build)
             for n in FLAGS.processes
         ]
     if kind == "input":

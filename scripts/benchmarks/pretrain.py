@@ -162,13 +162,12 @@ def measure_peaks(precision: str) -> dict[str, float]:
 
     def best(work: Callable[[], Any], amount: float) -> float:
         work()
-        rates, end = [], time.perf_counter() + _PEAK_SECONDS
-        while not rates or time.perf_counter() < end:
-            start = time.perf_counter()
+        rate, end = 0.0, time.perf_counter() + _PEAK_SECONDS
+        while (start := time.perf_counter()) < end:
             # One entry: that it is there says that all is done.
             work().numpy()
-            rates.append(amount / (time.perf_counter() - start))
-        return max(rates)
+            rate = max(rate, amount / (time.perf_counter() - start))
+        return rate
 
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
     flops = []

@@ -77,7 +77,7 @@ def serve(builders: Mapping[str, Callable[..., Built]]) -> None:
     os.dup2(2, 1)
     described = json.loads(sys.stdin.readline())
     built = builders[described.pop("kind")](**described)
-    methods = {
+    methods: dict[str, Callable[..., Any]] = {
         "step": lambda batches: time_steps(built.step, batches),
         "peak_memory": peak_memory,
         "peak_rates": dict,

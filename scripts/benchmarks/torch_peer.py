@@ -50,7 +50,8 @@ class _Trainer:
         if self.compiles:
             compute_loss = torch.compile(compute_loss)
         model, options = model.to(_DEVICE).train(), self.options
-        weights, groups = dict(model.named_parameters()), {}
+        weights = dict(model.named_parameters())
+        groups: dict[float, list[Any]] = {}
         for name, weight in weights.items():
             is_free = "bias" in name or "LayerNorm" in name
             decay = 0.0 if is_free else options["weight_decay_rate"]
