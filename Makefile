@@ -126,7 +126,7 @@ docs: setup
 	$(VENV)/bin/mkdocs build --strict
 
 bench: setup
-	$(RUN) scripts/benchmark.py --config=$(BENCH_CONFIG)
+	$(RUN) scripts/benchmark.py pretrain --config=$(BENCH_CONFIG)
 
 golden: setup
 	$(RUN) scripts/verify_golden.py --golden_dir=$(GOLDEN)

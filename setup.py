@@ -12,6 +12,7 @@ import setuptools
 _CONFIGS = pathlib.Path("configs")
 _FOLDERS = {
     "electra_tf.commands": "scripts",
+    "electra_tf.commands.benchmarks": "scripts/benchmarks",
     "electra_tf.configs": "configs",
     "electra_tf.pretrained": "data/pretrained",
 } | {

@@ -11,6 +11,7 @@ import importlib
 import os
 import pathlib
 import runpy
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,8 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 
 def _run(script: pathlib.Path) -> None:
+    # As Python does: what a script imports may lie beside it.
+    sys.path.insert(0, str(script.parent))
     runpy.run_path(str(script), run_name="__main__")
 
 

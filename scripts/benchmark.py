@@ -1,58 +1,182 @@
-r"""Times the training step of a config, and the input pipeline of a dataset.
+r"""Times training steps, exports, the builder, the pipeline, or starts.
 
-    electra-benchmark --config=configs/pretrain/electra_small.py \
-        --precisions=float32,bfloat16 [--dataset_dir=DIR]
+    electra-benchmark pretrain --config=configs/pretrain/electra_small.py \
+        --peer_python=PYTHON
+    electra-benchmark finetune --batch_size=32 --peer_python=PYTHON
+    electra-benchmark infer --saved_model=EXPORT --texts=FILE \
+        --peer_dir=HF_FOLDER --peer_python=PYTHON
+    electra-benchmark build --texts=FILE --vocab_file=VOCABULARY
+    electra-benchmark input --dataset_dir=DATASET --config=CONFIG
+    electra-benchmark startup --peer_python=PYTHON
 
-The batch is 16 rows unless --batch_size says otherwise. Compare by ratio
-within one run: machines differ and are noisy.
+Ours and transformers take turns at the same work. Compare by ratio within one
+run: machines differ and are noisy. --peer_python is an interpreter with torch
+and transformers; docs/performance.md explains the columns.
 """
 
+import contextlib
+import dataclasses
+import sys
+from typing import Any
+
 from absl import flags
+from benchmarks import infer
+from benchmarks import pretrain
+from benchmarks import report
+from benchmarks import startup
+from benchmarks import timing
 from ml_collections import config_flags
 
 from electra_tf import command_line
-from electra_tf import config
+from electra_tf import installed
 from electra_tf import storage
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-config_flags.DEFINE_config_file("config", None, "Config to time.")
-flags.DEFINE_integer("batch_size", 16, "Rows of a step.")
-flags.DEFINE_integer("num_steps", 10, "Steps to time.", 1)
-flags.DEFINE_list("precisions", ["float32", "bfloat16"], "To time.")
-flags.DEFINE_string("dataset_dir", None, "Dataset whose pipeline is timed.")
+# What is timed: what a rate counts, flags that it needs.
+_KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "pretrain": ("tokens", ()),
+    "finetune": ("tokens", ()),
+    "infer": ("texts", ("saved_model", "texts")),
+    "build": ("examples", ("texts", "vocab_file")),
+    "input": ("tokens", ("dataset_dir",)),
+    "startup": ("starts", ()),
+}
+# Texts whose answers are compared before.
+_NUM_COMPARED = 64
+flags.DEFINE_enum("kind", None, [*_KINDS], "Also the first argument.")
+config_flags.DEFINE_config_file(
+    "config", "configs/pretrain/electra_small.py", "Sizes of the model."
+)
+flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
+flags.DEFINE_integer("rounds", 5, "Rounds in which all take turns.", 1)
+flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Of training steps.")
+flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Who trains; repeatable.")
+flags.DEFINE_string("peer_python", "", "Interpreter of transformers.")
+flags.DEFINE_enum(
+    "peer_attention", "sdpa", ["sdpa", "eager"], "How transformers attends."
+)
+flags.DEFINE_string("saved_model", None, "infer: an export.")
+flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
+flags.DEFINE_list("batch_sizes", ["1", "64"], "infer: texts of a batch.")
+flags.DEFINE_string("texts", None, "infer, build: a file, a text on each line.")
+flags.DEFINE_string("vocab_file", None, "build: vocab.txt, or its folder.")
+flags.DEFINE_list("processes", ["1", "2"], "build: how many side by side.")
+flags.DEFINE_string("dataset_dir", None, "input: a dataset.")
+flags.DEFINE_string("output", "", "JSON file with all samples.")
+flags.DEFINE_string("picture", "", "PNG file with bars.")
 
 
 def main() -> None:
-    """Prints one line per measurement."""
-    settings = config.freeze(FLAGS.config)
-    if FLAGS.dataset_dir:
-        manifest.require_dataset(storage.path(FLAGS.dataset_dir))
-    from electra_tf.analysis import benchmarks
+    """Times, and prints one table."""
+    unit, needed = _KINDS[FLAGS.kind]
+    if missing := [name for name in needed if not FLAGS[name].value]:
+        raise ValueError(f"{FLAGS.kind} needs --{' and --'.join(missing)}.")
+    if FLAGS.texts and not storage.path(FLAGS.texts).is_file():
+        raise FileNotFoundError(
+            f"--texts must be a file. Received: {FLAGS.texts}, no such file."
+        )
+    machine, sides = report.describe_machine(), _list_sides()
+    if FLAGS.kind == "startup":
+        startup.run(sides, FLAGS.rounds)
+    else:
+        with contextlib.ExitStack() as stack:
+            for side in sides:
+                stack.enter_context(side.started())
+            sides = _time(sides)
+    summaries = timing.summarize(sides)
+    print(report.build_table(summaries, unit))
+    versions = {k: v for side in sides for k, v in side.versions.items()}
+    facts = {**machine, **sides[0].sizes, **versions}
+    lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
+    print("\n".join(lines + report.describe_peaks(sides)))
+    if FLAGS.output:
+        report.write_json(
+            storage.path(FLAGS.output),
+            sides,
+            kind=FLAGS.kind,
+            unit=unit,
+            machine=machine,
+            summaries=summaries,
+        )
+    if FLAGS.picture:
+        report.draw(storage.path(FLAGS.picture), summaries, unit)
 
-    if FLAGS.dataset_dir:
-        rate = benchmarks.time_input_pipeline(
-            storage.path(FLAGS.dataset_dir), settings, num_batches=200
+
+def _list_sides() -> list[timing.Side]:
+    kind: str = FLAGS.kind
+    if kind == "build":
+        build = {"corpus": FLAGS.texts, "vocab_file": FLAGS.vocab_file}
+        return [
+            _own_side(f"processes: {n}", num_processes=int(n), **build)
+            for n in FLAGS.processes
+        ]
+    if kind == "input":
+        manifest.require_dataset(storage.path(FLAGS.dataset_dir))
+        FLAGS.config.data.dataset_dir = FLAGS.dataset_dir
+        settings = pretrain.prepare(FLAGS.config, "float32", FLAGS.batch_size)
+        return [_own_side(settings=dataclasses.asdict(settings))]
+    if kind == "infer":
+        export = installed.find_export(FLAGS.saved_model)
+        sides = [_own_side(folder=str(export))]
+        if FLAGS.peer_dir:
+            peer = {
+                "kind": kind,
+                "folder": FLAGS.peer_dir,
+                "attention": FLAGS.peer_attention,
+            }
+            python = FLAGS.peer_python or sys.executable
+            sides.append(
+                timing.Side("transformers", "", "torch_peer", peer, python)
+            )
+        return sides
+    names = FLAGS.sides or list(pretrain.SIDES)
+    if not FLAGS.peer_python:
+        print("Without --peer_python nothing is compared with transformers.")
+        names = ["electra_tf"]
+    return [
+        side
+        for precision in FLAGS.precisions
+        for side in pretrain.list_sides(
+            pretrain.prepare(FLAGS.config, precision, FLAGS.batch_size),
+            names,
+            "finetune" if kind == "finetune" else "pretrain",
+            FLAGS.peer_attention,
+            FLAGS.peer_python,
         )
-        print(f"input pipeline     {rate:14,.0f} tokens/s")
-    FLAGS.config.training.train_batch_size = FLAGS.batch_size
-    while FLAGS.batch_size % FLAGS.config.data.num_streams:
-        FLAGS.config.data.num_streams -= 1
-    for precision in FLAGS.precisions:
-        FLAGS.config.training.precision = precision
-        settings = config.freeze(FLAGS.config)
-        timing = benchmarks.time_training_step(settings, FLAGS.num_steps)
-        print(
-            f"step {precision:<13} {timing.tokens_per_second:14,.0f} tokens/s  "
-            f"median of {FLAGS.num_steps}; fastest "
-            f"{1e3 * min(timing.step_seconds):,.1f} ms, slowest "
-            f"{1e3 * max(timing.step_seconds):,.1f} ms; "
-            f"{100 * timing.share_of_peak:.1f} % of peak; memory "
-            f"{timing.peak_memory_bytes / 2**20:,.0f} MiB; start-up "
-            f"{timing.startup_seconds:.1f} s; loss "
-            f"{timing.last_losses['loss']:.4f}"
-        )
+    ]
+
+
+def _own_side(name: str = "electra_tf", **described: Any) -> timing.Side:
+    described["kind"] = FLAGS.kind
+    return timing.Side(name, "", FLAGS.kind, described)
+
+
+def _time(sides: list[timing.Side]) -> list[timing.Side]:
+    """Times sides that have started; returns them with what they said."""
+    timing.require_same_work(sides)
+    if FLAGS.kind != "infer":
+        block = [None] * FLAGS.num_steps
+        # Builds have nothing to warm up but the files in memory.
+        warm_up = block[: 1 if FLAGS.kind == "build" else 3]
+        timing.take_turns(sides, [warm_up, *[block] * FLAGS.rounds])
+        return sides
+    texts = infer.read_texts(storage.path(FLAGS.texts))
+    if len(sides) > 1:
+        difference = infer.largest_difference(sides, texts[:_NUM_COMPARED])
+        print(f"Largest difference of the probabilities: {difference:.1e}")
+    found = []
+    for size in map(int, FLAGS.batch_sizes):
+        group = f"{size} text{'s' * (size > 1)}"
+        now = [dataclasses.replace(s, group=group, rounds=[]) for s in sides]
+        blocks = infer.deal(texts, size, FLAGS.num_steps, FLAGS.rounds)
+        timing.take_turns(now, blocks)
+        found += now
+    return found
 
 
 if __name__ == "__main__":
-    command_line.run(main, required=["config"])
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = f"--kind={sys.argv[1]}"
+    command_line.run(main, required=["kind"])

@@ -32,7 +32,7 @@ MISTAKES = [
      "--config.data.dataset_dir=nothing", "No dataset in 'nothing'"),
     ("run_pretraining", f"{PRETRAIN} --model_dir=out "
      "--config.data.dataset_dir=. --init_from=nothing", NOTHING),
-    ("benchmark", f"{PRETRAIN} --dataset_dir=nothing", "No dataset in"),
+    ("benchmark", f"input {PRETRAIN} --dataset_dir=nothing", "No dataset in"),
     ("run_study", f"--study={CONFIGS}/studies/table5.py "
      "--dataset_dir=nothing", "No dataset in 'nothing'"),
     ("export_saved_model", "--model_dir=export --export_dir=out", EXPORT),
@@ -45,7 +45,7 @@ MISTAKES = [
     ("serve_demo", "--saved_model=run", NO_EXPORT),
     ("evaluate_words", "--model=nothing --text=[MASK]", NOTHING),
     ("evaluate_words", "--model=tiny-en --sentences=nothing", "No corpus at"),
-    ("benchmark_inference", "--saved_model=run --texts=semicolons.csv",
+    ("benchmark", "infer --saved_model=run --texts=semicolons.csv",
      NO_EXPORT),
 ]  # fmt: skip
 

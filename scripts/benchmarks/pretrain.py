@@ -1,0 +1,185 @@
+"""The pre-training step of a config: which sides there are, and ours."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import side
+from benchmarks import timing
+from electra_tf import config
+
+SIDES = ("electra_tf", "transformers", "transformers_compiled")
+# What a config is timed with that takes its dataset's vocabulary.
+_VOCAB_SIZE = 30_522
+_PEAK_SECONDS = 0.2
+
+
+def prepare(
+    settings: Any, precision: str, batch_size: int
+) -> config.ExperimentConfig:
+    """The settings as they are timed: a `ConfigDict`, changed and frozen."""
+    settings.training.precision = precision
+    settings.training.train_batch_size = batch_size
+    settings.encoder.vocab_size = settings.encoder.vocab_size or _VOCAB_SIZE
+    while batch_size % settings.data.num_streams:
+        settings.data.num_streams -= 1
+    return config.freeze(settings)
+
+
+def list_sides(
+    settings: config.ExperimentConfig,
+    names: Sequence[str],
+    kind: str,
+    attention: str,
+    peer_python: str,
+) -> list[timing.Side]:
+    """Those that train as the settings say; `ConfigError` if some cannot."""
+    tying = settings.generator.weight_tying
+    is_joint = settings.objective.name == "electra" and tying == "embeddings"
+    config.require(
+        is_joint or kind == "finetune" or {*names} == {"electra_tf"},
+        "Others have the step of ELECTRA, with shared embeddings. Received: "
+        f"objective {settings.objective.name}, sharing of {tying}. Take "
+        "--sides=electra_tf, or another config.",
+    )
+    generator = settings.generator.encoder_config(settings.encoder)
+    described = {
+        "kind": kind,
+        "settings": dataclasses.asdict(settings),
+        "generator": dataclasses.asdict(generator),
+    }
+    peer = {**described, "attention": attention}
+    group, sides = settings.training.precision, []
+    for name in names:
+        compiles = name == "transformers_compiled"
+        sides.append(
+            timing.Side(name, group, kind, described)
+            if name == "electra_tf"
+            else timing.Side(
+                name,
+                group,
+                "torch_peer",
+                {**peer, "compiles": compiles},
+                peer_python,
+            )
+        )
+    return sides
+
+
+def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
+    """Our step on random ids, after its first run."""
+    import tensorflow as tf
+
+    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import run
+    from electra_tf.text import vocabulary as vocabulary_lib
+    from electra_tf.training import distribution
+
+    experiment = config.freeze(settings)
+    distribution.configure_process(experiment.training)
+    vocab_size = experiment.encoder.vocab_size
+    special = vocabulary_lib.SPECIAL_TOKENS
+    tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
+    model = run.build_model_and_optimizer(
+        experiment, vocabulary_lib.Vocabulary((*special, *tokens))
+    )
+    streams = tf.range(experiment.data.num_streams, dtype=tf.int64)
+    features = {
+        name: tf.reshape(
+            rows, [len(streams), -1, experiment.data.max_seq_length]
+        )
+        for name, rows in random_rows(experiment).items()
+    } | {"stream_ids": streams}
+    masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
+    flops = cost.Cost(experiment).row_flops() / experiment.data.max_seq_length
+    return build_step(
+        model, features, experiment, flops, masked=masked.masked_ids.shape[1]
+    )
+
+
+def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
+    """A batch of random ids without padding, `[B, S]` int32."""
+    import tensorflow as tf
+
+    shape = settings.training.train_batch_size, settings.data.max_seq_length
+    ids = tf.random.stateless_uniform(
+        shape, [1, 2], 5, settings.encoder.vocab_size, tf.int32
+    )
+    return {
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
+        "segment_ids": tf.zeros_like(ids),
+    }
+
+
+def build_step(
+    model: Any,
+    features: dict[str, Any],
+    settings: config.ExperimentConfig,
+    flops_per_unit: float = 0.0,
+    **sizes: Any,
+) -> side.Built:
+    """The training step of a model of ours that has its optimizer."""
+    import tensorflow as tf
+
+    from electra_tf.training import distribution
+
+    training, length = settings.training, settings.data.max_seq_length
+    compiled = tf.function(
+        model.training_step,
+        autograph=False,
+        jit_compile=distribution.compiles_with_xla(training) or None,
+    )
+
+    def step(_: Any) -> float:
+        # These are there once all of it is done.
+        tf.nest.map_structure(lambda value: value.numpy(), compiled(features))
+        return training.train_batch_size * length
+
+    step(None)
+    sizes |= {
+        "batch": [training.train_batch_size, length],
+        "weights": sum(v.numpy().size for v in model.trained_variables),
+        "dropout": settings.encoder.hidden_dropout_prob,
+    }
+    methods = {"peak_rates": lambda: measure_peaks(training.precision)}
+    if tf.config.list_physical_devices("GPU"):
+        info = tf.config.experimental.get_memory_info
+        methods["peak_memory"] = lambda: info("GPU:0")["peak"]
+    packages = "tensorflow", "keras", "electra-tf"
+    return side.Built(step, sizes, packages, methods, flops_per_unit)
+
+
+def measure_peaks(precision: str) -> dict[str, float]:
+    """The highest of many rates; others disturb most of them.
+
+    `flops`: operations a second of products of square matrices. `bytes`: a
+    second, of adding one large array to another (two are read, one is written).
+    """
+    import tensorflow as tf
+
+    def best(work: Callable[[], Any], amount: float) -> float:
+        work()
+        rate, end = 0.0, time.perf_counter() + _PEAK_SECONDS
+        while (start := time.perf_counter()) < end:
+            # One entry: that it is there says that all is done.
+            work().numpy()
+            rate = max(rate, amount / (time.perf_counter() - start))
+        return rate
+
+    is_gpu = bool(tf.config.list_physical_devices("GPU"))
+    flops = []
+    for size in (4096, 8192) if is_gpu else (512, 1024, 2048):
+        matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
+        product = lambda m=matrix: tf.matmul(m, m)[0, 0]  # noqa: E731
+        flops.append(best(product, 2.0 * size**3))
+    ones = tf.ones(2**28 if is_gpu else 2**26)
+    array = tf.Variable(ones)
+    moved = best(lambda: array.assign_add(ones)[0], 12.0 * len(ones))
+    return {"flops": max(flops), "bytes": moved}
+
+
+if __name__ == "__main__":
+    side.serve({"pretrain": build})

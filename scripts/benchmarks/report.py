@@ -1,0 +1,94 @@
+"""What was measured, as a table, a JSON file and a picture."""
+
+import json
+import os
+import pathlib
+import platform
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import pandas
+
+from benchmarks import timing
+from electra_tf.processes import atomic
+
+Summaries = Sequence[Mapping[str, Any]]
+"""What `timing.summarize` returns."""
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores and load."""
+    cpu = pathlib.Path("/proc/cpuinfo")
+    text = cpu.read_text() if cpu.exists() else ""
+    name = re.search(r"model name\s*: (.*)", text)
+    return {
+        "processor": name[1] if name else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+    }
+
+
+def build_table(summaries: Summaries, unit: str) -> str:
+    """A line for each side; docs/performance.md explains the columns."""
+    table = pandas.DataFrame(
+        {
+            "side": s["name"],
+            "group": s["group"],
+            "ms": f"{1e3 * s['median']:,.1f}",
+            "5 to 95 %": f"{1e3 * s['low']:,.1f} to {1e3 * s['high']:,.1f}",
+            "CPU ms": f"{1e3 * s['processor']:,.1f}",
+            f"{unit}/s": f"{s['rate']:,.1f}",
+            "% of peak": _format(s["share_of_peak"], 100),
+            "MiB": _format(s["peak_memory"], 2**-20),
+            "start s": _format(s["startup_seconds"]),
+            "time": "{:.2f} ({:.2f} to {:.2f})".format(*s["ratios"]),
+        }
+        for s in summaries
+    )
+    shown = [name for name in table if (table[name] != "").any()]
+    return table[shown].to_string(index=False)
+
+
+def _format(value: float | None, factor: float = 1.0) -> str:
+    return "" if value is None else f"{factor * value:,.1f}"
+
+
+def describe_peaks(sides: Sequence[timing.Side]) -> list[str]:
+    """A line about the device for each group, where it was measured."""
+    return [
+        f"Peak, {group}: products {flops / 1e9:,.0f} GFLOP/s, memory "
+        f"{timing.find_peak(sides, group, 'bytes') / 1e9:,.1f} GB/s."
+        for group in dict.fromkeys(side.group for side in sides)
+        if (flops := timing.find_peak(sides, group, "flops"))
+    ]
+
+
+def write_json(
+    path: pathlib.Path, sides: Sequence[timing.Side], **facts: Any
+) -> None:
+    """Writes all samples and other facts."""
+    samples = [
+        {name: v for name, v in vars(side).items() if name != "process"}
+        for side in sides
+    ]
+    with atomic.replacing_file(path) as partial:
+        text = json.dumps({**facts, "sides": samples}, indent=1)
+        partial.write_text(text + "\n", "utf-8")
+
+
+def draw(path: pathlib.Path, summaries: Summaries, unit: str) -> None:
+    """Draws the rate of every side, with lines from 5 % to 95 %."""
+    names = [f"{s['name']} {s['group']}".strip() for s in summaries]
+    rates = [s["rate"] for s in summaries]
+    spread = [
+        [s["rate"] * (1 - s["median"] / s["high"]) for s in summaries],
+        [s["rate"] * (s["median"] / s["low"] - 1) for s in summaries],
+    ]
+    size = 8, 1 + 0.4 * len(names)
+    with atomic.saving_figure(path, 1, 1, size) as (_, axes):
+        axes[0].barh(names, rates, xerr=spread, capsize=3)
+        axes[0].invert_yaxis()
+        axes[0].set_xlabel(f"{unit} a second")

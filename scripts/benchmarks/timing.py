@@ -1,0 +1,182 @@
+"""Sides in processes of their own, which take turns; what came of it."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_SCRIPTS = pathlib.Path(__file__).parent.parent
+# Threads that have just worked wait for more, and slow down the other side.
+_PAUSE_SECONDS = 0.3
+
+
+@dataclasses.dataclass
+class Side:
+    """One of those that are compared: a module of this folder, as a process."""
+
+    name: str
+    group: str  # of those compared with each other, such as a precision
+    module: str
+    description: Mapping[str, Any]  # for `side.serve`; `kind` names a builder
+    python: str = sys.executable
+    # As the side itself found them, when it had started.
+    sizes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    flops_per_unit: float = 0.0
+    startup_seconds: float | None = None
+    # What it said: of its blocks, of its bytes at most, and of the operations
+    # (`flops`) and bytes a second that the device can reach.
+    rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    peak_memory: int | None = None
+    peak_rates: dict[str, float] = dataclasses.field(default_factory=dict)
+    process: Any = None
+
+    @contextlib.contextmanager
+    def started(self) -> Iterator["Side"]:
+        """Runs until the block ends; raises `RuntimeError` if it ends."""
+        print(f"Starting {self.name} {self.group}", file=sys.stderr)
+        start = time.perf_counter()
+        paths = [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            # Otherwise the first side takes all memory of a GPU.
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        }
+        command = [self.python, "-P", "-m", f"benchmarks.{self.module}"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=environment
+        ) as self.process:
+            try:
+                found = self._send(self.description)
+                self.sizes, self.versions, self.flops_per_unit = found
+                self.startup_seconds = time.perf_counter() - start
+                yield self
+            finally:
+                self.process.kill()
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a method of the process returns: see `side.serve`."""
+        return self._send([method, arguments])
+
+    def _send(self, request: Any) -> Any:
+        # If it has ended, reading says so.
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+        if line := self.process.stdout.readline():
+            return json.loads(line)
+        raise RuntimeError(
+            f"The side {self.name} must answer. It ended with "
+            f"{self.process.wait()}; what it said stands above. For "
+            "transformers, --peer_python must have torch and transformers."
+        )
+
+
+def require_same_work(sides: Sequence[Side]) -> None:
+    """Raises `ValueError` unless all sides found equal sizes."""
+    first, *others = sides
+    for side in others:
+        unlike = [
+            f"{name}: {first.sizes.get(name)} and {side.sizes.get(name)}"
+            for name in {**first.sizes, **side.sizes}
+            if first.sizes.get(name) != side.sizes.get(name)
+        ]
+        if unlike:
+            raise ValueError(
+                "All sides must do the same work. Received of "
+                f"{first.name} and {side.name}: {', '.join(unlike)}. Leave one "
+                "out of --sides, or choose settings that both have."
+            )
+
+
+def take_turns(
+    sides: Sequence[Side],
+    blocks: Iterable[Sequence[Any]],
+    pause: float = _PAUSE_SECONDS,
+) -> None:
+    """Gives every block of batches to each side; the first one warms up.
+
+    So what else the machine does meets all of them, and what they measure
+    between the blocks: how fast the device can be.
+    """
+    for number, block in enumerate(blocks):
+        for side in sides:
+            time.sleep(pause)
+            reply = side.ask("step", block)
+            if number:
+                side.rounds.append(reply)
+        for side in sides:
+            if side.peak_memory is None:
+                # Before products of large matrices add to it.
+                side.peak_memory = side.ask("peak_memory")
+            for name, rate in side.ask("peak_rates").items():
+                best = max(rate, side.peak_rates.get(name, 0.0))
+                side.peak_rates[name] = best
+
+
+def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
+    """The highest rate that any side of a group has measured; 0 for none."""
+    rates = (s.peak_rates.get(name, 0.0) for s in sides if s.group == group)
+    return max(rates, default=0.0)
+
+
+def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
+    """Medians, spreads and ratios of all sides, in their order.
+
+    Of each side: `median`, `low` and `high` (5 % and 95 %) seconds of a batch,
+    `processor` seconds of one, the `rate` of units at the median, the
+    `share_of_peak`, and `ratios`, median, lowest and highest over the rounds:
+    how many times as long a unit takes as on the first side of its group.
+    """
+    firsts: dict[str, Side] = {}
+    found = []
+    for side in sides:
+        first = firsts.setdefault(side.group, side)
+        seconds, units = (
+            np.concatenate([block[name] for block in side.rounds])
+            for name in ("seconds", "units")
+        )
+        low, median, high = np.quantile(seconds, (0.05, 0.5, 0.95)).tolist()
+        rate = units.mean().item() / median
+        flops = find_peak(sides, side.group, "flops")
+        ratios = [
+            _seconds_per_unit(own) / _seconds_per_unit(reference)
+            for own, reference in zip(side.rounds, first.rounds, strict=True)
+        ]
+        processor = sum(block["processor"] for block in side.rounds)
+        share = rate * first.flops_per_unit / flops if flops else 0.0
+        found.append(
+            {
+                "name": side.name,
+                "group": side.group,
+                "median": median,
+                "low": low,
+                "high": high,
+                "processor": processor / len(seconds),
+                "rate": rate,
+                "share_of_peak": share or None,
+                "peak_memory": side.peak_memory,
+                "startup_seconds": side.startup_seconds,
+                "ratios": [
+                    statistics.median(ratios), min(ratios), max(ratios)
+                ],
+            }
+        )  # fmt: skip
+    return found
+
+
+def _seconds_per_unit(block: Mapping[str, Any]) -> float:
+    pairs = zip(block["seconds"], block["units"], strict=True)
+    return statistics.median(seconds / units for seconds, units in pairs)

@@ -1,0 +1,255 @@
+"""Sides do the same work in turn, and are summed up by what they say."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from benchmarks import infer
+from benchmarks import pretrain
+from benchmarks import report
+from benchmarks import side as side_lib
+from benchmarks import startup
+from benchmarks import timing
+
+from electra_tf import config
+from electra_tf.config import schema
+from electra_tf.errors import ConfigError
+from electra_tf.export import export_metadata
+from tests import tiny
+
+TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
+MAX_LENGTH = 4
+# An interpreter with torch and transformers.
+PEER_PYTHON = os.environ.get("ELECTRA_PEER_PYTHON", "")
+
+
+class FakeSide(timing.Side):
+    """A side without a process: `reply` takes a method and its arguments."""
+
+    def __init__(self, name, group="", reply=None, **fields):
+        super().__init__(name, group, "", {}, **fields)
+        self.reply = reply or (lambda method, *arguments: {})
+
+    def ask(self, method, *arguments):
+        return self.reply(method, *arguments)
+
+
+def _block(*seconds, units=2):
+    units = [units] * len(seconds)
+    return {"seconds": [*seconds], "units": units, "processor": sum(seconds)}
+
+
+def test_sides_take_turns_and_the_first_block_is_not_counted():
+    asked = []
+
+    def side(name, memory, *rates):
+        rates = iter(rates)
+
+        def reply(method, *arguments):
+            asked.append((name, method, *arguments))
+            if method == "peak_rates":
+                return {"flops": next(rates)}
+            return memory if method == "peak_memory" else {"block": arguments}
+
+        return FakeSide(name, "g", reply)
+
+    sides = [side("a", 5, 1.0, 4.0, 2.0), side("b", 6, 3.0, 3.0, 3.0)]
+    timing.take_turns(sides, [[0], [1, 1], [2]], pause=0.0)
+    steps = [(a[0], a[2]) for a in asked if a[1] == "step"]
+    assert steps == [(n, b) for b in ([0], [1, 1], [2]) for n in "ab"]
+    # Measuring peaks takes memory.
+    methods = [method for name, method, *_ in asked if name == "a"]
+    assert methods.count("peak_memory") == 1
+    assert methods[:3] == ["step", "peak_memory", "peak_rates"]
+    for side in sides:
+        assert side.rounds == [{"block": ([1, 1],)}, {"block": ([2],)}]
+    assert [side.peak_memory for side in sides] == [5, 6]
+    assert timing.find_peak(sides, "g", "flops") == 4.0
+    assert timing.find_peak(sides, "h", "flops") == 0.0
+
+
+def test_medians_spreads_and_ratios_within_a_group():
+    ours = FakeSide("ours", "x", flops_per_unit=3.0, peak_rates={"flops": 60.0})
+    ours.rounds = [_block(0.1, 0.2, 0.3), _block(0.4, 0.4, 0.4)]
+    theirs = FakeSide("theirs", "x", peak_rates={"flops": 120.0})
+    # Twice and then three times as long, of units twice as large.
+    theirs.rounds = [_block(0.8, 0.8, 9.9, units=4), _block(2.4, units=4)]
+    alone = FakeSide("alone", "y", flops_per_unit=3.0, rounds=[_block(5.0)])
+    first, second, third = timing.summarize([ours, theirs, alone])
+    assert first["median"] == pytest.approx(0.35)
+    assert first["low"] == pytest.approx(0.125)
+    assert first["high"] == pytest.approx(0.4)
+    assert first["processor"] == pytest.approx(0.3)
+    assert first["rate"] == pytest.approx(2 / 0.35)
+    # The highest peak of the group, and the operations of its first side.
+    assert first["share_of_peak"] == pytest.approx(2 / 0.35 * 3 / 120)
+    assert second["share_of_peak"] == pytest.approx(4 / 1.6 * 3 / 120)
+    assert first["ratios"] == [1.0, 1.0, 1.0]
+    assert second["ratios"] == pytest.approx([2.5, 2.0, 3.0])
+    assert third["ratios"] == [1.0, 1.0, 1.0]
+    assert third["share_of_peak"] is None
+
+
+def test_unlike_work_is_refused():
+    sides = [
+        FakeSide(name, sizes={"batch": [8, 16], "masked": slots})
+        for name, slots in (("ours", 2), ("same", 2), ("theirs", 3))
+    ]
+    timing.require_same_work(sides[:2])
+    with pytest.raises(ValueError, match="ours and theirs: masked: 2 and 3"):
+        timing.require_same_work(sides)
+    with pytest.raises(ValueError, match="masked: None and 2"):
+        timing.require_same_work([FakeSide("none"), *sides[:1]])
+
+
+def test_a_side_that_does_not_start_says_why(tmp_path, capfd):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no torch here >&2\nexit 3\n")
+    python.chmod(0o755)
+    side = timing.Side("theirs", "", "torch_peer", {}, str(python))
+    with (
+        pytest.raises(RuntimeError, match="theirs.*with 3.*--peer_python"),
+        side.started(),
+    ):
+        pass
+    assert "no torch here" in capfd.readouterr().err
+
+
+def test_report_shows_what_was_measured(tmp_path):
+    sides = [timing.Side("ours", "x", "", {})]
+    sides[0].peak_rates = {"flops": 6e9, "bytes": 2e9}
+    sides[0].rounds = [_block(0.1, 0.2, 0.3)]
+    sides[0].peak_memory = 3 << 20
+    summaries = timing.summarize(sides)
+    header, line = report.build_table(summaries, "tokens").splitlines()
+    # No column without a value.
+    assert "start s" not in header and "% of peak" not in header
+    assert " ".join(line.split()) == (
+        "ours x 200.0 110.0 to 290.0 200.0 10.0 3.0 1.00 (1.00 to 1.00)"
+    )
+    assert report.describe_peaks(sides) == [
+        "Peak, x: products 6 GFLOP/s, memory 2.0 GB/s."
+    ]
+    report.write_json(tmp_path / "all.json", sides, unit="tokens")
+    written = json.loads((tmp_path / "all.json").read_text())
+    assert written["unit"] == "tokens"
+    assert written["sides"][0]["rounds"][0]["seconds"] == [0.1, 0.2, 0.3]
+    report.draw(tmp_path / "bars.png", summaries, "tokens")
+    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_blocks_of_texts_go_round_in_a_circle():
+    blocks = list(infer.deal(TEXTS, 2, 2, 2))
+    assert [len(block) for block in blocks] == [3, 2, 2]
+    assert blocks[1] == [["d", "e f"], ["g h i j", "k"]]
+    assert blocks[2] == [["a b c", "d"], ["e f", "g h i j"]]
+
+
+def _scorer(value, length=MAX_LENGTH):
+    """A side that gives every word one probability."""
+
+    def score(texts):
+        counts = [min(len(text.split()), length) for text in texts]
+        mask = np.arange(max(counts)) < np.array(counts)[:, np.newaxis]
+        return mask * value, mask * 1
+
+    built = side_lib.build_scorer(score, ())
+    return FakeSide(str(value), reply=lambda _, x: built.methods["answer"](x))
+
+
+def test_answers_are_compared_before():
+    sides = [_scorer(0.5), _scorer(0.25)]
+    assert infer.largest_difference(sides, TEXTS) == 0.25
+    sides[1] = _scorer(0.5, length=2)
+    with pytest.raises(ValueError, match=r"Received: 3 and 2 for 'a b c'"):
+        infer.largest_difference(sides, TEXTS)
+
+
+def save_model(folder, name):
+    """A SavedModel that gives every word a half, under a signature's name."""
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "texts")])
+    def score(texts):
+        words = tf.strings.split(texts)
+        mask = tf.sequence_mask(words.row_lengths(), dtype=tf.int32)
+        scores = tf.cast(mask, tf.float32) * 0.5
+        return {"replaced_probability": scores, "input_mask": mask}
+
+    module.score = score
+    tf.saved_model.save(module, str(folder), signatures={name: score})
+    metadata = export_metadata.ExportMetadata(
+        kind="detector",
+        signatures=(name,),
+        checkpoint="step-00000001",
+        step=1,
+        trained_length=MAX_LENGTH,
+        precision="float32",
+        stored_weights="float32",
+        device="cpu",
+        max_length=MAX_LENGTH,
+        num_positions=MAX_LENGTH,
+        electra_tf="0",
+        tensorflow="0",
+    )
+    (folder / "assets.extra").mkdir()
+    path = folder / "assets.extra" / "export.json"
+    path.write_text(schema.to_json(metadata))
+    return str(folder)
+
+
+def test_an_export_answers(tmp_path):
+    built = infer.build(save_model(tmp_path / "export", "score_text"))
+    assert built.sizes == {"max_length": MAX_LENGTH}
+    timed = side_lib.time_steps(built.step, [["a b", "c"], ["d"]])
+    assert timed["units"] == [2, 1] and min(timed["seconds"]) > 0
+    assert built.methods["answer"](["a b", "c"]) == [[0.5, 0.5], [0.5]]
+    with pytest.raises(SystemExit, match="the signature 'score_text'"):
+        infer.build(save_model(tmp_path / "tagger", "tag_text"))
+    (tmp_path / "texts").write_text(" \n a\n\nb\n")
+    assert infer.read_texts(tmp_path / "texts") == ["a", "b"]
+    (tmp_path / "texts").write_text(" \n\n")
+    with pytest.raises(ValueError, match="without any"):
+        infer.read_texts(tmp_path / "texts")
+
+
+def _tiny(**training):
+    settings = tiny.with_dropout(tiny.build_settings(**training))
+    values = config.to_config_dict(settings)
+    return pretrain.prepare(values, "float32", 6)
+
+
+def test_settings_are_made_fit():
+    settings = _tiny()
+    assert settings.encoder.vocab_size == 30522
+    assert settings.data.num_streams == 3
+    other = tiny.with_objective(settings, "two_stage")
+    (own,) = pretrain.list_sides(other, ["electra_tf"], "pretrain", "", "")
+    assert own.module == "pretrain" and own.group == "float32"
+    with pytest.raises(ConfigError, match="objective two_stage, sharing of no"):
+        pretrain.list_sides(other, pretrain.SIDES, "pretrain", "", "")
+
+
+def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
+    sides = pretrain.list_sides(_tiny(), ["electra_tf"], "pretrain", "", "")
+    startup.run(sides, 1)
+    (side,) = sides
+    assert side.rounds[0]["seconds"] == [side.startup_seconds]
+    assert side.sizes["batch"] == [6, tiny.LENGTH]
+    assert side.sizes["masked"] == 2
+    assert side.sizes["dropout"] == 0.1
+    assert side.flops_per_unit > 1e5
+    assert side.peak_memory > 1 << 26
+    assert "tensorflow" in side.versions
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PEER_PYTHON, reason="needs ELECTRA_PEER_PYTHON")
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_transformers_does_the_same_work(kind):
+    names = ["electra_tf", "transformers"]
+    sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", PEER_PYTHON)
+    startup.run(sides, 1)
+    assert sides[0].sizes == sides[1].sizes
