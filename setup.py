@@ -13,6 +13,7 @@ _CONFIGS = pathlib.Path("configs")
 _FOLDERS = {
     "electra_tf.commands": "scripts",
     "electra_tf.commands.benchmarks": "scripts/benchmarks",
+    "electra_tf.commands.runtimes": "scripts/runtimes",
     "electra_tf.configs": "configs",
     "electra_tf.pretrained": "data/pretrained",
 } | {

@@ -27,7 +27,7 @@ def main() -> None:
         logging.set_verbosity(logging.ERROR)
     saved_model = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export import converted_model
+    from runtimes import converted_model
 
     converted = converted_model.convert(
         saved_model, storage.path(FLAGS.out), FLAGS.format, FLAGS.signature

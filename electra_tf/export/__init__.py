@@ -1,4 +1,4 @@
-"""Exports: SavedModels, other runtimes, other checkpoint formats, serving.
+"""Exports: SavedModels, other checkpoint formats, serving.
 
 Read `saved_model` first; `models` holds what an export computes, `clients`
 what asks it.

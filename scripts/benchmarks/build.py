@@ -32,8 +32,8 @@ def build(corpus: str, vocab_file: str, num_processes: int) -> side.Built:
             )
             if finished.returncode:
                 sys.exit(finished.stderr)
-            splits = manifest.load_index(output)["splits"].values()
-            return sum(split["num_examples"] for split in splits)
+            splits = manifest.Index.load(output).splits.values()
+            return sum(split.num_examples for split in splits)
 
     # No process is the one that works.
     return side.Built(step, {}, ("electra-tf",), {"peak_memory": lambda: None})

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from runtimes import converted_model
+from runtimes import formats
 
 from electra_tf import errors
-from electra_tf.export import converted_model
-from electra_tf.export import runtimes
 from tests.export import conftest
 
 needs_onnx = pytest.mark.skipif(
@@ -29,7 +29,7 @@ ROWS = {
 
 def ask(result, format_name, frozen, rows):
     """The answers of a converted model, and those of the export."""
-    run = runtimes.RUNTIMES[format_name].load(result.path, frozen.name)
+    run = formats.RUNTIMES[format_name].load(result.path, frozen.name)
     arguments = {name: rows[name] for name in frozen.inputs}
     return run(arguments), frozen.ask(arguments)
 
@@ -44,7 +44,7 @@ def test_answers_are_those_of_the_export(
     )
     assert result.signature == signature
     assert result.largest_difference < 1e-5
-    frozen = runtimes.freeze(exported, signature)
+    frozen = formats.freeze(exported, signature)
     padded = {k: np.pad(v, [[0, 0], [0, 9]]) for k, v in ROWS.items()}
     for rows in (ROWS, {k: v[:1, :3] for k, v in ROWS.items()}, padded):
         answers, expected = ask(result, format_name, frozen, rows)
@@ -65,7 +65,7 @@ def test_fine_tuned_models_are_converted(
         assert list(tmp_path.iterdir()) == []
         return
     result = converted_model.convert(folder, out, format_name)
-    frozen = runtimes.freeze(folder)
+    frozen = formats.freeze(folder)
     answers, expected = ask(result, format_name, frozen, ROWS)
     conftest.assert_close(answers, expected, 1e-4)
     # Text stays behind, and the README says so.
@@ -78,7 +78,7 @@ def test_fine_tuned_models_are_converted(
 def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
     out = tmp_path / "out"
     converted_model.convert(exported, out, format_name)
-    file = runtimes.RUNTIMES[format_name].file_name
+    file = formats.RUNTIMES[format_name].file_name
     assert {p.name for p in out.iterdir()} == {
         file, "README.md", "vocab.txt", "tokenizer_config.json", "export.json",
     }  # fmt: skip
@@ -96,12 +96,12 @@ def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
 
 
 def test_litert_needs_no_operations_of_tensorflow(exported):
-    frozen = runtimes.freeze(exported, "score_ids")
+    frozen = formats.freeze(exported, "score_ids")
     ops = {node.op for node in frozen.graph.node}
     # What a server checks is gone, and so are variables.
     assert not ops & {"Assert", "ReadVariableOp", "VarHandleOp"}
     assert "Erf" in ops
-    content = runtimes.convert_to_litert(frozen)
+    content = formats.convert_to_litert(frozen)
     interpreter = tf.lite.Interpreter(model_content=content)
     ops = {details["op_name"] for details in interpreter._get_ops_details()}
     assert "GELU" in ops
@@ -112,8 +112,8 @@ def test_litert_needs_no_operations_of_tensorflow(exported):
 def test_onnx_axes_have_the_letters_of_the_signature(exported):
     import onnx
 
-    frozen = runtimes.freeze(exported, "features_ids")
-    graph = onnx.load_from_string(runtimes.convert_to_onnx(frozen)).graph
+    frozen = formats.freeze(exported, "features_ids")
+    graph = onnx.load_from_string(formats.convert_to_onnx(frozen)).graph
     shapes = {
         value.name: [
             axis.dim_param or axis.dim_value
@@ -131,7 +131,7 @@ def test_onnx_axes_have_the_letters_of_the_signature(exported):
 def test_a_model_that_answers_otherwise_is_refused(
     exported, tmp_path, monkeypatch
 ):
-    runtime = runtimes.RUNTIMES["litert"]
+    runtime = formats.RUNTIMES["litert"]
 
     def differ(*arguments):
         run = runtime.load(*arguments)
@@ -140,7 +140,7 @@ def test_a_model_that_answers_otherwise_is_refused(
         }
 
     differing = runtime._replace(load=differ)
-    monkeypatch.setitem(runtimes.RUNTIMES, "litert", differing)
+    monkeypatch.setitem(formats.RUNTIMES, "litert", differing)
     message = "within 0.0001.*difference of 0.00"
     with pytest.raises(errors.ExportError, match=message):
         converted_model.convert(exported, tmp_path / "out", "litert")
@@ -148,7 +148,7 @@ def test_a_model_that_answers_otherwise_is_refused(
 
 
 def test_a_converter_that_fails_is_quoted(exported, tmp_path, monkeypatch):
-    monkeypatch.setattr(runtimes, "with_whole_gelu", lambda graph: graph)
+    monkeypatch.setattr(formats, "with_whole_gelu", lambda graph: graph)
     with pytest.raises(errors.ExportError, match="(?s)score_ids.*Erf"):
         converted_model.convert(exported, tmp_path / "out", "litert")
     assert list(tmp_path.iterdir()) == []
@@ -177,8 +177,8 @@ def test_onnx_without_its_packages_names_them(
 ):
     monkeypatch.setitem(sys.modules, package, None)
     if package == "onnxruntime":
-        fake = runtimes.RUNTIMES["onnx"]._replace(convert=lambda _: b"")
-        monkeypatch.setitem(runtimes.RUNTIMES, "onnx", fake)
+        fake = formats.RUNTIMES["onnx"]._replace(convert=lambda _: b"")
+        monkeypatch.setitem(formats.RUNTIMES, "onnx", fake)
     with pytest.raises(ImportError, match=r"pip install 'electra-tf\[onnx\]"):
         converted_model.convert(exported, tmp_path / "out", "onnx")
     assert list(tmp_path.iterdir()) == []

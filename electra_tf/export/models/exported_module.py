@@ -100,7 +100,7 @@ class ExportedModule(tf.Module):
         """Traces the signatures of ids once more, with all rows at once.
 
         Other runtimes lack what buckets need, so conversions start from these
-        (`runtimes.freeze`). No signature offers them.
+        (`convert_saved_model.py`). No signature offers them.
         """
         tokens, self.tokens_per_bucket = self.tokens_per_bucket, 0
         names = (n for n in self.signature_names if n.endswith("_ids"))

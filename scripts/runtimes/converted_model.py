@@ -13,10 +13,10 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
-from electra_tf.export import runtimes
 from electra_tf.export import self_check
 from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
+from runtimes import formats
 
 TOLERANCE = 1e-4
 """Largest difference from the export, as `self_check` measures it."""
@@ -51,7 +51,7 @@ def convert(
     """Converts one signature of ids of an export and checks its numbers.
 
     `out_dir` appears checked, or not at all. `format_name` is one of
-    `runtimes.RUNTIMES`; an empty signature is the first that takes ids.
+    `formats.RUNTIMES`; an empty signature is the first that takes ids.
 
     Raises:
         ExportError: if the converter fails, or if the result answers
@@ -60,10 +60,10 @@ def convert(
         OSError: if `out_dir` exists, or `export_dir` is no export.
         ValueError: for an unknown format or signature.
     """
-    schema.require_choice("format", format_name, runtimes.RUNTIMES)
+    schema.require_choice("format", format_name, formats.RUNTIMES)
     atomic.refuse_existing(out_dir, "--out")
-    runtime = runtimes.RUNTIMES[format_name]
-    frozen = runtimes.freeze(export_dir, signature)
+    runtime = formats.RUNTIMES[format_name]
+    frozen = formats.freeze(export_dir, signature)
     metadata = export_metadata.read(export_dir)
     extra = export_dir / export_metadata.EXTRA_FOLDER
     vocabulary = vocabulary_lib.Vocabulary.load(extra)
@@ -91,8 +91,8 @@ def convert(
 
 
 def _check(
-    frozen: runtimes.FrozenSignature,
-    ask: runtimes.Ask,
+    frozen: formats.FrozenSignature,
+    ask: formats.Ask,
     num_positions: int,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> float:
@@ -117,7 +117,7 @@ def _check(
 
 
 def _render_readme(
-    frozen: runtimes.FrozenSignature,
+    frozen: formats.FrozenSignature,
     format_name: str,
     metadata: export_metadata.ExportMetadata,
     vocabulary: vocabulary_lib.Vocabulary,
@@ -132,7 +132,7 @@ def _render_readme(
     *_, section = export_metadata.render_sections(
         [frozen.name], frozen.left_out
     )
-    file = runtimes.RUNTIMES[format_name].file_name
+    file = formats.RUNTIMES[format_name].file_name
     fields = dataclasses.asdict(metadata) | {
         "tensorflow": tf.__version__,
         "title": f"{metadata.kind.replace('_', ' ').capitalize()}, {file}",
