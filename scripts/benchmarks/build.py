@@ -12,31 +12,26 @@ from electra_tf.records import manifest
 _SCRIPT = pathlib.Path(__file__).parents[1] / "build_pretraining_dataset.py"
 
 
-def build(corpus: str, vocab_file: str, num_processes: int) -> side.Built:
+def build(**arguments: Any) -> side.Built:
     """A step builds the whole dataset, in a folder that is deleted."""
 
     def step(_: Any) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            output = pathlib.Path(folder, "dataset")
-            arguments = {
-                "corpus": corpus,
-                "vocab_file": vocab_file,
-                "output_dir": output,
-                "num_processes": num_processes,
-            }
+            given = arguments | {"output_dir": folder + "/dataset"}
             finished = subprocess.run(
                 [sys.executable, str(_SCRIPT)]
-                + [f"--{name}={value}" for name, value in arguments.items()],
+                + [f"--{name}={value}" for name, value in given.items()],
                 capture_output=True,
                 text=True,
             )
             if finished.returncode:
                 sys.exit(finished.stderr)
-            splits = manifest.load_index(output)["splits"].values()
-            return sum(split["num_examples"] for split in splits)
+            splits = manifest.load_index(given["output_dir"])["splits"]
+            return sum(split["num_examples"] for split in splits.values())
 
-    # No process is the one that works.
-    return side.Built(step, {}, ("electra-tf",), {"peak_memory": lambda: None})
+    # No single process has the memory.
+    methods = {"peak_memory": lambda: None}
+    return side.Built(step, {}, ["electra-tf"], methods)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import side
+from benchmarks import side as side_lib
 from benchmarks import timing
 from electra_tf import config
 
@@ -50,25 +50,19 @@ def list_sides(
         "settings": dataclasses.asdict(settings),
         "generator": dataclasses.asdict(generator),
     }
-    peer = {**described, "attention": attention}
-    group, sides = settings.training.precision, []
+    group, found = settings.training.precision, []
     for name in names:
-        compiles = name == "transformers_compiled"
-        sides.append(
-            timing.Side(name, group, kind, described)
-            if name == "electra_tf"
-            else timing.Side(
-                name,
-                group,
-                "torch_peer",
-                {**peer, "compiles": compiles},
-                peer_python,
-            )
-        )
-    return sides
+        side = timing.Side(name, group, kind, described)
+        if name != "electra_tf":
+            side.module, side.python = "torch_peer", peer_python
+            compiles = name == "transformers_compiled"
+            options = {"attention": attention, "compiles": compiles}
+            side.description = described | options
+        found.append(side)
+    return found
 
 
-def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
+def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     """Our step on random ids, after its first run."""
     import tensorflow as tf
 
@@ -120,7 +114,7 @@ def build_step(
     settings: config.ExperimentConfig,
     flops_per_unit: float = 0.0,
     **sizes: Any,
-) -> side.Built:
+) -> side_lib.Built:
     """The training step of a model of ours that has its optimizer."""
     import tensorflow as tf
 
@@ -149,7 +143,7 @@ def build_step(
         info = tf.config.experimental.get_memory_info
         methods["peak_memory"] = lambda: info("GPU:0")["peak"]
     packages = "tensorflow", "keras", "electra-tf"
-    return side.Built(step, sizes, packages, methods, flops_per_unit)
+    return side_lib.Built(step, sizes, packages, methods, flops_per_unit)
 
 
 def measure_peaks(precision: str) -> dict[str, float]:
@@ -182,4 +176,4 @@ def measure_peaks(precision: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    side.serve({"pretrain": build})
+    side_lib.serve({"pretrain": build})
