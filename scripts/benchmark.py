@@ -2,12 +2,12 @@ r"""Times training steps, exports, the builder, the pipeline, or starts.
 
     electra-benchmark pretrain --config=configs/pretrain/electra_small.py \
         --peer_python=PYTHON
-    electra-benchmark finetune --batch_size=32 --peer_python=PYTHON
+    electra-benchmark finetune --config=CONFIG --batch_size=32
     electra-benchmark infer --saved_model=EXPORT --texts=FILE \
         --peer_dir=HF_FOLDER --peer_python=PYTHON
     electra-benchmark build --texts=FILE --vocab_file=VOCABULARY
-    electra-benchmark input --dataset_dir=DATASET --config=CONFIG
-    electra-benchmark startup --peer_python=PYTHON
+    electra-benchmark input --config=CONFIG --dataset_dir=DATASET
+    electra-benchmark startup --config=CONFIG --peer_python=PYTHON
 
 Ours and transformers take turns at the same work. Compare by ratio within one
 run: machines differ and are noisy. --peer_python is an interpreter with torch
@@ -23,31 +23,29 @@ from absl import flags
 from benchmarks import infer
 from benchmarks import pretrain
 from benchmarks import report
-from benchmarks import startup
 from benchmarks import timing
 from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import installed
 from electra_tf import storage
+from electra_tf.export import export_metadata
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 # What is timed: what a rate counts, flags that it needs.
 _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "pretrain": ("tokens", ()),
-    "finetune": ("tokens", ()),
+    "pretrain": ("tokens", ("config",)),
+    "finetune": ("tokens", ("config",)),
     "infer": ("texts", ("saved_model", "texts")),
     "build": ("examples", ("texts", "vocab_file")),
-    "input": ("tokens", ("dataset_dir",)),
-    "startup": ("starts", ()),
+    "input": ("tokens", ("config", "dataset_dir")),
+    "startup": ("starts", ("config",)),
 }
 # Texts whose answers are compared before.
 _NUM_COMPARED = 64
 flags.DEFINE_enum("kind", None, [*_KINDS], "Also the first argument.")
-config_flags.DEFINE_config_file(
-    "config", "configs/pretrain/electra_small.py", "Sizes of the model."
-)
+config_flags.DEFINE_config_file("config", None, "Of a pre-training.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
 flags.DEFINE_integer("rounds", 5, "Rounds in which all take turns.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
@@ -79,29 +77,22 @@ def main() -> None:
         )
     machine, sides = report.describe_machine(), _list_sides()
     if FLAGS.kind == "startup":
-        startup.run(sides, FLAGS.rounds)
+        timing.time_starts(sides, FLAGS.rounds)
     else:
         with contextlib.ExitStack() as stack:
             for side in sides:
                 stack.enter_context(side.started())
             sides = _time(sides)
-    summaries = timing.summarize(sides)
-    print(report.build_table(summaries, unit))
+    print(report.build_table(sides, unit))
     versions = {k: v for side in sides for k, v in side.versions.items()}
     facts = {**machine, **sides[0].sizes, **versions}
     lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
     print("\n".join(lines + report.describe_peaks(sides)))
     if FLAGS.output:
-        report.write_json(
-            storage.path(FLAGS.output),
-            sides,
-            kind=FLAGS.kind,
-            unit=unit,
-            machine=machine,
-            summaries=summaries,
-        )
+        path, facts = storage.path(FLAGS.output), {"kind": FLAGS.kind}
+        report.write_json(path, sides, unit=unit, machine=machine, **facts)
     if FLAGS.picture:
-        report.draw(storage.path(FLAGS.picture), summaries, unit)
+        report.draw(storage.path(FLAGS.picture), sides, unit)
 
 
 def _list_sides() -> list[timing.Side]:
@@ -124,6 +115,7 @@ def _list_sides() -> list[timing.Side]:
             peer = {
                 "kind": kind,
                 "folder": FLAGS.peer_dir,
+                "max_length": export_metadata.read(export).max_length,
                 "attention": FLAGS.peer_attention,
             }
             python = FLAGS.peer_python or sys.executable

@@ -28,9 +28,7 @@ def build(settings: dict[str, Any]) -> side.Built:
             next(iterator)
         return _NUM_BATCHES * rows * length
 
-    step(None)
-    sizes = {"rows": rows, "length": length}
-    return side.Built(step, sizes, ("tensorflow", "electra-tf"))
+    return side.Built(step, {"batch": [rows, length]}, ["tensorflow"])
 
 
 if __name__ == "__main__":

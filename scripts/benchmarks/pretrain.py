@@ -1,12 +1,13 @@
 """The pre-training step of a config: which sides there are, and ours."""
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import side
+from benchmarks import side as side_lib
 from benchmarks import timing
 from electra_tf import config
 
@@ -50,25 +51,19 @@ def list_sides(
         "settings": dataclasses.asdict(settings),
         "generator": dataclasses.asdict(generator),
     }
-    peer = {**described, "attention": attention}
-    group, sides = settings.training.precision, []
+    group, found = settings.training.precision, []
     for name in names:
-        compiles = name == "transformers_compiled"
-        sides.append(
-            timing.Side(name, group, kind, described)
-            if name == "electra_tf"
-            else timing.Side(
-                name,
-                group,
-                "torch_peer",
-                {**peer, "compiles": compiles},
-                peer_python,
-            )
-        )
-    return sides
+        side = timing.Side(name, group, kind, described)
+        if name != "electra_tf":
+            side.module, side.python = "torch_peer", peer_python
+            compiles = name == "transformers_compiled"
+            options = {"attention": attention, "compiles": compiles}
+            side.description = described | options
+        found.append(side)
+    return found
 
 
-def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
+def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     """Our step on random ids, after its first run."""
     import tensorflow as tf
 
@@ -85,18 +80,15 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
     model = run.build_model_and_optimizer(
         experiment, vocabulary_lib.Vocabulary((*special, *tokens))
     )
-    streams = tf.range(experiment.data.num_streams, dtype=tf.int64)
+    data = experiment.data
+    streams, length = data.num_streams, data.max_seq_length
     features = {
-        name: tf.reshape(
-            rows, [len(streams), -1, experiment.data.max_seq_length]
-        )
+        name: tf.reshape(rows, [streams, -1, length])
         for name, rows in random_rows(experiment).items()
-    } | {"stream_ids": streams}
+    } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
-    flops = cost.Cost(experiment).row_flops() / experiment.data.max_seq_length
-    return build_step(
-        model, features, experiment, flops, masked=masked.masked_ids.shape[1]
-    )
+    slots, flops = masked.masked_ids.shape[1], cost.Cost(experiment).row_flops()
+    return build_step(model, features, experiment, flops / length, masked=slots)
 
 
 def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
@@ -104,14 +96,10 @@ def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
     import tensorflow as tf
 
     shape = settings.training.train_batch_size, settings.data.max_seq_length
-    ids = tf.random.stateless_uniform(
-        shape, [1, 2], 5, settings.encoder.vocab_size, tf.int32
-    )
-    return {
-        "input_ids": ids,
-        "input_mask": tf.ones_like(ids),
-        "segment_ids": tf.zeros_like(ids),
-    }
+    size, seed = settings.encoder.vocab_size, [1, 2]
+    ids = tf.random.stateless_uniform(shape, seed, 5, size, tf.int32)
+    rest = {"input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
+    return {"input_ids": ids, **rest}
 
 
 def build_step(
@@ -120,7 +108,7 @@ def build_step(
     settings: config.ExperimentConfig,
     flops_per_unit: float = 0.0,
     **sizes: Any,
-) -> side.Built:
+) -> side_lib.Built:
     """The training step of a model of ours that has its optimizer."""
     import tensorflow as tf
 
@@ -149,7 +137,7 @@ def build_step(
         info = tf.config.experimental.get_memory_info
         methods["peak_memory"] = lambda: info("GPU:0")["peak"]
     packages = "tensorflow", "keras", "electra-tf"
-    return side.Built(step, sizes, packages, methods, flops_per_unit)
+    return side_lib.Built(step, sizes, packages, methods, flops_per_unit)
 
 
 def measure_peaks(precision: str) -> dict[str, float]:
@@ -165,21 +153,21 @@ def measure_peaks(precision: str) -> dict[str, float]:
         rate, end = 0.0, time.perf_counter() + _PEAK_SECONDS
         while (start := time.perf_counter()) < end:
             # One entry: that it is there says that all is done.
-            work().numpy()
+            work()[0, 0].numpy()
             rate = max(rate, amount / (time.perf_counter() - start))
         return rate
 
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
-    flops = []
+    flops = 0.0
     for size in (4096, 8192) if is_gpu else (512, 1024, 2048):
-        matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-        product = lambda m=matrix: tf.matmul(m, m)[0, 0]  # noqa: E731
-        flops.append(best(product, 2.0 * size**3))
-    ones = tf.ones(2**28 if is_gpu else 2**26)
+        m = tf.ones([size, size], tf.as_dtype(precision)) / size
+        work = functools.partial(tf.matmul, m, m)
+        flops = max(flops, best(work, 2.0 * size**3))
+    ones = tf.ones([1, 2**28 if is_gpu else 2**26])
     array = tf.Variable(ones)
-    moved = best(lambda: array.assign_add(ones)[0], 12.0 * len(ones))
-    return {"flops": max(flops), "bytes": moved}
+    work = functools.partial(array.assign_add, ones)
+    return {"flops": flops, "bytes": best(work, 12.0 * tf.size(ones).numpy())}
 
 
 if __name__ == "__main__":
-    side.serve({"pretrain": build})
+    side_lib.serve({"pretrain": build})

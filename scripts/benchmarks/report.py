@@ -5,7 +5,6 @@ import os
 import pathlib
 import platform
 import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +13,7 @@ import pandas
 from benchmarks import timing
 from electra_tf.processes import atomic
 
-Summaries = Sequence[Mapping[str, Any]]
-"""What `timing.summarize` returns."""
+Sides = Sequence[timing.Side]
 
 
 def describe_machine() -> dict[str, Any]:
@@ -25,28 +23,28 @@ def describe_machine() -> dict[str, Any]:
     name = re.search(r"model name\s*: (.*)", text)
     return {
         "processor": name[1] if name else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
     }
 
 
-def build_table(summaries: Summaries, unit: str) -> str:
+def build_table(sides: Sides, unit: str) -> str:
     """A line for each side; docs/performance.md explains the columns."""
     table = pandas.DataFrame(
         {
-            "side": s["name"],
-            "group": s["group"],
+            "side": side.name,
+            "group": side.group,
             "ms": f"{1e3 * s['median']:,.1f}",
             "5 to 95 %": f"{1e3 * s['low']:,.1f} to {1e3 * s['high']:,.1f}",
             "CPU ms": f"{1e3 * s['processor']:,.1f}",
             f"{unit}/s": f"{s['rate']:,.1f}",
             "% of peak": _format(s["share_of_peak"], 100),
-            "MiB": _format(s["peak_memory"], 2**-20),
-            "start s": _format(s["startup_seconds"]),
+            "MiB": _format(side.peak_memory, 2**-20),
+            "start s": _format(side.startup_seconds),
             "time": "{:.2f} ({:.2f} to {:.2f})".format(*s["ratios"]),
         }
-        for s in summaries
+        for side, s in zip(sides, timing.summarize(sides), strict=True)
     )
     shown = [name for name in table if (table[name] != "").any()]
     return table[shown].to_string(index=False)
@@ -56,7 +54,7 @@ def _format(value: float | None, factor: float = 1.0) -> str:
     return "" if value is None else f"{factor * value:,.1f}"
 
 
-def describe_peaks(sides: Sequence[timing.Side]) -> list[str]:
+def describe_peaks(sides: Sides) -> list[str]:
     """A line about the device for each group, where it was measured."""
     return [
         f"Peak, {group}: products {flops / 1e9:,.0f} GFLOP/s, memory "
@@ -66,26 +64,24 @@ def describe_peaks(sides: Sequence[timing.Side]) -> list[str]:
     ]
 
 
-def write_json(
-    path: pathlib.Path, sides: Sequence[timing.Side], **facts: Any
-) -> None:
-    """Writes all samples and other facts."""
-    samples = [
-        {name: v for name, v in vars(side).items() if name != "process"}
-        for side in sides
+def write_json(path: pathlib.Path, sides: Sides, **facts: Any) -> None:
+    """Writes all samples, what they sum up to, and further facts."""
+    found = [
+        {**vars(side), "process": None, "summary": summary}
+        for side, summary in zip(sides, timing.summarize(sides), strict=True)
     ]
     with atomic.replacing_file(path) as partial:
-        text = json.dumps({**facts, "sides": samples}, indent=1)
-        partial.write_text(text + "\n", "utf-8")
+        partial.write_text(json.dumps(facts | {"sides": found}, indent=1))
 
 
-def draw(path: pathlib.Path, summaries: Summaries, unit: str) -> None:
+def draw(path: pathlib.Path, sides: Sides, unit: str) -> None:
     """Draws the rate of every side, with lines from 5 % to 95 %."""
-    names = [f"{s['name']} {s['group']}".strip() for s in summaries]
-    rates = [s["rate"] for s in summaries]
+    names = [f"{side.name} {side.group}".strip() for side in sides]
+    found = timing.summarize(sides)
+    rates = [s["rate"] for s in found]
     spread = [
-        [s["rate"] * (1 - s["median"] / s["high"]) for s in summaries],
-        [s["rate"] * (s["median"] / s["low"] - 1) for s in summaries],
+        [s["rate"] * (1 - s["median"] / s["high"]) for s in found],
+        [s["rate"] * (s["median"] / s["low"] - 1) for s in found],
     ]
     size = 8, 1 + 0.4 * len(names)
     with atomic.saving_figure(path, 1, 1, size) as (_, axes):

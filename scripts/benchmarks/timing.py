@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.3
 
 @dataclasses.dataclass
 class Side:
-    """One of those that are compared: a module of this folder, as a process."""
+    """One of those that are compared: a module beside this, as a process."""
 
     name: str
     group: str  # of those compared with each other, such as a precision
@@ -45,7 +45,7 @@ class Side:
 
     @contextlib.contextmanager
     def started(self) -> Iterator["Side"]:
-        """Runs until the block ends; raises `RuntimeError` if it ends."""
+        """Runs until the block ends; `ChildProcessError` if it ends."""
         print(f"Starting {self.name} {self.group}", file=sys.stderr)
         start = time.perf_counter()
         paths = [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]
@@ -77,7 +77,7 @@ class Side:
             print(json.dumps(request), file=self.process.stdin, flush=True)
         if line := self.process.stdout.readline():
             return json.loads(line)
-        raise RuntimeError(
+        raise ChildProcessError(
             f"The side {self.name} must answer. It ended with "
             f"{self.process.wait()}; what it said stands above. For "
             "transformers, --peer_python must have torch and transformers."
@@ -126,6 +126,19 @@ def take_turns(
                 side.peak_rates[name] = best
 
 
+def time_starts(sides: Sequence[Side], num_rounds: int) -> None:
+    """Starts every side once a round; a start ends with its first step."""
+    for _ in range(num_rounds):
+        for side in sides:
+            with side.started():
+                side.peak_memory = side.ask("peak_memory")
+                processor = side.ask("processor_seconds")
+            seconds, side.startup_seconds = [side.startup_seconds], None
+            block = {"seconds": seconds, "units": [1], "processor": processor}
+            side.rounds.append(block)
+    require_same_work(sides)
+
+
 def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
     """The highest rate that any side of a group has measured; 0 for none."""
     rates = (s.peak_rates.get(name, 0.0) for s in sides if s.group == group)
@@ -133,21 +146,19 @@ def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
 
 
 def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
-    """Medians, spreads and ratios of all sides, in their order.
+    """What came of each side.
 
-    Of each side: `median`, `low` and `high` (5 % and 95 %) seconds of a batch,
-    `processor` seconds of one, the `rate` of units at the median, the
-    `share_of_peak`, and `ratios`, median, lowest and highest over the rounds:
-    how many times as long a unit takes as on the first side of its group.
+    `median`, `low` and `high` (5 % and 95 %) seconds of a batch, `processor`
+    seconds of one, the `rate` of units at the median, `share_of_peak`, and
+    `ratios`: how many times as long a unit takes as on the first side of the
+    group, as median, lowest and highest of the rounds.
     """
     firsts: dict[str, Side] = {}
     found = []
     for side in sides:
         first = firsts.setdefault(side.group, side)
-        seconds, units = (
-            np.concatenate([block[name] for block in side.rounds])
-            for name in ("seconds", "units")
-        )
+        seconds = np.concatenate([b["seconds"] for b in side.rounds])
+        units = np.concatenate([b["units"] for b in side.rounds])
         low, median, high = np.quantile(seconds, (0.05, 0.5, 0.95)).tolist()
         rate = units.mean().item() / median
         flops = find_peak(sides, side.group, "flops")
@@ -157,23 +168,12 @@ def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
         ]
         processor = sum(block["processor"] for block in side.rounds)
         share = rate * first.flops_per_unit / flops if flops else 0.0
+        spread = statistics.median(ratios), min(ratios), max(ratios)
         found.append(
-            {
-                "name": side.name,
-                "group": side.group,
-                "median": median,
-                "low": low,
-                "high": high,
-                "processor": processor / len(seconds),
-                "rate": rate,
-                "share_of_peak": share or None,
-                "peak_memory": side.peak_memory,
-                "startup_seconds": side.startup_seconds,
-                "ratios": [
-                    statistics.median(ratios), min(ratios), max(ratios)
-                ],
-            }
-        )  # fmt: skip
+            {"median": median, "low": low, "high": high, "rate": rate}
+            | {"processor": processor / len(seconds), "ratios": spread}
+            | {"share_of_peak": share or None}
+        )
     return found
 
 
