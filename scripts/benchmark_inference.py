@@ -18,7 +18,7 @@ from electra_tf import installed
 from electra_tf import storage
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_string("saved_model", None, "Folder made by electra-export.")
 flags.DEFINE_string("texts", None, "File with a text on every line.")
 flags.DEFINE_list("batch_sizes", ["1", "64"], "Texts of a batch.")
 flags.DEFINE_integer("num_texts", 640, "Texts at each batch size.", 1)
