@@ -11,6 +11,7 @@ Importing this package does not import TensorFlow; `load` does.
 """
 
 import os
+import pathlib
 import typing
 
 if typing.TYPE_CHECKING:
@@ -18,6 +19,10 @@ if typing.TYPE_CHECKING:
     from electra_tf.finetuned import FinetunedModel
 
 __version__ = "0.1.0"
+
+if not pathlib.Path("/dev/nvidiactl").exists():
+    # Without a GPU, TensorFlow would begin with six lines about missing CUDA.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def load(

@@ -28,10 +28,6 @@ from electra_tf import errors
 from electra_tf import installed
 from electra_tf.processes import pool
 
-if not pathlib.Path("/dev/nvidiactl").exists():
-    # Without a GPU, TensorFlow would begin with three lines about missing CUDA.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
@@ -114,7 +110,7 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
             text or isinstance(error, errors.ConfigError | flags.Error)
         ):
             raise
-        print(f"error: {text or f'{error} See --help.'}", file=sys.stderr)
+        print(f"error: {text or _explain_flag(error)}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -134,6 +130,11 @@ def _explain_config(
             if os.path.abspath(path) in files:
                 text = f"{path}, line {line}: {_describe(cause, schema)}"
     return text
+
+
+def _explain_flag(error: BaseException) -> str:
+    text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
+    return f"{text}{'.' * text.endswith(chr(39))} See --help."
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

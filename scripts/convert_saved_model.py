@@ -1,6 +1,6 @@
 r"""Converts an export to a model of LiteRT or ONNX.
 
-    electra-convert-export --saved_model=runs/tiny/export \\
+    electra-convert-export --saved_model=runs/tiny/export \
         --format=litert --out=runs/tiny/litert
 
 One signature of ids is converted, batch and length free; text operations
@@ -15,7 +15,7 @@ from electra_tf import installed
 from electra_tf import storage
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_string("saved_model", None, "Folder made by electra-export.")
 flags.DEFINE_string("out", None, "Folder to create; must not exist.")
 flags.DEFINE_enum("format", None, ("litert", "onnx"), "What to convert to.")
 flags.DEFINE_string("signature", "", "One that takes ids; empty: the first.")

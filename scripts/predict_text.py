@@ -1,9 +1,9 @@
 r"""Shows what an exported fine-tuned model answers.
 
     electra-predict --saved_model=DIR --text="A good film."
-    electra-predict --saved_model=DIR --text="A cat sat." \\
+    electra-predict --saved_model=DIR --text="A cat sat." \
         --text_pair="A cat was sitting."
-    electra-predict --saved_model=DIR --question="Who sat?" \\
+    electra-predict --saved_model=DIR --question="Who sat?" \
         --context="The cat sat on the mat."
 
 Labels with probabilities, a score, words with tags, or an answer with its
@@ -16,7 +16,7 @@ from electra_tf import command_line
 from electra_tf import installed
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_string("saved_model", None, "Folder made by electra-export.")
 flags.DEFINE_multi_string("text", [], "A text.")
 flags.DEFINE_multi_string("text_pair", [], "The second text of a pair.")
 flags.DEFINE_multi_string("question", [], "A question.")

@@ -17,6 +17,7 @@ What SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
 import contextlib
 import json
 import pathlib
+import shlex
 from collections.abc import Mapping
 
 from absl import flags
@@ -53,6 +54,14 @@ flags.DEFINE_multi_string(
     "another field, all combinations are trained and ranked.",
 )
 flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
+# What kinds of models are asked, on a command line and in Python.
+_ASKED = {
+    "qa": (
+        '--question="..." --context="..."',
+        'questions=["..."], contexts=["..."]',
+    ),
+    "pairs": ('--text="..." --text_pair="..."', '["..."], ["..."]'),
+}
 
 
 def main() -> None:
@@ -104,24 +113,44 @@ def _finetune(
     )
     found = finetune.finetune(request)
     if isinstance(found, results.Summary | results.Ranking):
-        _tell_what_is_next(output_dir)
+        _tell_what_is_next(output_dir, settings)
 
 
-def _tell_what_is_next(output_dir: pathlib.Path) -> None:
+def _tell_what_is_next(
+    output_dir: pathlib.Path, settings: finetuning_config.FinetuningConfig
+) -> None:
     from electra_tf.finetuning import results
+    from electra_tf.tasks import catalog
 
-    export, trial = output_dir / "export", results.find_trial(output_dir)
-    make = f"  electra-export --model_dir={output_dir}"
+    trial = results.find_trial(output_dir)
     listed = storage.path(f"{trial}/predictions")
     if listed.is_dir():
         print(f"\nDev examples with gold and prediction: {listed}")
-    print(
-        "\nTo predict new text (or --question and --context), to serve, and to "
-        f"load in Python:\n{make} --export_dir={export}\n"
-        f'  electra-predict --saved_model={export} --text="..."\n'
-        f"{make} --serving_dir=serving --model_name={output_dir.name}\n"
-        f'  electra_tf.load("{output_dir}").predict(["..."])'
-    )
+    task, *others = catalog.build_tasks(settings)
+    kind = "pairs" if task.has_pairs else task.kind
+    name = task.name if others else ""
+    print("\nTo try it in the browser, predict, serve, and load it in Python:")
+    print("\n".join(list_next_commands(output_dir, kind, name)))
+
+
+def list_next_commands(
+    output_dir: pathlib.Path, kind: str, task: str
+) -> list[str]:
+    """What asks a model: of a kind, `qa` or `pairs`, of a task if several."""
+    asked, call = _ASKED.get(kind, ('--text="..."', '["..."]'))
+    model, export = map(shlex.quote, (f"{output_dir}", f"{output_dir}/export"))
+    flag = f" --task={task}" * bool(task)
+    argument = f', task="{task}"' * bool(task)
+    load = f'electra_tf.load("{output_dir}"{argument})'
+    python = shlex.quote(f"import electra_tf; print({load}.predict({call}))")
+    make = f"  electra-export --model_dir={model}{flag}"
+    return [
+        f"  electra-serve-demo --model={model}{flag}",
+        f"{make} --export_dir={export}",
+        f"  electra-predict --saved_model={export} {asked}",
+        f"{make} --serving_dir=serving --model_name={output_dir.name}",
+        f"  python -c {python}",
+    ]
 
 
 def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:

@@ -1,10 +1,14 @@
-r"""Shows which words of a text look replaced to an exported model.
+r"""Shows which words of a text look replaced to a model, or to its export.
 
-    electra-score --saved_model=runs/tiny/export \\
+    electra-score --model=tiny-en --text="The cat sat on the mat."
+    electra-score --saved_model=runs/tiny/export \
         --text="The cat sat on the mat." --swap=mat:banana
 
 An export of the objective `electric` says how likely text and words are.
 """
+
+import functools
+from typing import Any
 
 from absl import flags
 
@@ -12,7 +16,8 @@ from electra_tf import command_line
 from electra_tf import installed
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_string("model", "", "In any format that electra_tf.load takes.")
+flags.DEFINE_string("saved_model", None, "Folder made by electra-export.")
 flags.DEFINE_multi_string("text", None, "A text to score; repeatable.")
 flags.DEFINE_string(
     "swap",
@@ -25,26 +30,35 @@ flags.DEFINE_integer("num_marked", 1, "Words to mark in each text.", 1)
 
 def main() -> None:
     """Prints a table of words and the marked text for every text."""
-    folder = installed.find_export(FLAGS.saved_model)
+    if bool(FLAGS.model) == bool(FLAGS.saved_model):
+        raise ValueError("Give --model or --saved_model.")
+    if FLAGS.model:
+        model = installed.find_model(FLAGS.model)
+    else:
+        folder = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from electra_tf import electra
     from electra_tf.export.clients import display
     from electra_tf.export.clients import scoring
     from electra_tf.export.clients import text_models
+    from electra_tf.formats import reading
 
     texts, swap, num_marked = FLAGS.text, FLAGS.swap, FLAGS.num_marked
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
-    changed = [change.data for change in swaps]
-    export = text_models.LoadedExport(folder)
-    signature = "score_text"
-    if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
-        signature = scoring.LIKELIHOOD_SIGNATURE
-    originals = scoring.score(export, texts, signature)
+    changed = [c.data.decode("utf-8", "surrogateescape") for c in swaps]
+    score: Any
+    if FLAGS.model:
+        score = electra.Electra.from_portable(reading.read(model)).score
+    else:
+        export = text_models.LoadedExport(folder)
+        signature = "score_text"
+        if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
+            signature = scoring.LIKELIHOOD_SIGNATURE
+        score = functools.partial(scoring.score, export, signature=signature)
+    originals = score(texts)
     display.print_scored(originals, num_marked)
     for original, scored, change in zip(
-        originals,
-        scoring.score(export, changed, signature),
-        swaps,
-        strict=False,
+        originals, score(changed), swaps, strict=False
     ):
         print(f"\nWith {swap}:\n")
         display.print_scored([scored], num_marked)
@@ -52,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, required=["saved_model", "text"])
+    command_line.run(main, required=["text"])

@@ -27,9 +27,10 @@ flags.DEFINE_string("generator", "", "A second model, for its generator.")
 flags.DEFINE_string(
     "saved_model",
     "",
-    "Folder made by export_saved_model.py. With --model, words are scored by "
+    "Folder made by electra-export. With --model, words are scored by "
     "the export and masks filled by the model.",
 )
+flags.DEFINE_string("task", "", "Of a model with several, the one to show.")
 flags.DEFINE_string("host", "127.0.0.1", "0.0.0.0 opens it to others.")
 flags.DEFINE_integer("port", 8000, "0 for any that is free.", 0, 65535)
 
@@ -53,7 +54,9 @@ def main() -> None:
 
     loaded = None
     if model:
-        loaded = electra_tf.load(model, generator_path=generator)
+        loaded = electra_tf.load(
+            model, generator_path=generator, task=FLAGS.task
+        )
     shown = server.build_demo_model(loaded, export)
     server.serve(server.DemoServer(shown, FLAGS.host, FLAGS.port))
 

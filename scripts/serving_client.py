@@ -1,8 +1,8 @@
 r"""Asks a model that TensorFlow Serving serves, by REST or by gRPC.
 
     electra-serving-client --model=electra --text="The cat sat."
-    electra-serving-client --model=tagger --protocol=grpc \\
-        --server=localhost:8500 --version=2 --signature=tag_text \\
+    electra-serving-client --model=tagger --protocol=grpc \
+        --server=localhost:8500 --version=2 --signature=tag_text \
         --text="The cat sat on the mat ." --json
 
 Flags of text may be given again for further rows of one request. Ids are

@@ -1,6 +1,8 @@
 """What beginners type is answered in a sentence, without TensorFlow."""
 
+import ast
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import tensorflow as tf
 from electra_tf import command_line
 from electra_tf import errors
 from electra_tf import installed
+from scripts import run_finetuning
 
 SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
 CONFIGS = SCRIPTS.parent / "configs"
@@ -21,6 +24,8 @@ NO_EXPORT = "run, which is none. Make one: electra-export"
 MISTAKES = [
     ("run_finetuning", f"{OWN} --config.own.train_file=semicolons.csv",
      "line 1: expected commas between columns. Received: 'text;label'"),
+    ("run_finetuning", f"{OWN} --config.own.train_file=tabs.csv",
+     "Received: 'text\\tlabel'. Save it so, or name it .tsv"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=book.xlsx",
      "expected a text file and no spreadsheet. Received: '.xlsx'"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",
@@ -41,6 +46,8 @@ MISTAKES = [
     ("convert_saved_model", "--saved_model=run --format=onnx --out=out",
      NO_EXPORT),
     ("score_text", "--saved_model=run --text=a", NO_EXPORT),
+    ("score_text", "--model=nothing --text=a", NOTHING),
+    ("score_text", "--text=a", "Give --model or --saved_model"),
     ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
     ("serve_demo", "--saved_model=run", NO_EXPORT),
     ("evaluate_words", "--model=nothing --text=[MASK]", NOTHING),
@@ -60,6 +67,7 @@ def folder(tmp_path, monkeypatch):
         path.write_text("{}")
     (tmp_path / "stub" / "tensorflow.py").write_text("raise SystemExit(99)")
     (tmp_path / "semicolons.csv").write_text("text;label\na, b;c\n")
+    (tmp_path / "tabs.csv").write_text("text\tlabel\na, b\tc\n")
     (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -92,6 +100,49 @@ def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
         installed.find_export("run")
     with pytest.raises(errors.ModelError, match="the export export"):
         installed.find_model("export")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "--text must be given. See --help."),
+        ("--xyzzy=a", "Unknown command line flag 'xyzzy'. See --help."),
+    ],
+)
+def test_mistaken_flags_are_one_sentence(arguments, message):
+    command = [sys.executable, SCRIPTS / "score_text.py", *arguments.split()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "call"),
+    [
+        (
+            "qa",
+            {"question", "context"},
+            "(questions=['...'], contexts=['...'])",
+        ),
+        ("pairs", {"text", "text_pair"}, "(['...'], ['...'])"),
+        ("tagging", {"text"}, "(['...'])"),
+    ],
+)
+def test_what_a_fine_tuning_suggests_can_be_pasted(kind, asked, call):
+    lines = run_finetuning.list_next_commands(
+        pathlib.Path("my runs/a"), kind, "sst2"
+    )
+    demo, export, predict, serve, python = map(shlex.split, lines)
+    model = {"--model_dir=my runs/a", "--task=sst2"}
+    assert demo[1:] == ["--model=my runs/a", "--task=sst2"]
+    assert {*export[1:]} == model | {"--export_dir=my runs/a/export"}
+    assert {*serve[1:]} == model | {"--serving_dir=serving", "--model_name=a"}
+    flags = {word.removeprefix("--").partition("=")[0] for word in predict[1:]}
+    assert flags == {"saved_model", *asked}
+    load = "electra_tf.load('my runs/a', task='sst2')"
+    assert ast.unparse(ast.parse(python[2])).endswith(
+        f"print({load}.predict{call})"
+    )
 
 
 def test_a_full_device_is_one_sentence(capsys):

@@ -40,8 +40,12 @@ def write(
         facts += f"\n\nTask `{task.name}`. {', '.join(task.labels)}"
     if task is not None and history is not None:
         settings = dataclasses.asdict(history.description.settings)
+        # A length of 0 is the task's own.
         options = (
-            f"{o} {settings[s][o]}" for s in _OPTIONS for o in _OPTIONS[s]
+            f"{o} {settings[s][o]}"
+            for s in _OPTIONS
+            for o in _OPTIONS[s]
+            if settings[s][o] or o != "num_train_epochs"
         )
         facts += f"\n\nFine-tuning: {', '.join(options)}."
         scores = history.result.scores[task.name] if history.result else {}

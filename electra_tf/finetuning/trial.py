@@ -32,6 +32,7 @@ from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 from electra_tf.processes import stopping
+from electra_tf.tasks import files
 from electra_tf.tasks.sentences import scores as sentence_scores
 from electra_tf.tasks.tagging import words as tagging_words
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -409,7 +410,7 @@ class _Training(training_run.TrainingRun):
         paths = [v.path for v in self.model.weights]
         encoder = f"{networks.MAIN_ENCODER}/"
         new = [path for path in paths if not path.startswith(encoder)]
-        shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
+        shown = files.list_some(new)
         trained = sum(math.prod(v.shape) for v in self.model.trained_variables)
         total = self.model.count_params()
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)

@@ -98,13 +98,14 @@ def require_table(path: pathlib.Path) -> None:
         remedy = "Save the sheet as CSV, with commas and in UTF-8."
         expected = "a text file and no spreadsheet"
         raise unexpected(path, expected, path.suffix, remedy)
-    if path.suffix.lower() == ".csv" and b";" in start and b"," not in start:
-        expected, line = (
-            "commas between columns",
-            start.decode(errors="replace"),
+    others = b"," not in start and (b";" in start or b"\t" in start)
+    if path.suffix.lower() == ".csv" and others:
+        line, remedy = start.decode(errors="replace").strip(), "Save it so."
+        if "\t" in line:
+            remedy = "Save it so, or name it .tsv."
+        raise unexpected(
+            f"{path}, line 1", "commas between columns", line, remedy
         )
-        remedy = "Save it with commas."
-        raise unexpected(f"{path}, line 1", expected, line.strip(), remedy)
 
 
 def find_file(
@@ -329,9 +330,10 @@ def _require_columns(
         count = present.count(name)
         if count != 1:
             expected = f"one column {name!r} instead of {count}"
-            remedy = "Rename the column, or name it in the config's `own`."
             hint = schema.suggest(name, present)
-            raise unexpected(place, expected, None, f"{hint} {remedy}")
+            setting = "--config.own.text_column, own.label_column and so on"
+            remedy = f"{hint} Rename it, or give its name: {setting}."
+            raise unexpected(place, expected, None, remedy)
 
 
 def read_published(kind: str) -> dict[str, dict[str, Any]]:
