@@ -6,7 +6,6 @@ package; a wheel carries them inside it (`setup.py`). The console commands
 module: `electra_tf.installed:score_text` runs `score_text.py`.
 """
 
-import functools
 import importlib
 import os
 import pathlib
@@ -36,17 +35,16 @@ def _folder(name: str) -> pathlib.Path:
 
 
 def __getattr__(name: str) -> Callable[[], None]:
-    """What runs a script, for the console commands."""
+    """What runs a script as Python does, for the console commands."""
     script = _folder("scripts") / f"{name}.py"
     if name.startswith("_") or not script.is_file():
         raise AttributeError(f"There is no script {script}.")
-    return functools.partial(_run, script)
 
+    def run() -> None:
+        sys.path.insert(0, str(script.parent))
+        runpy.run_path(str(script), run_name="__main__")
 
-def _run(script: pathlib.Path) -> None:
-    # As Python does: what a script imports may lie beside it.
-    sys.path.insert(0, str(script.parent))
-    runpy.run_path(str(script), run_name="__main__")
+    return run
 
 
 def find_config(path: str) -> str:

@@ -112,6 +112,7 @@ def take_turns(
     between the blocks: how fast the device can be.
     """
     for number, block in enumerate(blocks):
+        print(f"Round {number}" if number else "Warming up", file=sys.stderr)
         for side in sides:
             time.sleep(pause)
             reply = side.ask("step", block)
