@@ -252,18 +252,10 @@ def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
         folder.rmtree()  # type: ignore[attr-defined]
 
 
+@_retried
 def append_text(target: pathlib.Path, text: str) -> None:
     """Appends to a file; stores write it anew."""
-    if is_local(target):
-        with target.open("a", encoding="utf-8") as file:
-            file.write(text)
-    else:
-        _append(target, text)
-
-
-@_retried
-def _append(target: pathlib.Path, text: str) -> None:
-    with target.open("a") as file:
+    with target.open("a", encoding="utf-8") as file:
         file.write(text)
 
 

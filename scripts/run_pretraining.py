@@ -114,12 +114,12 @@ def _dry_run(settings: config.ExperimentConfig) -> None:
     found = plan.plan(settings, device, count, weights)
     rows, parts = training.train_batch_size // count, training.num_micro_batches
     print(
-        f"Replicas: {count} of {device.name}, {device.precision}, on "
-        f"{topology.num_hosts} hosts; "
+        f"Replicas: {count} of {device.name}, {device.precision}; hosts: "
+        f"{topology.num_hosts}; "
         f"--config.training.strategy={topology.strategy}.\n"
-        f"A replica: {rows} rows of {data.max_seq_length} tokens, "
-        f"{data.num_streams // count} of {data.num_streams} streams, "
-        f"{parts} micro-batches of {rows // parts}."
+        f"A replica: {rows} rows of {data.max_seq_length} tokens in "
+        f"micro-batches of {rows // parts}; streams: "
+        f"{data.num_streams // count} of {data.num_streams}."
     )
     _print_memory(settings, topology, found, weights)
     epochs = training.num_train_steps / order.batches_per_epoch
@@ -129,7 +129,7 @@ def _dry_run(settings: config.ExperimentConfig) -> None:
         f"{found.tokens_per_second:,.0f} tokens/s."
     )
     _print_reading(order, topology.num_hosts)
-    _trace(settings, dataset, topology)
+    _trace(settings, dataset, order, topology)
 
 
 def _print_memory(
@@ -161,8 +161,9 @@ def _print_memory(
         )
     config.require(
         number == parts,
-        f"A step in {parts} micro-batches takes more than {plan.USABLE:.0%} of "
-        f"the {memory:.4g} GB of a {topology.device.name}. Take {remedy}.",
+        f"With num_micro_batches={parts}, a step takes more than "
+        f"{plan.USABLE:.0%} of the {memory:.4g} GB of a "
+        f"{topology.device.name}. Take {remedy}.",
     )
 
 
@@ -192,7 +193,7 @@ def _print_reading(order: Any, num_hosts: int) -> None:
 
 
 def _trace(
-    settings: config.ExperimentConfig, dataset: Any, topology: Any
+    settings: config.ExperimentConfig, dataset: Any, order: Any, topology: Any
 ) -> None:
     """Traces the training step of a replica in each phase, and runs none."""
     import tensorflow as tf
@@ -206,14 +207,13 @@ def _trace(
     model = run.build_model_and_optimizer(
         settings, dataset.vocabulary, counts, dataset.train.is_packed
     )
-    order = run.build_order(settings, dataset.train)
     context = tf.distribute.InputContext(
         topology.num_hosts, 0, topology.num_replicas
     )
     features = pipeline.build_training_dataset(
         dataset.train, order, context=context
     ).element_spec
-    for phase in range(len(model.phase_starts)):
+    for phase, start in enumerate(model.phase_starts):
         model.enter_phase(phase, is_beginning=True)
         step = tf.function(model.training_step, autograph=False)
         traced = step.get_concrete_function(features)
@@ -225,7 +225,9 @@ def _trace(
             "another way.",
         )
         number = len(traced.graph.get_operations())
-        print(f"A step was traced, not run: {number:,} operations.", flush=True)
+        print(
+            f"Traced, not run: a step from {start:,} on, {number:,} operations."
+        )
 
 
 if __name__ == "__main__":

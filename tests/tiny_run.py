@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -142,14 +143,27 @@ def largest_difference(one: pathlib.Path, other: pathlib.Path) -> float:
     return max(float(np.abs(first[n] - second[n]).max()) for n in first)
 
 
+def write_clusters(count: int) -> list[str]:
+    """The TF_CONFIG of each of so many workers on this machine."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    hosts = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
+    for own in sockets:
+        own.close()
+    tasks = [{"type": "worker", "index": index} for index in range(count)]
+    return [
+        json.dumps({"cluster": {"worker": hosts}, "task": task})
+        for task in tasks
+    ]
+
+
 def start_script(
     settings: config.ExperimentConfig,
     model_dir: pathlib.Path,
-    cluster: Mapping[str, Any] | None = None,
+    cluster: str = "",
     flags: Sequence[str] = (),
     **options: Any,
 ) -> subprocess.Popen[str]:
-    """Starts scripts/run_pretraining.py; `cluster` is what TF_CONFIG says."""
+    """Starts scripts/run_pretraining.py; `cluster` is its TF_CONFIG."""
     name = f"{model_dir.name}_{settings.training.seed}_config.py"
     path = model_dir.with_name(name)
     path.write_text(
@@ -159,8 +173,8 @@ def start_script(
         f"_TEXT = {config.to_json(settings)!r}\n"
     )
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    if cluster is not None:
-        environment["TF_CONFIG"] = json.dumps(cluster)
+    if cluster:
+        environment["TF_CONFIG"] = cluster
     return subprocess.Popen(
         [
             *(sys.executable, SCRIPT, f"--config={path}"),

@@ -399,12 +399,14 @@ class Predictor:
             }
             return self._model.predict_task(name, own)
 
-        length = self._static_length or None
+        shapes = {key: value.shape for key, value in features.items()}
+        if not self._static_length:
+            shapes = {
+                k: s[:1] + [None] * (s.rank - 1) for k, s in shapes.items()
+            }
         signature = {
-            key: tf.TensorSpec(
-                [len(value), *[length] * (value.shape.rank - 1)], value.dtype
-            )
-            for key, value in features.items()
+            key: tf.TensorSpec(shape, features[key].dtype)
+            for key, shape in shapes.items()
         }
         return tf.function(
             lambda batch: self._strategy.run(predict, args=(batch,)),

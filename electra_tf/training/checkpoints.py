@@ -12,7 +12,6 @@ such as gs:// it is there while it has `state.json`, copied last, removed first.
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -65,6 +64,11 @@ _PREFIX = "variables"
 _STATE_FILE = "state.json"  # in a store, written last
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
+
+# Which errors blame the way to a checkpoint, not its content.
+_UNREACHABLE = (OSError, tf.errors.AbortedError, tf.errors.UnavailableError,
+                tf.errors.DeadlineExceededError, tf.errors.UnknownError,
+                tf.errors.PermissionDeniedError)  # fmt: skip
 
 Variables = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -278,10 +282,9 @@ def save(
                 storage.remove_folder(path, _STATE_FILE)
             except OSError as error:
                 logging.warning(
-                    "%s could not be removed (%s). Training goes on; remove "
-                    "it yourself.",
-                    path,
-                    error.strerror,
+                    "An old checkpoint could not be removed: %s. Training "
+                    "goes on; remove it yourself.",
+                    atomic.first_line(error),
                 )
     return final
 
@@ -408,8 +411,8 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
             "It is missing or damaged. Remove this folder to go on from the "
             "checkpoint before it."
         )
-        number = error.errno if isinstance(error, OSError) else None
-        if number not in (None, errno.ENOENT):
+        is_missing = isinstance(error, FileNotFoundError)
+        if isinstance(error, _UNREACHABLE) and not is_missing:
             remedy = "Repair the file system or your rights, and start again."
         raise errors.ModelError(
             f"{checkpoint} cannot be read: {atomic.first_line(error)}. {remedy}"

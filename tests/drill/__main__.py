@@ -113,18 +113,18 @@ def _require_no_orphans(victim: victims.Victim) -> None:
         time.sleep(0.05)
 
 
-def _kill(name: str, home: pathlib.Path, options: Any) -> list[Any]:
+def _do_kills(name: str, home: pathlib.Path, options: Any) -> list[Any]:
     """Kills so many of a kind; returns the line of the table."""
-    number, drill, count = options.chain, None, 0
+    number, count = options.chain, 0
     try:
         drill = Drill(name, home, options.seed)
         while count < options.kills:
             drill.chain(number, options.kills - count)
             number += 1
-            count = sum(drill.counts[name] for name in _OUTCOMES)
+            count = sum(drill.counts[outcome] for outcome in _OUTCOMES)
             print(f"{name}: chain {number}, {dict(drill.counts)}", flush=True)
     except Wrong as error:
-        _complain(f"{error}", f"{name} --chain={number} --kills=1", options)
+        _complain(str(error), f"{name} --chain={number} --kills=1", options)
         return [f"kill: {name}", count, "", "", 1, ""]
     ends = [drill.counts[name] for name in _OUTCOMES]
     return [f"kill: {name}", count, *ends, f"{drill.worst:.1f}"]
@@ -166,13 +166,15 @@ def main() -> int:
     parser.add_argument("--chain", type=int, default=0, help="first number")
     options = parser.parse_args()
     home = pathlib.Path(tempfile.mkdtemp(prefix="drill-"))
-    home.chmod(0o755)
+    home.chmod(0o755)  # The read-only folder is tried as another user.
+    names = [*kinds_lib.all_kinds(home), "faults"]
+    chosen = options.only.split(",") if options.only else names
+    if {*chosen} - {*names}:
+        parser.error(f"--only must be of {', '.join(names)}")
     print(f"seed {options.seed}, in {home}", flush=True)
     prepare = functools.partial(kinds_lib.write_inputs, home)
     if victims.start([], home / "inputs.log", prepare).wait().code:
         sys.exit((home / "inputs.log").read_text())
-    names = [*kinds_lib.all_kinds(home), "faults"]
-    chosen = options.only.split(",") if options.only else names
     if {"conversion", "export", "faults"} & {*chosen}:
         Drill("trainer", home, options.seed)
         shutil.rmtree(home / "again-trainer")
@@ -181,7 +183,7 @@ def main() -> int:
         if name == "faults":
             lines += _do_faults(home, options)
         else:
-            lines.append(_kill(name, home, options))
+            lines.append(_do_kills(name, home, options))
     for line in lines:
         print(f"{line[0]:<28}", *(f"{cell:>10}" for cell in line[1:]))
     if any(line[4] for line in lines[1:]):

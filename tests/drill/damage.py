@@ -122,15 +122,15 @@ def _break_optimizer(rng: random.Random, unused_folder: pathlib.Path) -> None:
 
 def _break_weights(rng: random.Random, unused_folder: pathlib.Path) -> None:
     checkpoints = sys.modules["electra_tf.training.checkpoints"]
-    original = checkpoints._read
+    original = checkpoints.read_tensors
 
-    def read(checkpoint: pathlib.Path, beginning: str) -> Any:
-        tensors = original(checkpoint, beginning)
+    def read(prefix: str, beginning: str = "") -> Any:
+        tensors = original(prefix, beginning)
         names = [n for n in tensors if n.startswith("model/")]
         name = rng.choice(sorted(n for n in names if n.endswith("kernel")))
         return tensors | {name: tensors[name] * float("nan")}
 
-    checkpoints._read = read
+    checkpoints.read_tensors = read
 
 
 _CHANGES = (_truncate, _flip, _remove, _swap, _duplicate)

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import socket
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -72,24 +71,12 @@ class Kind(NamedTuple):
                 [part.replace("{}", str(folder)) for part in self.command],
                 folder.with_name(f"{folder.name}-{index}.log"),
                 prepare_all if index == worker else self.prepare,
-                cluster,
+                {"TF_CONFIG": place} if self.num_workers > 1 else {},
             )
-            for index, cluster in enumerate(_clusters(self.num_workers))
+            for index, place in enumerate(
+                tiny_run.write_clusters(self.num_workers)
+            )
         ]
-
-
-def _clusters(count: int) -> list[dict[str, str]]:
-    if count == 1:
-        return [{}]
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    hosts = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
-    for own in sockets:
-        own.close()
-    tasks = [{"type": "worker", "index": index} for index in range(count)]
-    return [
-        {"TF_CONFIG": json.dumps({"cluster": {"worker": hosts}, "task": task})}
-        for task in tasks
-    ]
 
 
 def _small_units() -> None:
@@ -177,7 +164,7 @@ def snapshot(folder: pathlib.Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        is_untold = path.suffix in _UNTOLD or path.name == ".lock"
+        is_untold = path.name.endswith(_UNTOLD)
         if path.is_dir() or is_untold or re.search("tensorboard|finger", name):
             continue
         if path.suffix in (".json", ".jsonl"):

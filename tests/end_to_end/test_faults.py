@@ -9,7 +9,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -139,21 +138,10 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
 def _start_workers(settings, model_dir, *others, flags=()):
     """Starts a process of a run for each settings, on this host."""
     settings = settings, *others
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in settings]
-    addresses = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
-    for own in sockets:
-        own.close()
+    clusters = tiny_run.write_clusters(len(settings))
     return [
-        tiny_run.start_script(
-            own,
-            model_dir,
-            cluster={
-                "cluster": {"worker": addresses},
-                "task": {"type": "worker", "index": index},
-            },
-            flags=flags,
-        )
-        for index, own in enumerate(settings)
+        tiny_run.start_script(own, model_dir, cluster, flags)
+        for own, cluster in zip(settings, clusters, strict=True)
     ]
 
 

@@ -156,22 +156,3 @@ def test_an_export_scores_as_the_trial_and_converts(finished, tmp_path):
         hugging_face.read(tmp_path / "hf"), tmp_path / "trial"
     )
     tiny_models.require_same(back, model)
-
-
-def test_a_training_step_of_groups_compiles_for_static_shapes(finished):
-    trial, _ = finished
-    rows = trial.prepared.rows("own", "train")
-    head = trial.model.heads["own"]
-    table = task_data.RowTable({"own": rows}, {"own": head.columns})
-    order = task_data.order_for_training(table.row_lengths, 4, 1, seed=1)
-    dataset = task_data.build_training_dataset(table, order, 0, None, 16)
-    assert all(
-        s.shape.is_fully_defined() for s in dataset.element_spec.values()
-    )
-    (features,) = dataset
-    losses = tf.function(
-        lambda f: trial.model.compute_task_losses(f, None), jit_compile=True
-    )(features)
-    assert losses.shape == [4, 1]
-    expected = trial.model.compute_task_losses(features, None)
-    np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-5)

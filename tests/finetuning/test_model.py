@@ -137,6 +137,31 @@ def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [0, 8])
+def test_columns_of_a_width_of_their_own_are_predicted(length):
+    model = _build()
+
+    class Echo(task_heads.MultilabelHead):
+        prediction_columns = ("labels",)
+
+        def predict(self, hidden, features):
+            return {"seen": features["labels"]}
+
+    model.heads["mood"] = Echo(3, seed=1, name="mood")
+    labels = np.eye(3, dtype=np.float32)
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([[2] * n for n in (4, 8, 6)]),
+        np.full(3, 2, np.int32),
+        np.arange(3, dtype=np.int32),
+        {"labels": labels},
+        {},
+    )
+    strategy = tf.distribute.get_strategy()
+    predictor = model_lib.Predictor(strategy, model, 2, length)
+    found = predictor.predict("mood", rows)
+    np.testing.assert_array_equal(found["seen"], labels)
+
+
 def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     model = _build()
     model.export(tmp_path / "exported", verbose=False)

@@ -123,14 +123,6 @@ def test_padding_changes_nothing(hidden, features, is_joint):
         np.testing.assert_allclose(tensor, outputs[name], atol=1e-5)
 
 
-@pytest.mark.slow
-def test_xla_compiles_the_beam(hidden, features):
-    head = _build(beam_size=3)
-    found = tf.function(head.predict, jit_compile=True)(hidden, features)
-    for name, tensor in head.predict(hidden, features).items():
-        np.testing.assert_allclose(found[name], tensor, atol=1e-5)
-
-
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_in_mixed_precision_losses_stay_float32(hidden, features, is_joint):
     exact = _build(joint_prediction=is_joint)

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -15,7 +17,9 @@ from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
+from scripts import run_pretraining
 from tests import tiny
+from tests import tiny_run
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 _GB = 1e9
@@ -172,3 +176,30 @@ def test_without_a_name_it_is_this_machine(monkeypatch):
     own["task"] = {"type": "worker", "index": 1}
     monkeypatch.setenv("TF_CONFIG", json.dumps(own))
     assert _read("", strategy="multi_worker").num_hosts == 3
+
+
+def test_a_dry_run_tells_what_each_host_does_and_writes_nothing(
+    tmp_path, monkeypatch, capsys
+):
+    dataset = tiny_run.write_dataset(tmp_path / "dataset")
+    settings = tiny_run.build_settings(dataset)
+    flags = types.SimpleNamespace(topology="2x2xA100")
+    monkeypatch.setattr(run_pretraining, "FLAGS", flags)
+    run_pretraining._dry_run(settings)
+    replicas, rows, memory, time, _, *hosts, dealt, traced = (
+        capsys.readouterr().out.splitlines()
+    )
+    assert replicas == (
+        "Replicas: 4 of A100, float32; hosts: 2; "
+        "--config.training.strategy=multi_worker."
+    )
+    assert rows == (
+        "A replica: 2 rows of 16 tokens in micro-batches of 2; streams: 1 of 4."
+    )
+    assert memory.endswith(" of 40.") and "20 steps, 1.54 epochs" in time
+    assert [line.split()[:3] for line in hosts] == [
+        ["0", "0-1", "52"], ["1", "2-3", "52"],
+    ]  # fmt: skip
+    assert "all 3 of them" in dealt
+    assert re.fullmatch(r"Traced, .* from 0 on, [\d,]+ operations\.", traced)
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]

@@ -266,15 +266,23 @@ def test_an_old_checkpoint_that_cannot_go_stops_nothing(
     monkeypatch.setattr(checkpoints.storage, "remove_folder", refuse)
     for step in (1, 2):
         checkpoints.save(tmp_path, step, {"model/a": tf.zeros([2])}, {}, 1)
-    assert "step-00000001 could not be removed (Permission" in caplog.text
+    assert f"removed: [Errno 13] Permission denied: '{tmp_path}" in caplog.text
     assert checkpoints.load_state(checkpoints.latest(tmp_path))["step"] == 2
 
 
-def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(5, "Input/output error"),
+        OSError("gs://bucket/state.json: Input/output error"),
+        tf.errors.UnavailableError(None, None, "Input/output error"),
+    ],
+)
+def test_a_disk_or_store_that_fails_is_no_damage(error, tmp_path, monkeypatch):
     path = checkpoints.save(tmp_path, 1, {"model/a": tf.zeros([2])}, {}, 1)
 
     def fail(*arguments):
-        raise OSError(5, "Input/output error")
+        raise error
 
     monkeypatch.setattr(pathlib.Path, "read_text", fail)
     with pytest.raises(errors.ModelError, match="error. Repair the file sys"):

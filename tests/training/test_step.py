@@ -7,7 +7,6 @@ import tensorflow as tf
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import tiny
-from tests import tiny_run
 
 
 def _build(settings):
@@ -118,26 +117,6 @@ def test_the_loss_scale_follows_its_rule():
         scale.update(tf.constant(is_finite))
         found.append(float(scale.value.numpy()))
     assert found == [8.0, 16.0, 16.0, 8.0, 8.0, 16.0]
-
-
-def test_the_whole_step_compiles_under_xla():
-    # One layer: XLA takes long.
-    settings = tiny_run.replace(
-        tiny.with_dropout(tiny.build_settings(num_micro_batches=2)),
-        encoder={"num_hidden_layers": 1},
-    )
-    model = _build(settings)
-    features = tiny.deal(tiny.build_features())
-    compiled = tf.function(
-        model.training_step, jit_compile=True, autograph=False
-    )
-    statistics = compiled(features)
-    expected = _build(settings).training_step(features)
-    for name, value in expected.items():
-        np.testing.assert_allclose(
-            value, statistics[name], rtol=1e-4, atol=1e-4, err_msg=name
-        )
-    assert compiled.experimental_get_tracing_count() == 1
 
 
 def test_the_moving_average_is_a_worked_example():
