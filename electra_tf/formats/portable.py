@@ -51,8 +51,10 @@ _BLOCK = {
     "output/LayerNorm": "D",
 }
 _VOCABULARY_HEAD = {"dense": "DE", "LayerNorm": "E", "output_bias": "V"}
+_TOKEN_HEAD = {"dense": "DD", "dense_1": "D1"}
 _HEADS = {
-    REPLACED_TOKEN_HEAD: {"dense": "DD", "dense_1": "D1"},
+    REPLACED_TOKEN_HEAD: _TOKEN_HEAD,
+    "sentence_order_predictions": _TOKEN_HEAD,
     "masked_lm_predictions": _VOCABULARY_HEAD,
     "copy_predictions": {"dense": "D1"},
 }

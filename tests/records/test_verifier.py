@@ -11,6 +11,7 @@ from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.schema import FEATURE_NAMES
+from electra_tf.records.schema import FORM
 from electra_tf.records.schema import serialize_examples
 
 SHARD = "pretrain_data.tfrecord-00002-of-00004"
@@ -101,7 +102,7 @@ def test_rows_of_another_form_are_found(dataset, name, position, value):
     _rewrite(dataset / "train", serialize_examples(row))
     with pytest.raises(errors.DataError) as error:
         verify_dataset(dataset)
-    assert ("is not [CLS]" not in str(error.value)) == is_whole
+    assert (f"is not {FORM}" not in str(error.value)) == is_whole
 
 
 def test_wrong_token_counts_are_found(dataset):
