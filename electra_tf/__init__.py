@@ -1,13 +1,7 @@
 """ELECTRA pre-training in TensorFlow 2 and Keras 3.
 
-The sub-packages are the stages of the data's journey and may import only from
-the stages before them (`tests/test_import_order.py` holds them to it):
-
-    config < text < records < inputs < modeling < training < formats
-           < pretraining < tasks < finetuning < export < finetuned < electra
-           < analysis
-
-Importing this package does not import TensorFlow; `load` does.
+CONTRIBUTING.md says how the sub-packages build on one another. Importing this
+package does not import TensorFlow; `load` does.
 """
 
 import os

@@ -134,6 +134,7 @@ def _explain_config(
 
 def _explain_flag(error: BaseException) -> str:
     text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
+    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text)
     return f"{text}{'.' * text.endswith(chr(39))} See --help."
 
 
@@ -192,11 +193,10 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         # TensorFlow's, which this module does not import.
         is_full = type(error).__name__ == "ResourceExhaustedError"
         is_known = is_full or isinstance(error, _USER_ERRORS)
-        is_lost = isinstance(error, errors.WorkerLostError)
         if _SHOW_TRACEBACK.value or not is_known:
             traceback.print_exc()
         else:
             print(f"error: {_TOO_LARGE if is_full else error}", file=sys.stderr)
-        if is_lost:
+        if isinstance(error, errors.WorkerLostError):
             return os.EX_UNAVAILABLE
         return 1 if is_known else os.EX_SOFTWARE

@@ -134,8 +134,7 @@ class FinetunedModel(LoadedModel):
     ) -> None:
         options = saved_model.ExportOptions(precision=precision)
         trained = saved_model.load_task(trial, task, options)
-        read = portable_trial.read(trial, task)
-        self._portable = dataclasses.replace(read, tensors={})
+        self._portable = read = portable_trial.read(trial, task, is_whole=False)
         self.text_model = text_models.InMemoryModel(trained.module)
         self.metadata = trained.describe(trial, options)
         self.labels = self.metadata.labels or ()

@@ -11,6 +11,7 @@ run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
 is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
 """
 
+import shlex
 import sys
 from typing import Any
 
@@ -94,6 +95,16 @@ def main() -> int | None:
 
     if not run.pretrain(settings, model_dir, FLAGS.extend):
         raise errors.Stopped
+    model = shlex.quote(f"{model_dir}")
+    print(
+        "\nTo try it in the browser, fine-tune, and export it:\n"
+        f"  electra-serve-demo --model={model}\n"
+        "  electra-finetune --config=configs/finetune/own.py:classification "
+        "--config.own.train_file=train.csv --config.own.dev_file=dev.csv "
+        f"--pretrained_dir={model} --output_dir=finetuned\n"
+        f"  electra-export --model_dir={model} "
+        f"--export_dir={shlex.quote(f'{model_dir}/export')}"
+    )
     return None
 
 

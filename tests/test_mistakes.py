@@ -25,7 +25,7 @@ MISTAKES = [
     ("run_finetuning", f"{OWN} --config.own.train_file=semicolons.csv",
      "line 1: expected commas between columns. Received: 'text;label'"),
     ("run_finetuning", f"{OWN} --config.own.train_file=tabs.csv",
-     "Received: 'text\\tlabel'. Save it so, or name it .tsv"),
+     "Received: 'text\\tlabel'. Save it with commas, or with tabs as .tsv"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=book.xlsx",
      "expected a text file and no spreadsheet. Received: '.xlsx'"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",

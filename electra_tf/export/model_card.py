@@ -4,7 +4,6 @@ The header is YAML that the hub reads: library, task, scores. Texts are those of
 `readme.toml`, a section for each class of transformers.
 """
 
-import dataclasses
 import pathlib
 from typing import Any
 
@@ -16,12 +15,6 @@ from electra_tf.export import export_metadata
 from electra_tf.finetuning import portable_trial
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
-
-# Settings of a trial that say how it was trained.
-_OPTIONS = {
-    "training": ("num_train_epochs", "train_batch_size", "seed"),
-    "optimizer": ("learning_rate", "layerwise_lr_decay"),
-}
 
 
 def write(
@@ -39,15 +32,13 @@ def write(
     if task is not None:
         facts += f"\n\nTask `{task.name}`. {', '.join(task.labels)}"
     if task is not None and history is not None:
-        settings = dataclasses.asdict(history.description.settings)
-        # A length of 0 is the task's own.
-        options = (
-            f"{o} {settings[s][o]}"
-            for s in _OPTIONS
-            for o in _OPTIONS[s]
-            if settings[s][o] or o != "num_train_epochs"
+        settings = history.description.settings
+        training, optimizer = settings.training, settings.optimizer
+        facts += (
+            f"\n\nFine-tuning: train_batch_size {training.train_batch_size}, "
+            f"seed {training.seed}, learning_rate {optimizer.learning_rate}, "
+            f"layerwise_lr_decay {optimizer.layerwise_lr_decay}."
         )
-        facts += f"\n\nFine-tuning: {', '.join(options)}."
         scores = history.result.scores[task.name] if history.result else {}
     has_pairs = task is not None and portable_trial.reads_pairs(task)
     low, high = task.value_range if task else (0, 1)

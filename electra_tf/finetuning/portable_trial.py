@@ -37,8 +37,10 @@ class History(NamedTuple):
     result: trial_lib.TrialResult | None  # likewise; None if it has no scores
 
 
-def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
-    """Reads a trial's weights, those of its scores, and one of its tasks."""
+def read(
+    folder: pathlib.Path, name: str = "", is_whole: bool = True
+) -> portable.PortableModel:
+    """Reads one task of a trial, and if whole the weights of its scores."""
     description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
@@ -59,7 +61,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     checkpoint = trial_lib.final_checkpoint(folder, description.settings)
     others = [other for other in tasks if other != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
-    tensors = checkpoints.load_tensors(checkpoint, "model")
+    tensors = checkpoints.load_tensors(checkpoint, "model") if is_whole else {}
     labels = description.labels.get(task.name, ())
     portable_task = _describe(task, labels)
     if found := (description.conventions or {}).get(task.name):
@@ -89,7 +91,8 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         notes=tuple(f"left out the head of {other}" for other in others),
         history=History(portable_task, description, result),
     )
-    portable.check(model)
+    if is_whole:
+        portable.check(model)
     return model
 
 

@@ -410,7 +410,6 @@ class _Training(training_run.TrainingRun):
         paths = [v.path for v in self.model.weights]
         encoder = f"{networks.MAIN_ENCODER}/"
         new = [path for path in paths if not path.startswith(encoder)]
-        shown = files.list_some(new)
         trained = sum(math.prod(v.shape) for v in self.model.trained_variables)
         total = self.model.count_params()
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
@@ -432,7 +431,7 @@ class _Training(training_run.TrainingRun):
                 f"{hugging_face.PLAIN_QA_HEAD} can."
             )
         return (
-            f"{len(new)} new variables: {shown}. {trained:,} of "
+            f"{len(new)} new variables: {files.list_some(new)}. {trained:,} of "
             f"{total:,} weights are trained. {num_rows:,} {what}, "
             f"{self.num_steps:,} steps of {batch}, "
             f"{self.num_steps * batch / num_rows:.2f} epochs.{notes}"

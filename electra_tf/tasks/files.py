@@ -98,14 +98,12 @@ def require_table(path: pathlib.Path) -> None:
         remedy = "Save the sheet as CSV, with commas and in UTF-8."
         expected = "a text file and no spreadsheet"
         raise unexpected(path, expected, path.suffix, remedy)
-    others = b"," not in start and (b";" in start or b"\t" in start)
-    if path.suffix.lower() == ".csv" and others:
-        line, remedy = start.decode(errors="replace").strip(), "Save it so."
-        if "\t" in line:
-            remedy = "Save it so, or name it .tsv."
-        raise unexpected(
-            f"{path}, line 1", "commas between columns", line, remedy
-        )
+    if path.suffix.lower() == ".csv" and b"," not in start:
+        line = start.decode(errors="replace").strip()
+        if ";" in line or "\t" in line:
+            expected = "commas between columns"
+            remedy = "Save it with commas, or with tabs as .tsv."
+            raise unexpected(f"{path}, line 1", expected, line, remedy)
 
 
 def find_file(
@@ -330,10 +328,11 @@ def _require_columns(
         count = present.count(name)
         if count != 1:
             expected = f"one column {name!r} instead of {count}"
+            remedy = (
+                "Rename it, or set --config.own.text_column (label_column)."
+            )
             hint = schema.suggest(name, present)
-            setting = "--config.own.text_column, own.label_column and so on"
-            remedy = f"{hint} Rename it, or give its name: {setting}."
-            raise unexpected(place, expected, None, remedy)
+            raise unexpected(place, expected, None, f"{hint} {remedy}")
 
 
 def read_published(kind: str) -> dict[str, dict[str, Any]]:

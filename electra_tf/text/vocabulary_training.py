@@ -76,7 +76,7 @@ def train_vocabulary(
         raise errors.DataError(
             f"Size {size} is too small: special tokens, unused slots and "
             f"{len(alphabet)} characters, alone and as continuations, take "
-            f"{len(reserved)}. Ask for more, or lower character_coverage."
+            f"{len(reserved)}. Ask for more, or lower --character_coverage."
         )
     learned = {
         word: count
@@ -87,8 +87,8 @@ def train_vocabulary(
     if len(tokens) < size:
         raise errors.DataError(
             f"The corpus supports only {len(tokens)} tokens whose pieces meet "
-            f"at least {min_frequency} times. Asked for were {size}. Ask for "
-            f"{len(tokens)}, give more text, or lower min_frequency."
+            f"at least {min_frequency} times. Asked for were {size}. Set "
+            f"--vocab_size={len(tokens)}, or give more text."
         )
     return Vocabulary(tuple(tokens), settings)
 
