@@ -212,7 +212,7 @@ def test_a_narrow_terminal_keeps_what_matters_most():
     names = {column.name for column in reporting.COLUMNS[8:]}
     headings = [
         reporting.Table(1_000_000, names, width).lines("train", 1, 0, {})
-        for width in (80, 160)
+        for width in (80, 170)
     ]
     narrow, wide = ({*heading.split()} for heading, _ in headings)
     assert {"step/total", "left", "gen", "disc", "tok/s"} <= narrow
