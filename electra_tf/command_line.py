@@ -16,9 +16,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import app
 from absl import flags

@@ -15,8 +15,7 @@ import pathlib
 import tempfile
 import types
 from collections.abc import Iterable
-from typing import Any
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf

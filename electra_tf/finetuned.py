@@ -5,8 +5,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from electra_tf import storage

@@ -9,8 +9,7 @@ import contextlib
 import contextvars
 import functools
 import os
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf

@@ -21,8 +21,7 @@ import tempfile
 import time
 import types
 import typing
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,7 @@ import pathlib
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np

@@ -12,9 +12,7 @@ import os
 import pathlib
 import random
 import re
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from electra_tf import errors

@@ -6,8 +6,7 @@ Linguistic Minimal Pairs for English", 2020). Nothing is trained.
 """
 
 import pathlib
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np

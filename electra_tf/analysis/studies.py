@@ -10,13 +10,8 @@ import dataclasses
 import pathlib
 import re
 import runpy
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import pydantic
 

@@ -7,8 +7,7 @@ Spread is the sample standard deviation over seeds.
 import math
 import pathlib
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd

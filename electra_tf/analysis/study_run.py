@@ -8,8 +8,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pydantic

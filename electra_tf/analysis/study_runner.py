@@ -12,8 +12,7 @@ import os
 import pathlib
 import time
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from electra_tf import errors
 from electra_tf.analysis import studies

@@ -9,8 +9,7 @@ import collections
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf

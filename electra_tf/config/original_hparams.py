@@ -8,8 +8,7 @@ global batch (`masking.draw_with_replacement`, `objective.means_per_replica`).
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from electra_tf import config

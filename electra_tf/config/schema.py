@@ -10,10 +10,8 @@ import json
 import math
 import pathlib
 import typing
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Annotated
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import pydantic
 import pydantic_core

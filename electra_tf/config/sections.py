@@ -6,8 +6,7 @@ Names that users of the original know are kept.
 
 import dataclasses
 import math
-from typing import Annotated
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 

@@ -10,10 +10,8 @@ import functools
 import importlib.resources
 import pathlib
 import tomllib
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema

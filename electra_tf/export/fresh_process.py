@@ -6,8 +6,7 @@ shortest example of a client.
 """
 
 import sys
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np

@@ -6,9 +6,7 @@ another name, loaded in a fresh process that must give this process' numbers
 """
 
 import pathlib
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging

@@ -12,8 +12,7 @@ import gc
 import os
 import pathlib
 import typing
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pydantic
 

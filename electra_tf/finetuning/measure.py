@@ -8,8 +8,7 @@ those come from `electra-finetune`.
 
 import pathlib
 import warnings
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np

@@ -10,10 +10,8 @@ otherwise.
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

@@ -6,9 +6,7 @@ one checkpoint, so export takes it. It has scores if it comes from a trial.
 
 import dataclasses
 import pathlib
-from typing import Any
-from typing import NamedTuple
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config

@@ -10,8 +10,7 @@ import dataclasses
 import itertools
 import pathlib
 import statistics
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema

@@ -11,8 +11,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf

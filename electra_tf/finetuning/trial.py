@@ -10,11 +10,8 @@ import math
 import pathlib
 import statistics
 import time
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 import keras
 import pydantic

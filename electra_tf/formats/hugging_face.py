@@ -9,9 +9,7 @@ them, or a fine-tuned model.
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Annotated
-from typing import Any
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic

@@ -11,8 +11,7 @@ import math
 import pathlib
 import tempfile
 from collections.abc import Mapping
-from typing import Any
-from typing import Literal
+from typing import Any, Literal
 
 import h5py
 import numpy as np

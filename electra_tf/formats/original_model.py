@@ -8,8 +8,7 @@ for every 64) unless there is an `hparams.json`, as for `--hparams` there.
 import dataclasses
 import operator
 import pathlib
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf

@@ -8,8 +8,7 @@ missing, left over or no weight.
 
 import dataclasses
 import re
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 

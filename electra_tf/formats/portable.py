@@ -7,10 +7,8 @@ layouts; the first part of a name says which part of the model it belongs to.
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Any
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np

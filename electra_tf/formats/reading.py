@@ -4,8 +4,7 @@ import collections
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 

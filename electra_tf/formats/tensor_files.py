@@ -3,8 +3,7 @@
 import pathlib
 import zipfile
 from collections.abc import Callable
-from typing import Annotated
-from typing import Any
+from typing import Annotated, Any
 
 import h5py
 import ml_dtypes

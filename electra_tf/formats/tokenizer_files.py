@@ -8,9 +8,7 @@ tokenizer.json. Where the same fact stands in several files, these must agree.
 import dataclasses
 import json
 import pathlib
-from typing import Annotated
-from typing import Any
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import tokenizers
 from absl import logging

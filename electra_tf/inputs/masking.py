@@ -7,9 +7,7 @@ holds [CLS] and is never chosen nor written. All functions compile under XLA.
 """
 
 import functools
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,7 @@ discriminator says for every piece whether it is the original.
 """
 
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd

@@ -9,8 +9,7 @@ much as recall, as is usual for errors of grammar (Ng et al., 2014).
 
 import pathlib
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np

@@ -12,8 +12,7 @@ By layer, from the embeddings on, over the first pieces of words:
 """
 
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

@@ -9,10 +9,8 @@ al., 2020, section 5.3) did so with its pseudo-log-likelihood.
 
 import json
 import pathlib
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd

@@ -12,9 +12,7 @@ import importlib
 import json
 import os
 import pathlib
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np

@@ -2,10 +2,8 @@
 
 import pathlib
 import re
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import NamedTuple
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd

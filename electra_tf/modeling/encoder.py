@@ -6,8 +6,7 @@ work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
 """
 
 import functools
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf

@@ -8,11 +8,8 @@ import dataclasses
 import inspect
 import math
 import os
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf

@@ -6,8 +6,7 @@ predict (`targets`). Logits are float32 whatever the compute dtype.
 """
 
 import dataclasses
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf

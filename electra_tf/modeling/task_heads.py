@@ -8,8 +8,7 @@ tagging. There is no pooler.
 import abc
 import itertools
 from collections.abc import Mapping
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

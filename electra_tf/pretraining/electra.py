@@ -1,9 +1,7 @@
 """ELECTRA: the draw from the generator, the corrupted text, both losses."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 

@@ -8,10 +8,8 @@ import abc
 import dataclasses
 import importlib
 import itertools
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

@@ -1,7 +1,6 @@
 """Two-stage training: the generator first, then the discriminator or both."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf

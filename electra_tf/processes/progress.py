@@ -1,8 +1,7 @@
 """Progress: a bar in a terminal, lines in a log."""
 
 import time
-from typing import Any
-from typing import Self
+from typing import Any, Self
 
 import rich.console
 import rich.progress

@@ -6,9 +6,7 @@ the same bytes as one built locally.
 """
 
 import contextlib
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import apache_beam

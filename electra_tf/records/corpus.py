@@ -11,10 +11,8 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import IO
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 from electra_tf import errors
 from electra_tf import installed

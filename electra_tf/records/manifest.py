@@ -10,12 +10,8 @@ import functools
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Annotated
-from typing import Any
-from typing import Literal
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pydantic

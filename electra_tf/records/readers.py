@@ -15,12 +15,8 @@ import re
 import sys
 import tarfile
 import zlib
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import IO
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, Literal, NamedTuple
 
 from electra_tf import errors
 from electra_tf import installed

@@ -13,8 +13,7 @@ found where 4 successive values are equal. Weights repeat what stays.
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np

@@ -13,13 +13,8 @@ import itertools
 import pathlib
 import random
 import zlib
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Annotated
-from typing import Any
-from typing import Literal
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pydantic

@@ -13,9 +13,7 @@ import pathlib
 import sys
 import tomllib
 import zlib
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np

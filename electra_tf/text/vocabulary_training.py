@@ -7,9 +7,7 @@ process; so all characters are registered beforehand, in sorted order.
 
 import collections
 import string
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 import numpy as np

@@ -17,9 +17,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import ml_dtypes

@@ -4,8 +4,7 @@ A step returns counts and sums; they are added over micro-batches, replicas and
 steps, and then become accuracies, precision, recall and AUC.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np

@@ -9,9 +9,7 @@ import abc
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np

@@ -2,10 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf

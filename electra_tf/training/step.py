@@ -7,10 +7,8 @@ calls `training_step` under `strategy.run`, Keras' `fit` calls `train_step`.
 """
 
 import abc
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf

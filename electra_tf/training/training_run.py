@@ -9,8 +9,7 @@ import abc
 import bisect
 import pathlib
 import time
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np

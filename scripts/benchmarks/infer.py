@@ -2,8 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 

@@ -3,8 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import side as side_lib

@@ -10,8 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.drill import kinds as kinds_lib
 

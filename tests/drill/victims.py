@@ -16,8 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing import context as context_lib
 from multiprocessing import util
 from typing import Any

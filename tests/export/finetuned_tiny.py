@@ -6,8 +6,7 @@ same weights.
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf

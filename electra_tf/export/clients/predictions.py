@@ -6,12 +6,8 @@ of its signature's outputs, the other shows it below its texts.
 
 import dataclasses
 import itertools
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special

@@ -6,8 +6,7 @@ gives words, as the tokenizer splits them at blanks, punctuation and CJK.
 
 import re
 from collections.abc import Iterable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 

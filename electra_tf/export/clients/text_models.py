@@ -6,10 +6,7 @@ for (text,), row in LoadedExport(folder).predict("score_text", texts=["A cat"]):
 
 import functools
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np

@@ -14,12 +14,8 @@ import pathlib
 import socket
 import threading
 import traceback
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from absl import logging
 from werkzeug import exceptions

@@ -6,9 +6,7 @@ TensorFlow Text suffice to load it.
 """
 
 import types
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf

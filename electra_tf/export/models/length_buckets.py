@@ -5,8 +5,7 @@ it is padding. Buckets of about `TOKENS` tokens run side by side, each on one
 thread: products of this size stay in its cache (docs/performance.md).
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf

@@ -5,8 +5,7 @@ some heads, or some feed-forward units, from the block's input to what is added
 to it, so a block waits twice. docs/performance.md has what each step saved.
 """
 
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

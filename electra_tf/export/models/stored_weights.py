@@ -5,8 +5,7 @@ per output of a kernel or row of a table; vectors stay float32. The graph widens
 what it uses where it uses it: files and memory shrink, not the work.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras

@@ -6,8 +6,7 @@ window without the whole answer has [CLS] for its answer.
 """
 
 import bisect
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np

@@ -11,10 +11,7 @@ import json
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Annotated
-from typing import Any
-from typing import Generic
-from typing import TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import pydantic
 from absl import logging

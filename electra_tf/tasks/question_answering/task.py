@@ -11,8 +11,7 @@ import json
 import pathlib
 import re
 import string
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config

@@ -8,8 +8,7 @@ says nothing by itself; a softmax over those of a group gives probabilities.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special

@@ -3,8 +3,7 @@
 import functools
 import json
 import string
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from electra_tf import errors

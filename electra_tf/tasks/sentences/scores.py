@@ -6,9 +6,7 @@ positives that were not predicted, and so equals its precision; not here.
 
 import math
 import pathlib
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np

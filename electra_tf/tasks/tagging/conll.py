@@ -7,8 +7,7 @@ sentence; tables a row for each, with a column of words and one of tags.
 import functools
 import json
 import pathlib
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 

@@ -8,9 +8,7 @@ A model learns `BIOES`; what a user gets is in the scheme of his files.
 """
 
 import warnings
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from seqeval import metrics as seqeval_metrics

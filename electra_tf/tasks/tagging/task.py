@@ -7,9 +7,7 @@ Tags mark spans of words (chunks, names), which are scored whole and learned as
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np

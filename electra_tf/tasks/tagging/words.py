@@ -8,8 +8,7 @@ without pieces is looked at where the next one (or [SEP]) begins.
 import collections
 import re
 import string
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
