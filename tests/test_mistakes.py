@@ -12,7 +12,9 @@ import tensorflow as tf
 from electra_tf import command_line
 from electra_tf import errors
 from electra_tf import installed
-from scripts import run_finetuning
+from tests import script_modules
+
+run_finetuning = script_modules.load("run_finetuning")
 
 SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
 CONFIGS = SCRIPTS.parent / "configs"

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from scripts import serving_client
+from tests import script_modules
 from tests.export import conftest
 from tests.export import model_server
+
+serving_client = script_modules.load("serving_client")
 
 TEXTS = ["The cat sat on the mat.", "", "Unaffable cats in a CAFÉ… 東京"]
 IDS = {

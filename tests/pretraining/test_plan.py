@@ -17,9 +17,11 @@ from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
-from scripts import run_pretraining
+from tests import script_modules
 from tests import tiny
 from tests import tiny_run
+
+run_pretraining = script_modules.load("run_pretraining")
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 _GB = 1e9
