@@ -63,6 +63,9 @@ class Side:
                 yield self
             finally:
                 self.process.kill()
+                # What was not read any more would be written once more.
+                with contextlib.suppress(BrokenPipeError):
+                    self.process.stdin.close()
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """What a method of the process returns: see `side.serve`."""
