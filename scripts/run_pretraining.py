@@ -95,6 +95,8 @@ def main() -> int | None:
 
     if not run.pretrain(settings, model_dir, FLAGS.extend):
         raise errors.Stopped
+    if settings.training.strategy == "multi_worker":
+        return None  # All hosts would say it.
     model = shlex.quote(f"{model_dir}")
     print(
         "\nTo try it in the browser, fine-tune, and export it:\n"
