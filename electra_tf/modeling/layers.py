@@ -247,7 +247,11 @@ class LayerNorm(keras.layers.Layer):
         rate: float = 0.0,
         dropout_seed: Seed = None,
     ) -> tf.Tensor:
-        """Normalizes each row of `[N, width]`, plus an update after dropout."""
+        """Normalizes each row of `[N, width]`.
+
+        An `update` of the same shape is added first, after dropout at `rate`
+        with the seed, so that both are one loop where XLA compiles them.
+        """
         choice: _Choice | None = None
         if update is not None:
             choice = _Choice.draw(update, rate, dropout_seed)
@@ -284,7 +288,7 @@ def _normalize(
     update: tf.Tensor | None = None,
     *choice: Any,
 ) -> tuple[tf.Tensor, ...]:
-    """The sum normalized, before it is scaled, and its inverse deviation."""
+    """Outputs; for the gradient the normalized sum and `[N, 1]` inverses."""
     if choice:
         update = _Choice(*choice).apply(update)
     total = inputs if update is None else inputs + update

@@ -218,8 +218,9 @@ class TrainableModel(keras.Model, abc.ABC):
         own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
         with fusion.switched(self.is_fused):
-            found = self._accumulate(prepared, normalizers, step)
-        gradients, statistics = found
+            gradients, statistics = self._accumulate(
+                prepared, normalizers, step
+            )
         gradients, norm = self._clip(self._reduce_gradients(gradients))
         num_skipped = tf.zeros([])
         if self.loss_scale is None:
