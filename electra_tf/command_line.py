@@ -84,9 +84,11 @@ def find_configs(argv: list[str]) -> list[str]:
 def _find_config(path: str) -> str:
     found = installed.find_config(path)
     name = found.partition(":")[0]
+    (close,) = difflib.get_close_matches(name, installed.config_names(), 1, 0)
     config.require(
         not name or pathlib.Path(name).is_file(),
-        f"There is no config {name}. electra-new-config writes one.",
+        f"There is no config {name}. Did you mean {close}? electra-new-config "
+        "writes one of your own for pre-training.",
     )
     return found
 
@@ -101,6 +103,10 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         return flags.FLAGS(argv)
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
+        sys.exit(0)
+    except BrokenPipeError:
+        # `--help | head` has read enough; Python would flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
         text = _explain_config(error, argv, schema)

@@ -60,6 +60,12 @@ def find_config(path: str) -> str:
     return f"{found}{colon}{argument}" if found.is_file() else path
 
 
+def config_names() -> list[str]:
+    """Names of the configs that come with this package."""
+    top = _folder("configs")
+    return [f"configs/{p.relative_to(top)}" for p in sorted(top.glob("*/*.py"))]
+
+
 def model_names() -> tuple[str, ...]:
     """Names of the models that come with this package."""
     found = _folder(_MODELS).glob("*/config.json")

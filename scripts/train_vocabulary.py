@@ -65,7 +65,8 @@ def main() -> None:
         min_frequency=FLAGS.min_frequency,
     )
     vocabulary.save(FLAGS.output_dir)
-    print(f"{target}: {vocabulary.size} tokens, {settings}")
+    case = "lower-cased" if settings.do_lower_case else "cased"
+    print(f"{target}: {vocabulary.size:,} tokens, {case}.")
 
 
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:

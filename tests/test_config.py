@@ -188,7 +188,8 @@ def test_a_config_that_is_not_there_gets_one_line(capsys):
         command_line.parse(["train", "--config", "pretrain/electra_smal.py:a"])
     said = capsys.readouterr().err
     assert said.startswith(
-        "error: There is no config pretrain/electra_smal.py."
+        "error: There is no config pretrain/electra_smal.py. "
+        "Did you mean configs/pretrain/electra_small.py?"
     )
     assert len(said.splitlines()) == 1
 

@@ -56,7 +56,8 @@ def detect(path: str | pathlib.Path) -> str:
     if own_run.is_trial(path) or any(path.glob("trial_*/config.json")):
         raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned one."
-            f" Its encoder is one: electra-convert --to={OURS} --input={path} "
+            f" Ask that by electra_tf.load({f'{path}'!r}).predict(TEXTS), or "
+            f"take its encoder: electra-convert --to={OURS} --input={path} "
             f"--drop={portable.TASK_HEADS} --output_dir=DIR"
         )
     pair = path / "discriminator" / "config.json"

@@ -140,8 +140,10 @@ class TrainingRun(abc.ABC):
                     f"{self.training.precision}, seed {self.training.seed}: "
                     f"{origin}.\n{self.describe()}"
                 )
+            if self.is_finished:
+                return True
             self.report.begin()
-            return self.is_finished or self._train(stop)
+            return self._train(stop)
 
     def _restore(self) -> str:
         """Takes up what an earlier process left; returns where from."""

@@ -65,8 +65,8 @@ class OwnClassificationTask(ClassificationTask):
         """Creates the head, once the labels are known."""
         if not self.labels:
             raise errors.DataError(
-                "Expected the labels of your own task. Received: neither "
-                "own.labels nor own.train_file. Set one of them."
+                "Expected the labels of your own task. Received: none. Give "
+                "--config.own.train_file=FILE, or --config.own.labels=A,B."
             )
         return super().new_head(**kwargs)
 
