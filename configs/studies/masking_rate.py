@@ -17,16 +17,11 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> studies.Study:
-    """Four masking rates of joint training, a falling one, two other choices.
-
-    The falling one ends at 15 %, whatever the base has.
-    """
-    base = config.load_file(_BASE)
-    steps = base.training.num_train_steps
+    """Four masking rates of joint training, and two other choices."""
     return studies.Study(
         name="masking_rate",
         question="Which share of the tokens should be masked?",
-        base=base,
+        base=config.load_file(_BASE),
         arms={
             f"mask_{round(100 * rate):02d}": {"masking": {"mask_prob": rate}}
             for rate in (0.08, 0.15, 0.25, 0.4)
@@ -35,11 +30,6 @@ def get_study() -> studies.Study:
             # Not in the paper: seldom pieces, or frequent ones, more often.
             "seldom": {"masking": {"frequency_power": 0.25}},
             "frequent": {"masking": {"frequency_power": -0.25}},
-            # A rate that falls over the run (Ankner et al., 2023, "Dynamic
-            # Masking Rate Schedules for MLM Pretraining").
-            "from_30_to_15": {
-                "masking": {"mask_prob": 0.3, "mask_prob_steps": steps}
-            },
         },
         budget="flops",
         reference_arm="mask_15",

@@ -10,7 +10,6 @@ still above BERT.
 
 `generator_first` trains the generator alone for a quarter of the steps, then
 both, from its weights: what docs/small_models.md recommends, not in the paper.
-Nor is `sentence_order`, joint training with a second loss on [CLS].
 
 All arms have a generator as large as the discriminator and embeddings of its
 own, which two-stage training needs to hand its weights over.
@@ -26,7 +25,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> studies.Study:
-    """Eight ways to train the pair, and masked LM alone."""
+    """Seven ways to train the pair, and masked LM alone."""
     base = config.load_file(_BASE)
     base = schema.replace_fields(
         base,
@@ -46,7 +45,6 @@ def get_study() -> studies.Study:
         base=base,
         arms={
             "electra": {},
-            "sentence_order": {"objective": {"name": "sentence_order"}},
             "reinforce": {"objective": {"name": "adversarial"}},
             "straight_through": {
                 "objective": {

@@ -1,0 +1,90 @@
+"""What came after the paper, at equal FLOPs and a size for two CPU cores.
+
+Command:
+    electra-build-dataset --corpus=DIR --max_seq_length=32 \
+        --vocab_file=data/pretrained/tiny-en/vocab.txt --output_dir=DIR
+    electra-study configs/studies/family.py \
+        --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
+
+All train both networks from the start. `fast_electra` takes the generator of
+`tiny-en`, whose training is not counted; hence that vocabulary. docs/studies.md
+has what came out.
+"""
+
+import pathlib
+
+from electra_tf import config
+from electra_tf.analysis import studies
+from electra_tf.config import schema
+
+_SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
+_STEPS = 3_000
+_TWO_TOWER = {"two_tower_generator": True}
+
+
+def get_study() -> studies.Study:
+    """ELECTRA, what others changed about it, and masked LM."""
+    base = schema.replace_fields(
+        config.load_file(_SCALED, "128x2"),
+        objective={
+            "name": "electra",
+            "generator_steps": 0,
+            "freeze_generator": True,
+        },
+        optimizer={"num_warmup_steps": 200},
+        training={
+            "num_train_steps": _STEPS,
+            "train_batch_size": 128,
+            "eval_steps": 500,
+            "log_steps": 500,
+            "save_checkpoints_steps": _STEPS,
+            "keep_checkpoints": 1,
+        },
+    )
+    return studies.Study(
+        name="family",
+        question="Which of ELECTRA's successors learns most from the same "
+        "compute?",
+        base=base,
+        arms={
+            "electra": {},
+            # DeBERTa-v3 (arXiv 2111.09543).
+            "disentangled": {"generator": {"disentangled_embeddings": True}},
+            # Fast-ELECTRA (arXiv 2310.07347).
+            "fast_electra": {
+                "objective": {
+                    "name": "fast_electra",
+                    "temperature": 2.0,
+                    "final_temperature": 1.0,
+                    "temperature_steps": _STEPS // 2,
+                },
+                "generator": {
+                    "init_from": "tiny-en",
+                    "disentangled_embeddings": True,
+                    "generator_hidden_size": 1.5,
+                    "generator_layers": 2.0,
+                    "num_attention_heads": 6,
+                },
+            },
+            # ALBERT's second loss (arXiv 1909.11942, section 3.1).
+            "sentence_order": {"objective": {"name": "sentence_order"}},
+            # A rate that falls over the run (Ankner et al., 2023, "Dynamic
+            # Masking Rate Schedules for MLM Pretraining").
+            "mask_30_to_15": {
+                "masking": {"mask_prob": 0.3, "mask_prob_steps": _STEPS}
+            },
+            # Electric and its generator alone (arXiv 2012.08561).
+            "two_tower": {"generator": _TWO_TOWER},
+            "electric": {
+                "objective": {"name": "electric"},
+                "generator": _TWO_TOWER,
+            },
+            "mlm": studies.MASKED_LM_ARM,
+        },
+        budget="flops",
+        reference_arm="electra",
+        seeds=(1, 2),
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte", "blimp"),
+        finetune_steps=300,
+        max_examples=4_000,
+    )
