@@ -274,8 +274,16 @@ def save(
             "the disk, then start the same command again: it goes on from "
             "there."
         ) from error
+    remove_old(model_dir, keep, state.get("best_step"))
+    return final
+
+
+def remove_old(
+    model_dir: pathlib.Path, keep: int, best_step: int | None
+) -> None:
+    """Removes all checkpoints but the `keep` newest and that of a step."""
     for path in all_checkpoints(model_dir)[:-keep]:
-        if step_of(path) != state.get("best_step"):
+        if step_of(path) != best_step:
             try:
                 storage.remove_folder(path, _STATE_FILE)
             except OSError as error:
@@ -284,7 +292,6 @@ def save(
                     "goes on; remove it yourself.",
                     atomic.first_line(error),
                 )
-    return final
 
 
 def _write(

@@ -162,6 +162,10 @@ class TrainingRun(abc.ABC):
                 "checkpoint before it."
             )
         self.start_step, self.best_step = state["step"], state["best_step"]
+        if self.is_chief:
+            # A kill after the last save left those before it.
+            keep = self.training.keep_checkpoints
+            checkpoints.remove_old(self.folder, keep, self.best_step)
         return f"resumed from {newest}"
 
     def _train(self, stop: stopping.StopRequest) -> bool:

@@ -148,6 +148,12 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     weights = checkpoints.load_tensors(checkpoints.latest(cut), "model")
     assert averages.keys() == weights.keys()
     assert any((averages[n] != weights[n]).any() for n in weights)
+    # As a kill between the last save and what it removes.
+    newest = checkpoints.latest(cut)
+    stale = newest.with_name("step-00000001")
+    shutil.copytree(newest, stale)
+    assert run.pretrain(settings, cut)
+    assert not stale.exists() and newest.exists()
 
 
 def test_a_run_of_two_stages_resumes_at_its_switch(

@@ -132,6 +132,10 @@ def test_number_of_shards_is_as_asked_or_grows_with_the_corpus(
         ({"max_seq_length": 4}, "`max_seq_length` must be at least 5"),
         ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
         ({"original_order": True}, "set validation_fraction to 0"),
+        (
+            {"original_order": True, "packed": True, "validation_fraction": 0},
+            "take no packed rows",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(change, message):
