@@ -101,20 +101,13 @@ def main() -> None:
     lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
     print("\n".join(lines + report.describe_peaks(sides)))
     if FLAGS.kind == "curve":
-        print(
-            curve.fit(sides).to_string(
-                index=False, float_format="{:,.2f}".format
-            )
-        )
+        print(curve.fit(sides).round(2).to_string(index=False))
     if FLAGS.output:
         path, facts = storage.path(FLAGS.output), {"kind": FLAGS.kind}
         report.write_json(path, sides, unit=unit, machine=machine, **facts)
     if FLAGS.picture:
-        path = storage.path(FLAGS.picture)
-        if FLAGS.kind == "curve":
-            curve.draw(path, sides)
-        else:
-            report.draw(path, sides, unit)
+        draw = curve.draw if FLAGS.kind == "curve" else report.draw
+        draw(storage.path(FLAGS.picture), sides, unit)
 
 
 def _list_sides() -> list[timing.Side]:
@@ -134,20 +127,17 @@ def _list_sides() -> list[timing.Side]:
         export = installed.find_export(FLAGS.saved_model)
         sides = [_own_side(folder=str(export))]
         if FLAGS.peer_dir:
-            peer = {
-                "kind": kind,
-                "folder": FLAGS.peer_dir,
-                "max_length": export_metadata.read(export).max_length,
-                "attention": FLAGS.peer_attention,
-            }
+            length = export_metadata.read(export).max_length
+            peer = {"kind": kind, "folder": FLAGS.peer_dir}
+            peer |= {"max_length": length, "attention": FLAGS.peer_attention}
             python = FLAGS.peer_python or sys.executable
             sides.append(
                 timing.Side("transformers", "", "torch_peer", peer, python)
             )
         return sides
     if kind == "curve":
-        (precision,) = FLAGS.precisions[:1]
-        return [*curve.list_sides(FLAGS.config, precision, FLAGS.batch_size)]
+        described = FLAGS.config, FLAGS.precisions[0], FLAGS.batch_size
+        return [*curve.list_sides(*described)]
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")

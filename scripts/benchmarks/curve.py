@@ -12,110 +12,74 @@ from benchmarks import pretrain
 from benchmarks import timing
 from electra_tf.processes import atomic
 
-FACTORS = {
-    "length": (1, 2, 4, 8, 16),
-    "width": (1, 2, 3, 4),
-    "depth": (1, 2, 4, 8),
-    "vocabulary": (1, 2, 4, 8),
-    "batch": (1, 2, 4, 8),
+# The settings of a size, of the encoder where no section is named.
+_SIZES = {
+    "length": "data.max_seq_length max_position_embeddings",
+    "width": "hidden_size intermediate_size num_attention_heads",
+    "depth": "num_hidden_layers",
+    "vocabulary": "vocab_size",
+    "batch": "training.train_batch_size",
 }
-"""Each size is multiplied in turn; the first step of all is the config's."""
+_FACTORS = 1, 2, 4, 8, 16
 
 
-def list_sides(
-    settings: Any, precision: str, batch_size: int
-) -> Iterator[timing.Side]:
-    """The config's step, then with one size in turn made larger."""
-    for size, factors in FACTORS.items():
-        for factor in factors:
-            scaled = copy.deepcopy(settings)
-            batch = batch_size * (factor if size == "batch" else 1)
-            _multiply(scaled, size, factor)
-            frozen = pretrain.prepare(scaled, precision, batch)
-            side, *_ = pretrain.list_sides(
-                frozen, ["electra_tf"], "pretrain", "", ""
-            )
+def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
+    """The config's step, then with one size in turn 2 to 8 (16) times it."""
+    config.encoder.vocab_size = config.encoder.vocab_size or pretrain.VOCAB_SIZE
+    config.training.train_batch_size = batch
+    for size, paths in _SIZES.items():
+        for factor in _FACTORS if size == "length" else _FACTORS[:-1]:
+            scaled = copy.deepcopy(config)
+            for path in paths.split():
+                section, _, name = path.rpartition(".")
+                scaled[section or "encoder"][name] *= factor
+            rows = scaled.training.train_batch_size
+            settings = pretrain.prepare(scaled, precision, rows)
+            (side,) = pretrain.list_sides(settings, ["electra_tf"])
             side.name, side.group = f"x {factor}", size
             yield side
 
 
-def _multiply(settings: Any, size: str, factor: int) -> None:
-    encoder = settings.encoder
-    encoder.vocab_size = encoder.vocab_size or pretrain.VOCAB_SIZE
-    if size == "length":
-        length = settings.data.max_seq_length = (
-            factor * settings.data.max_seq_length
-        )
-        places = max(encoder.max_position_embeddings, length)
-        encoder.max_position_embeddings = places
-    names = {
-        "width": ["hidden_size", "intermediate_size", "num_attention_heads"],
-        "depth": ["num_hidden_layers"],
-        "vocabulary": ["vocab_size"],
-    }
-    for name in names.get(size, ()):
-        encoder[name] *= factor
-
-
 def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
-    """A row for each size: a line through seconds over operations, and powers.
+    """A row for each size: `time = fixed + operations / rate`, and powers.
 
-    `fixed ms` and `GFLOP/s` are those of `time = fixed + operations / rate`
-    (least squares of relative errors), `off by` its largest relative error.
-    The powers are slopes of logarithms over the last two points: of the time
-    over the operations, where more than 1 is worse than theory, and of time
-    and memory over the size.
+    The line has the least squares of relative errors; `off by` is the largest.
+    The powers are those of the last step: of the time over the operations (more
+    than 1 is worse than theory), and of the memory over the size.
     """
     rows = []
-    for size, factors in FACTORS.items():
-        own = [side for side in sides if side.group == size]
-        operations, seconds = _measured(own)
+    for size, operations, seconds, memory in _measured(sides):
         # Divided by the time, so that a short step counts as a long one.
         matrix = np.stack([1 / seconds, operations / seconds], 1)
-        fixed, slope = np.linalg.lstsq(matrix, np.ones(len(own)))[0]
-        off = np.abs((fixed + slope * operations) / seconds - 1).max()
-        memory = [side.peak_memory for side in own]
-        powers = {
-            "time / operations": (operations, seconds),
-            "time / size": (factors, seconds),
-            "operations / size": (factors, operations),
-            "memory / size": (factors, memory),
-        }
-        rows.append(
-            {"size": size, "fixed ms": 1e3 * fixed, "GFLOP/s": 1e-9 / slope}
-            | {"off by": off}
-            | {name: _last_power(*pair) for name, pair in powers.items()}
-        )
-    return pandas.DataFrame(rows)
+        fixed, slope = np.linalg.lstsq(matrix, np.ones(len(seconds)))[0]
+        off = 100 * np.abs(matrix @ [fixed, slope] - 1).max()
+        growth = np.log2([v[-1] / v[-2] for v in (operations, seconds, memory)])
+        powers = growth[1] / growth[0], growth[2]
+        rows.append((size, 1e3 * fixed, 1e-9 / slope, off, *powers))
+    columns = "size,fixed ms,GFLOP/s,off by %,time/operations,memory/size"
+    return pandas.DataFrame(rows, columns=columns.split(","))
 
 
-def draw(path: pathlib.Path, sides: Sequence[timing.Side]) -> None:
-    """Draws time over operations, with the fitted lines, and memory."""
-    fits = fit(sides).set_index("size")
+def draw(path: pathlib.Path, sides: Sequence[timing.Side], _: str) -> None:
+    """Draws times over operations, with the fitted lines, and memory."""
+    lines = fit(sides).set_index("size")
     with atomic.saving_figure(path, 1, 2, (11, 4)) as (_, (left, right)):
-        for size, factors in FACTORS.items():
-            own = [side for side in sides if side.group == size]
-            operations, seconds = _measured(own)
-            (points,) = left.plot(operations / 1e9, seconds, "o", label=size)
-            line = fits["fixed ms"][size] / 1e3
-            line += operations / 1e9 / fits["GFLOP/s"][size]
-            left.plot(operations / 1e9, line, color=points.get_color())
-            memory = [side.peak_memory / 2**30 for side in own]
-            right.plot(factors, memory, "o-", label=size)
+        for size, operations, seconds, memory in _measured(sides):
+            billions, line = operations / 1e9, lines.loc[size]
+            (points,) = left.loglog(billions, seconds, "o", label=size)
+            fitted = line["fixed ms"] / 1e3 + billions / line["GFLOP/s"]
+            left.loglog(billions, fitted, color=points.get_color())
+            right.loglog(_FACTORS[: len(memory)], memory / 2**30, "o-")
         left.set(xlabel="10^9 operations of a step", ylabel="seconds")
         right.set(xlabel="times the config's size", ylabel="GiB")
-        for axes in (left, right):
-            axes.set(xscale="log", yscale="log")
-            axes.legend()
+        left.legend()
 
 
-def _measured(sides: Sequence[timing.Side]) -> tuple[np.ndarray, np.ndarray]:
-    """Operations and median seconds of a step of each."""
-    tokens = np.array([side.rounds[0]["units"][0] for side in sides])
-    operations = tokens * [side.flops_per_unit for side in sides]
-    return operations, np.array([s["median"] for s in timing.summarize(sides)])
-
-
-def _last_power(sizes: Sequence[float], values: Sequence[float]) -> float:
-    (before, after), (low, high) = np.log(sizes[-2:]), np.log(values[-2:])
-    return (high - low) / (after - before)
+def _measured(sides: Sequence[timing.Side]) -> Iterator[tuple[Any, ...]]:
+    """Each size, with operations, median seconds and bytes of its steps."""
+    for size in _SIZES:
+        own = [side for side in sides if side.group == size]
+        seconds = [found["median"] for found in timing.summarize(own)]
+        flops = [s.rounds[0]["units"][0] * s.flops_per_unit for s in own]
+        memory = [side.peak_memory for side in own]
+        yield size, *map(np.array, (flops, seconds, memory))

@@ -36,12 +36,10 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
         "own/label": numbers % 2,
     }
     count = flops.Convention("exact", experiment)
-    row, head_flops = map(
-        count.trained, (count.discriminator(), count.row_head())
-    )
-    # A discriminator's head sees every token, this one the first.
+    row, one = map(count.trained, (count.discriminator(), count.row_head()))
+    # A discriminator's head sees every token, a classifier's the first.
     length = experiment.data.max_seq_length
-    per_token = row / length - (1 - 1 / length) * head_flops
+    per_token = (row - (length - 1) * one) / length
     return pretrain.build_step(model, features, experiment, per_token)
 
 

@@ -31,9 +31,9 @@ def prepare(
 def list_sides(
     settings: config.ExperimentConfig,
     names: Sequence[str],
-    kind: str,
-    attention: str,
-    peer_python: str,
+    kind: str = "pretrain",
+    attention: str = "",
+    peer_python: str = "",
 ) -> list[timing.Side]:
     """Those that train as the settings say; `ConfigError` if some cannot."""
     tying = settings.generator.weight_tying
