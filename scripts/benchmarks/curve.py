@@ -43,9 +43,9 @@ def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
 def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
     """A row for each size: `time = fixed + operations / rate`, and powers.
 
-    The line has the least squares of relative errors; `off by` is the largest.
-    The powers are those of the last step: of the time over the operations (more
-    than 1 is worse than theory), and of the memory over the size.
+    The line has the least squares of relative errors; `off` is the largest.
+    The powers are those of the last step: of the time over the operations and
+    over the size, and of the memory over the size.
     """
     rows = []
     for size, operations, seconds, memory in _measured(sides):
@@ -54,10 +54,10 @@ def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
         fixed, slope = np.linalg.lstsq(matrix, np.ones(len(seconds)))[0]
         off = 100 * np.abs(matrix @ [fixed, slope] - 1).max()
         growth = np.log2([v[-1] / v[-2] for v in (operations, seconds, memory)])
-        powers = growth[1] / growth[0], growth[2]
+        powers = growth[1] / growth[0], *growth[1:]
         rows.append((size, 1e3 * fixed, 1e-9 / slope, off, *powers))
-    columns = "size,fixed ms,GFLOP/s,off by %,time/operations,memory/size"
-    return pandas.DataFrame(rows, columns=columns.split(","))
+    names = "size,fixed ms,GFLOP/s,off %,time/operations,time/size,memory/size"
+    return pandas.DataFrame(rows, columns=names.split(","))
 
 
 def draw(path: pathlib.Path, sides: Sequence[timing.Side], _: str) -> None:
@@ -69,17 +69,18 @@ def draw(path: pathlib.Path, sides: Sequence[timing.Side], _: str) -> None:
             (points,) = left.loglog(billions, seconds, "o", label=size)
             fitted = line["fixed ms"] / 1e3 + billions / line["GFLOP/s"]
             left.loglog(billions, fitted, color=points.get_color())
-            right.loglog(_FACTORS[: len(memory)], memory / 2**30, "o-")
+            right.semilogx(_FACTORS[: len(memory)], memory / 2**30, "o-")
         left.set(xlabel="10^9 operations of a step", ylabel="seconds")
         right.set(xlabel="times the config's size", ylabel="GiB")
         left.legend()
 
 
 def _measured(sides: Sequence[timing.Side]) -> Iterator[tuple[Any, ...]]:
-    """Each size, with operations, median seconds and bytes of its steps."""
+    """Each size, with operations, seconds (5 %) and bytes of its steps."""
     for size in _SIZES:
         own = [side for side in sides if side.group == size]
-        seconds = [found["median"] for found in timing.summarize(own)]
+        # Other work on the machine changes these least.
+        seconds = [found["low"] for found in timing.summarize(own)]
         flops = [s.rounds[0]["units"][0] * s.flops_per_unit for s in own]
         memory = [side.peak_memory for side in own]
         yield size, *map(np.array, (flops, seconds, memory))
