@@ -252,9 +252,8 @@ def test_one_size_in_turn_is_made_larger():
 
 def test_time_over_operations_is_fitted(tmp_path):
     def side(size, operations, seconds, memory):
-        found = FakeSide("", size, flops_per_unit=operations / 2)
-        found.rounds, found.peak_memory = [_block(seconds)], memory
-        return found
+        found = {"flops_per_unit": operations / 2, "peak_memory": memory}
+        return FakeSide("", size, rounds=[_block(seconds)], **found)
 
     sides = [
         side(size, 1e9 * n, 0.5 + 0.25 * n**power, 2**30 * n)
@@ -269,7 +268,6 @@ def test_time_over_operations_is_fitted(tmp_path):
     assert depth["off %"] == pytest.approx(0, abs=1e-6)
     assert depth["time/operations"] == pytest.approx(np.log2(2.5 / 1.5))
     assert depth["memory/size"] == pytest.approx(1)
-    # Worse than theory, and so no line.
     assert width["time/operations"] == pytest.approx(np.log2(16.5 / 4.5))
     assert width["off %"] > 20
     curve.draw(tmp_path / "curve.png", sides, "tokens")
