@@ -18,7 +18,7 @@ FORMATS = ("float32", "bfloat16", "int8")
 _LARGEST_INT8 = 127
 
 
-class Constant:
+class _Constant:
     """A constant of the graph that layers read like a vector variable.
 
     Vectors are nearly two thirds of a block's variables, and to read one costs
@@ -126,7 +126,7 @@ def _store(layer: Any, variable: Any, weights: str) -> Any:
     is_cast = is_kernel or variable.name == "bias"
     dtype = layer.compute_dtype if is_cast else "float32"
     if values.ndim == 1:
-        return Constant(values, dtype)
+        return _Constant(values, dtype)
     if weights == "float32":
         return variable
     return StoredWeights(values, weights, int(is_kernel), dtype, name)
