@@ -8,6 +8,7 @@ r"""Times training steps, exports, the builder, the pipeline, or starts.
     electra-benchmark build --texts=FILE --vocab_file=VOCABULARY
     electra-benchmark input --config=CONFIG --dataset_dir=DATASET
     electra-benchmark startup --config=CONFIG --peer_python=PYTHON
+    electra-benchmark curve --config=CONFIG --batch_size=2
 
 Ours and transformers take turns at the same work. Compare by ratio within one
 run: machines differ and are noisy. --peer_python is an interpreter with torch
@@ -20,6 +21,7 @@ import sys
 from typing import Any
 
 from absl import flags
+from benchmarks import curve
 from benchmarks import infer
 from benchmarks import pretrain
 from benchmarks import report
@@ -41,6 +43,7 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "build": ("examples", ("texts", "vocab_file")),
     "input": ("tokens", ("config", "dataset_dir")),
     "startup": ("starts", ("config",)),
+    "curve": ("tokens", ("config",)),
 }
 # Texts whose answers are compared before.
 _NUM_COMPARED = 64
@@ -49,7 +52,11 @@ config_flags.DEFINE_config_file("config", None, "Of a pre-training.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
 flags.DEFINE_integer("rounds", 5, "Rounds in which all take turns.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
-flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Of training steps.")
+flags.DEFINE_list(
+    "precisions",
+    ["float32", "bfloat16"],
+    "Of training steps; curve takes the first.",
+)
 flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Who trains; repeatable.")
 flags.DEFINE_string("peer_python", "", "Interpreter of transformers.")
 flags.DEFINE_enum(
@@ -78,6 +85,11 @@ def main() -> None:
     machine, sides = report.describe_machine(), _list_sides()
     if FLAGS.kind == "startup":
         timing.time_starts(sides, FLAGS.rounds)
+    elif FLAGS.kind == "curve":
+        # One after another: together they would not fit into memory.
+        for side in sides:
+            with side.started():
+                _time([side])
     else:
         with contextlib.ExitStack() as stack:
             for side in sides:
@@ -88,11 +100,14 @@ def main() -> None:
     facts = {**machine, **sides[0].sizes, **versions}
     lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
     print("\n".join(lines + report.describe_peaks(sides)))
+    if FLAGS.kind == "curve":
+        print(curve.fit(sides).round(2).to_string(index=False))
     if FLAGS.output:
         path, facts = storage.path(FLAGS.output), {"kind": FLAGS.kind}
         report.write_json(path, sides, unit=unit, machine=machine, **facts)
     if FLAGS.picture:
-        report.draw(storage.path(FLAGS.picture), sides, unit)
+        draw = curve.draw if FLAGS.kind == "curve" else report.draw
+        draw(storage.path(FLAGS.picture), sides, unit)
 
 
 def _list_sides() -> list[timing.Side]:
@@ -112,17 +127,17 @@ def _list_sides() -> list[timing.Side]:
         export = installed.find_export(FLAGS.saved_model)
         sides = [_own_side(folder=str(export))]
         if FLAGS.peer_dir:
-            peer = {
-                "kind": kind,
-                "folder": FLAGS.peer_dir,
-                "max_length": export_metadata.read(export).max_length,
-                "attention": FLAGS.peer_attention,
-            }
+            length = export_metadata.read(export).max_length
+            peer = {"kind": kind, "folder": FLAGS.peer_dir}
+            peer |= {"max_length": length, "attention": FLAGS.peer_attention}
             python = FLAGS.peer_python or sys.executable
             sides.append(
                 timing.Side("transformers", "", "torch_peer", peer, python)
             )
         return sides
+    if kind == "curve":
+        described = FLAGS.config, FLAGS.precisions[0], FLAGS.batch_size
+        return [*curve.list_sides(*described)]
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")

@@ -1,11 +1,14 @@
 """Sides do the same work in turn, and are summed up by what they say."""
 
+import dataclasses
 import json
 import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from benchmarks import curve
+from benchmarks import finetune
 from benchmarks import infer
 from benchmarks import pretrain
 from benchmarks import report
@@ -16,6 +19,7 @@ from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.errors import ConfigError
 from electra_tf.export import export_metadata
+from electra_tf.pretraining import cost
 from tests import tiny
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
@@ -228,6 +232,55 @@ def test_settings_are_made_fit():
     assert own.module == "pretrain" and own.group == "float32"
     with pytest.raises(ConfigError, match="objective two_stage, sharing of no"):
         pretrain.list_sides(other, pretrain.SIDES, "pretrain", "", "")
+
+
+def test_one_size_in_turn_is_made_larger():
+    values = config.to_config_dict(tiny.build_settings())
+    found = {}
+    for side in curve.list_sides(values, "float32", 4):
+        own = side.description["settings"]
+        sizes = {**own["encoder"], **own["data"], **own["training"]}
+        found.setdefault(side.group, []).append(sizes)
+    base = found["length"][0]
+    assert base["vocab_size"] == 30522 and base["train_batch_size"] == 4
+    for size, (first, *_, last) in found.items():
+        names = {path.split(".")[-1] for path in curve._SIZES[size].split()}
+        factor = 16 if size == "length" else 8
+        assert first == base
+        assert last == base | {n: factor * base[n] for n in names}
+
+
+def test_time_over_operations_is_fitted(tmp_path):
+    def side(size, operations, seconds, memory):
+        found = {"flops_per_unit": operations / 2, "peak_memory": memory}
+        return FakeSide("", size, rounds=[_block(seconds)], **found)
+
+    sides = [
+        side(size, 1e9 * n, 0.5 + 0.25 * n**power, 2**30 * n)
+        for size in curve._SIZES
+        for n in (1, 2, 4, 8)
+        for power in [1 + (size == "width")]
+    ]
+    fits = curve.fit(sides).set_index("size")
+    depth, width = fits.loc["depth"], fits.loc["width"]
+    line = depth["fixed ms"], depth["GFLOP/s"]
+    assert line == pytest.approx((500, 4))
+    assert depth["off %"] == pytest.approx(0, abs=1e-6)
+    assert depth["time/operations"] == pytest.approx(np.log2(2.5 / 1.5))
+    assert depth["memory/size"] == pytest.approx(1)
+    assert width["time/operations"] == pytest.approx(np.log2(16.5 / 4.5))
+    assert width["off %"] > 20
+    curve.draw(tmp_path / "curve.png", sides, "tokens")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_step_of_fine_tuning_counts_its_head_once():
+    settings = _tiny()
+    width, whole = 16, cost.Cost(settings).inference_flops()
+    forward = whole - (tiny.LENGTH - 1) * 2 * width * (width + 1)
+    built = finetune.build(dataclasses.asdict(settings))
+    flops = tiny.LENGTH * built.flops_per_unit
+    assert flops == pytest.approx(3 * forward, rel=0.02)
 
 
 def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():

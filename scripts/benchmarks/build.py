@@ -18,18 +18,10 @@ def build(corpus: str, vocab_file: str, num_processes: int) -> side.Built:
     def step(_: Any) -> float:
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(folder, "dataset")
-            arguments = {
-                "corpus": corpus,
-                "vocab_file": vocab_file,
-                "output_dir": output,
-                "num_processes": num_processes,
-            }
-            finished = subprocess.run(
-                [sys.executable, str(_SCRIPT)]
-                + [f"--{name}={value}" for name, value in arguments.items()],
-                capture_output=True,
-                text=True,
-            )
+            command = [sys.executable, str(_SCRIPT), f"--corpus={corpus}"]
+            command += [f"--vocab_file={vocab_file}", f"--output_dir={output}"]
+            command.append(f"--num_processes={num_processes}")
+            finished = subprocess.run(command, capture_output=True, text=True)
             if finished.returncode:
                 sys.exit(finished.stderr)
             splits = manifest.Index.load(output).splits.values()

@@ -12,6 +12,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
     import tensorflow as tf
 
     from electra_tf.finetuning import model as model_lib
+    from electra_tf.modeling import flops
     from electra_tf.modeling import task_heads
     from electra_tf.pretraining import run
     from electra_tf.training import distribution
@@ -34,7 +35,12 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
         "task_id": tf.zeros_like(numbers),
         "own/label": numbers % 2,
     }
-    return pretrain.build_step(model, features, experiment)
+    count = flops.Convention("exact", experiment)
+    row, one = map(count.trained, (count.discriminator(), count.row_head()))
+    # A discriminator's head sees every token, a classifier's the first.
+    length = experiment.data.max_seq_length
+    per_token = (row - (length - 1) * one) / length
+    return pretrain.build_step(model, features, experiment, per_token)
 
 
 if __name__ == "__main__":

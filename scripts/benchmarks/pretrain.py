@@ -11,8 +11,8 @@ from benchmarks import timing
 from electra_tf import config
 
 SIDES = ("electra_tf", "transformers", "transformers_compiled")
-# What a config is timed with that takes its dataset's vocabulary.
-_VOCAB_SIZE = 30_522
+VOCAB_SIZE = 30_522
+"""What a config is timed with that takes its dataset's vocabulary."""
 _PEAK_SECONDS = 0.2
 
 
@@ -22,7 +22,7 @@ def prepare(
     """The settings as they are timed: a `ConfigDict`, changed and frozen."""
     settings.training.precision = precision
     settings.training.train_batch_size = batch_size
-    settings.encoder.vocab_size = settings.encoder.vocab_size or _VOCAB_SIZE
+    settings.encoder.vocab_size = settings.encoder.vocab_size or VOCAB_SIZE
     while batch_size % settings.data.num_streams:
         settings.data.num_streams -= 1
     return config.freeze(settings)
@@ -31,9 +31,9 @@ def prepare(
 def list_sides(
     settings: config.ExperimentConfig,
     names: Sequence[str],
-    kind: str,
-    attention: str,
-    peer_python: str,
+    kind: str = "pretrain",
+    attention: str = "",
+    peer_python: str = "",
 ) -> list[timing.Side]:
     """Those that train as the settings say; `ConfigError` if some cannot."""
     tying = settings.generator.weight_tying

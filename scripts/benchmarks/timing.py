@@ -164,11 +164,12 @@ def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
         rate = units.mean().item() / median
         flops = find_peak(sides, side.group, "flops")
         ratios = [
-            _seconds_per_unit(own) / _seconds_per_unit(reference)
-            for own, reference in zip(side.rounds, first.rounds, strict=True)
+            _seconds_per_unit(block) / _seconds_per_unit(reference)
+            for block, reference in zip(side.rounds, first.rounds, strict=True)
         ]
         processor = sum(block["processor"] for block in side.rounds)
-        share = rate * first.flops_per_unit / flops if flops else 0.0
+        own = side.flops_per_unit or first.flops_per_unit
+        share = rate * own / flops if flops else 0.0
         spread = statistics.median(ratios), min(ratios), max(ratios)
         found.append(
             {"median": median, "low": low, "high": high, "rate": rate}

@@ -90,8 +90,13 @@ def test_widths_that_collide_in_caches_grow_by_zeros_alone(size, width):
 
 def test_all_that_is_read_is_found():
     encoder = build_encoder()
+    expected = encode(encoder)
     parallel_blocks.replace(encoder)
+    stored_weights.replace([encoder], "float32")
+    # Vectors are constants.
+    np.testing.assert_allclose(encode(encoder), expected, 1e-5, 1e-5)
     variables = stored_weights.find_variables([encoder])
+    assert all(len(variable.shape) == 2 for variable in variables)
     for variable in variables:
         before = encode(encoder).numpy()
         values = variable.numpy()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 TOKENS = 256
-"""Padded tokens of a bucket; a longer row is a bucket by itself."""
+"""A bucket ends with the row that reaches a multiple of so many tokens."""
 
 Tensors = dict[str, tf.Tensor]
 
@@ -49,28 +49,20 @@ def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
 
-def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Buckets:
+def split(lengths: tf.Tensor, num_tokens: int = TOKENS) -> Buckets:
     """Splits rows that need `lengths` columns, `[B]` int32, into buckets.
 
     Without rows there is one bucket, which is empty.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    count = tf.size(order)
-    # Without any row the one bucket has a column all the same.
-    ranked = tf.pad(tf.gather(lengths, order), [[0, 1]], constant_values=1)
-    # Where the next bucket begins if one begins at this place.
-    nexts = tf.range(count + 1) + tf.maximum(max_tokens // ranked, 1)
-    nexts = tf.minimum(nexts, count)
-    _, borders = tf.while_loop(
-        lambda begin, _: begin < count,
-        lambda begin, borders: (
-            nexts[begin],
-            tf.concat([borders, nexts[begin : begin + 1]], 0),
-        ),
-        (nexts[0], tf.stack([0, nexts[0]])),
-        (tf.TensorShape([]), tf.TensorShape([None])),
-    )
+    ranked = tf.gather(lengths, order)
+    # A row belongs where its first token does if buckets had equal sizes.
+    numbers = tf.cumsum(ranked, exclusive=True) // num_tokens
+    begins = tf.cast(tf.where(numbers[1:] > numbers[:-1])[:, 0] + 1, tf.int32)
+    borders = tf.concat([[0], begins, tf.shape(order)], 0)
     begins = borders[:-1]
+    # Without any row the one bucket has a column all the same.
+    ranked = tf.pad(ranked, [[0, 1]], constant_values=1)
     return Buckets(order, begins, borders[1:], tf.gather(ranked, begins))
 
 
@@ -79,7 +71,7 @@ def compute(
     lengths: tf.Tensor,
     num_columns: tf.Tensor,
     paddings: Mapping[str, float],
-    max_tokens: int = TOKENS,
+    num_tokens: int = TOKENS,
 ) -> Tensors:
     """Computes all rows in buckets; part of a graph, not for eager calls.
 
@@ -89,9 +81,9 @@ def compute(
         num_columns: of the whole batch, S, to which outputs are padded.
         paddings: those of its outputs whose second axis is that of the row's
             tokens, with what stands for tokens that a bucket does not have.
-        max_tokens: see `TOKENS`.
+        num_tokens: see `TOKENS`.
     """
-    buckets = split(lengths, max_tokens)
+    buckets = split(lengths, num_tokens)
     sizes = buckets.ends - buckets.begins
     most_rows = tf.reduce_max(sizes)
     most_cells = tf.reduce_max(sizes * buckets.longest)

@@ -7,7 +7,6 @@ to it, so a block waits twice. docs/performance.md has what each step saved.
 
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -23,24 +22,6 @@ NUM_PARTS = 2
 # for weights: gelu keeps their outputs zero.
 _COLLIDING_WIDTH = 512
 _NUM_MORE_UNITS = 16
-
-
-class _Constant:
-    """A constant of the graph that layers read like a vector variable.
-
-    Biases and normalization are nearly two thirds of a block's variables, and
-    to read one costs a short text about as much as an operation.
-    """
-
-    def __init__(self, variable: Any, dtype: str) -> None:
-        self._values = np.asarray(variable.value)
-        self._dtype = tf.as_dtype(dtype)
-
-    def __tf_tensor__(
-        self, dtype: tf.DType | None = None, name: str | None = None
-    ) -> tf.Tensor:
-        """The whole vector."""
-        return tf.cast(tf.constant(self._values), dtype or self._dtype, name)
 
 
 class _Part(NamedTuple):
@@ -63,12 +44,12 @@ class ParallelBlock:
         self._attention = _split(
             block.query_key_value, block.attention_output, heads, num_parts, 3
         )
-        self._attention_norm = _with_constants(block.attention_norm)
-        units = block.intermediate.kernel.shape[1]
+        self._attention_norm = block.attention_norm
+        units = block.intermediate.units
         self._feed_forward = _split(
             block.intermediate, block.output_projection, units, num_parts
         )
-        self._output_norm = _with_constants(block.output_norm)
+        self._output_norm = block.output_norm
 
     def __call__(
         self,
@@ -150,14 +131,4 @@ def _build_linear(
     linear.build((None, len(kernel)))
     linear.kernel.assign(kernel)
     linear.bias.assign(bias)
-    return _with_constants(linear)
-
-
-def _with_constants(layer: Any) -> Any:
-    """The layer, with constants instead of its vectors."""
-    for name, variable in list(vars(layer).items()):
-        if isinstance(variable, keras.Variable) and len(variable.shape) == 1:
-            # Normalization reads its own in float32.
-            dtype = layer.compute_dtype if name == "bias" else "float32"
-            setattr(layer, name, _Constant(variable, dtype))
-    return layer
+    return linear

@@ -1,8 +1,8 @@
 """How an export stores its weights in fewer bits.
 
-Kernels and tables are stored as float32, bfloat16, or int8 with a float32 scale
-per output of a kernel or row of a table; vectors stay float32. The graph widens
-what it uses where it uses it: files and memory shrink, not the work.
+Kernels and tables are variables of float32, bfloat16, or int8 with a float32
+scale per output of a kernel or row of a table. The graph widens what it uses
+where it uses it: files and memory shrink, not the work. Vectors are constants.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,24 @@ from electra_tf.export.models import parallel_blocks
 
 FORMATS = ("float32", "bfloat16", "int8")
 _LARGEST_INT8 = 127
+
+
+class _Constant:
+    """A constant of the graph that layers read like a vector variable.
+
+    Vectors are nearly two thirds of a block's variables, and to read one costs
+    a short text about as much as an operation.
+    """
+
+    def __init__(self, values: np.ndarray, dtype: str) -> None:
+        self._values = values
+        self._dtype = tf.as_dtype(dtype)
+
+    def __tf_tensor__(
+        self, dtype: tf.DType | None = None, name: str | None = None
+    ) -> tf.Tensor:
+        """The whole vector."""
+        return tf.cast(tf.constant(self._values), dtype or self._dtype, name)
 
 
 class StoredWeights:
@@ -78,18 +96,15 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def replace(layers: Iterable[Any], weights: str) -> None:
-    """Makes layers read stored weights instead of their variables."""
-    if weights == "float32":
-        return
+    """Makes layers read constants and stored weights, not their variables."""
     # Layers that share a variable share what takes its place.
-    replaced: dict[int, StoredWeights] = {}
+    replaced: dict[int, Any] = {}
     with tf.device("/CPU:0"):
         for layer, name, value in list(_find_attributes(layers)):
-            if isinstance(value, keras.Variable) and len(value.shape) == 2:
-                key = id(value)
-                if key not in replaced:
-                    replaced[key] = _store(layer, value, weights)
-                setattr(layer, name, replaced[key])
+            if isinstance(value, keras.Variable):
+                if id(value) not in replaced:
+                    replaced[id(value)] = _store(layer, value, weights)
+                setattr(layer, name, replaced[id(value)])
 
 
 def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
@@ -103,12 +118,18 @@ def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
     return list(found.values())
 
 
-def _store(layer: Any, variable: Any, weights: str) -> StoredWeights:
+def _store(layer: Any, variable: Any, weights: str) -> Any:
+    """What a layer reads in a variable's place."""
     values, name = np.asarray(variable.value), variable.path.replace("/", "_")
-    if variable.name == "kernel":
-        return StoredWeights(values, weights, 1, layer.compute_dtype, name)
-    # Tables are read in float32 whatever the layer computes in.
-    return StoredWeights(values, weights, 0, "float32", name)
+    is_kernel = variable.name == "kernel"
+    # Tables and normalization are read in float32 whatever the layer computes.
+    is_cast = is_kernel or variable.name == "bias"
+    dtype = layer.compute_dtype if is_cast else "float32"
+    if values.ndim == 1:
+        return _Constant(values, dtype)
+    if weights == "float32":
+        return variable
+    return StoredWeights(values, weights, int(is_kernel), dtype, name)
 
 
 def _find_attributes(items: Any) -> Iterator[tuple[Any, str, Any]]:
