@@ -201,7 +201,7 @@ def _require_labels(labels: tuple[str, ...], source: str) -> None:
 def head_shapes(task: PortableTask, hidden_size: int) -> portable.Shapes:
     """Returns the shapes of a head as the class there has it."""
     if task.kind == "qa":
-        return portable.layer_shapes(f"{task.head}/outputs", (hidden_size, 2))
+        return portable.linear_shapes(f"{task.head}/outputs", hidden_size, 2)
     return portable.task_shapes(task, hidden_size, {})
 
 

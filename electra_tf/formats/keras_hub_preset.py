@@ -74,7 +74,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     )
     expected = portable.part_shapes(portable.MAIN, model)
     width = encoder.hidden_size
-    pooler = portable.layer_shapes(_POOLER, (width, width))
+    pooler = portable.linear_shapes(_POOLER, width, width)
     kinds = _check_weights(path, expected | pooler)
     table = parameter_names.KERAS_HUB
     shapes = {

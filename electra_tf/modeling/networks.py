@@ -261,6 +261,11 @@ class MaskedLMGenerator(Network):
         return self.head(output.sequence_output, table)
 
 
+def join_towers(sizes: config.EncoderConfig) -> config.EncoderConfig:
+    """The sizes of a head on the states of two towers, side by side."""
+    return dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+
+
 @layers.register
 class TwoTowerGenerator(Network):
     """A cloze model of two one-directional encoders (Electric, section 3).
@@ -287,9 +292,8 @@ class TwoTowerGenerator(Network):
             sizes, "generator_rtl", embeddings, dtype, "right_to_left"
         )
         # It scores both states side by side, with the first encoder's table.
-        both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
         self.head = self.add_head(
-            MaskedLMHead, "cloze_predictions", settings=both
+            MaskedLMHead, "cloze_predictions", settings=join_towers(sizes)
         )
         self.build((None, None))
 
