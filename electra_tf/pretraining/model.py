@@ -4,7 +4,6 @@ batch [B, S] --mask--> generator --sample--> corrupted ids, labels
                                                  `--> main network
 """
 
-import abc
 import dataclasses
 import importlib
 import itertools
@@ -78,9 +77,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         generator: any generator of `modeling.networks`, or None.
         main: the network whose `encoder` is kept after pre-training.
     """
-
-    extra_sizes: Mapping[str, int] = {}
-    """Statistics beside those of the losses, and the length of each vector."""
 
     ratios: Mapping[str, tuple[str, str]] = {}
     """Metrics that are one statistic divided by another."""
@@ -157,7 +153,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     ) -> float:
         """Operations of training on one row at a step."""
         del settings, step
-        return convention.trained(cls.trained_parts(convention))
+        return cls.trained_parts(convention).total
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
@@ -250,10 +246,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             rate = rate(step) if is_training else last
         masked = self.masking(features, step, is_training, rate)
         return PreparedBatch(masked, seeds)
-
-    @abc.abstractmethod
-    def loss_normalizers(self, prepared: PreparedBatch) -> step_lib.Tensors:
-        """Loss name to the scalar that its sum is divided by."""
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """`loss`, the mean of every loss, `ratios`, scores of detection."""

@@ -247,7 +247,7 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
     num_tokens = features["input_mask"].numpy().sum()
     assert statistics["disc_loss_normalizer"] == num_tokens
     work = cost.Cost(settings)
-    expected = work.convention.trained(work.convention.discriminator())
+    expected = work.convention.discriminator().total
     assert work.row_flops(0) == expected > 0
 
 
