@@ -14,9 +14,9 @@ from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import task_kinds
+from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
@@ -41,7 +41,7 @@ def read(
     """Reads one task of a trial, and if whole the weights of its scores."""
     description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
+    networks.resolve_vocab_size(description.encoder, vocabulary.size, folder)
     try:
         tasks = task_data.PreparedTasks(
             description.settings,

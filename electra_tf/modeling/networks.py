@@ -380,16 +380,16 @@ class Networks(NamedTuple):
 
 
 def resolve_vocab_size(
-    encoder: config.EncoderConfig, vocab_size: int
+    encoder: config.EncoderConfig, vocab_size: int, source: Any = "the config"
 ) -> config.EncoderConfig:
-    """The encoder's config with the vocabulary's size in it."""
-    if encoder.vocab_size not in (0, vocab_size):
-        raise ValueError(
-            "`encoder.vocab_size` must be the vocabulary's size, or 0 for it. "
-            f"Received: encoder.vocab_size={encoder.vocab_size}, vocabulary "
-            f"of {vocab_size} entries. Set --config.encoder.vocab_size="
-            f"{vocab_size}, or use the vocabulary of the config."
-        )
+    """The encoder's config with the vocabulary's size; `source` has both."""
+    config.require(
+        encoder.vocab_size in (0, vocab_size),
+        f"`encoder.vocab_size` of {source} must be the vocabulary's size, or "
+        f"0 for it. Received: encoder.vocab_size={encoder.vocab_size}, "
+        f"vocabulary of {vocab_size} entries. Set --config.encoder.vocab_size="
+        f"{vocab_size}, or restore the vocabulary that belongs to it.",
+    )
     return dataclasses.replace(encoder, vocab_size=vocab_size)
 
 
