@@ -24,7 +24,6 @@ from electra_tf.finetuning import results
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.formats import task_kinds
 from electra_tf.formats import tokenizer_files
 from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import glue
@@ -167,7 +166,7 @@ def _describe_task(
 ) -> portable.PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
-    kind = task_kinds.KINDS[task.kind] if task else None
+    kind = portable.KINDS[task.kind] if task else None
     takes_labels = bool(kind and kind.has_labels) or not labels
     takes_pairs = bool(kind and kind.takes_pairs)
     if not takes_labels or (options.has_pairs and not takes_pairs):

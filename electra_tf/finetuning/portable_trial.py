@@ -15,7 +15,6 @@ from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import portable
-from electra_tf.formats import task_kinds
 from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
 from electra_tf.tasks import task as task_lib
@@ -104,7 +103,7 @@ def _describe(
         isinstance(task, sentence_task.TextTask) and task.has_hidden_layer,
         has_pairs=task.name == own.NAME
         and task.has_pairs
-        and task_kinds.KINDS[task.kind].takes_pairs,
+        and portable.KINDS[task.kind].takes_pairs,
     )
     if isinstance(task, sentence_task.MultilabelTask):
         return dataclasses.replace(described, threshold=task.threshold)
@@ -127,7 +126,7 @@ def write(
     old_head = task.head
     if task.name != own.NAME and _find_standard(task) is None:
         task = _as_own(task)
-    if not task_kinds.KINDS[task.kind].has_labels:
+    if not portable.KINDS[task.kind].has_labels:
         task = dataclasses.replace(task, labels=())
     else:
         task = _with_labels(task)
@@ -202,7 +201,7 @@ def _as_own(task: portable.PortableTask) -> portable.PortableTask:
 
 def reads_pairs(task: portable.PortableTask) -> bool:
     """Whether a model of a task reads pairs of texts, told or known."""
-    is_known = task_kinds.KINDS[task.kind].takes_pairs
+    is_known = portable.KINDS[task.kind].takes_pairs
     spec = glue.TASKS.get(task.name) if is_known else None
     return task.has_pairs or (spec is not None and spec.has_pairs)
 

@@ -22,11 +22,11 @@ from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
+from electra_tf.formats.portable import KINDS
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
-from electra_tf.formats.task_kinds import KINDS
 
 CONFIG_FILE = "config.json"
 CLASSES = {name: kind.hugging_face for name, kind in KINDS.items()}

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,6 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats.task_kinds import KINDS
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
@@ -58,6 +57,36 @@ _GENERATOR_HEADS: dict[str, Any] = {
 _NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Others, as those of a quantized model, are no weights."""
+_CLASSIFIER = "ElectraForSequenceClassification"
+
+
+class Kind(NamedTuple):
+    """What sets a kind of task apart."""
+
+    hugging_face: str  # the class there
+    problem_type: str | None = None  # what a config there calls it
+    has_labels: bool = False  # outputs have names; otherwise there is one
+    takes_pairs: bool = False  # of texts, if the user's files have them
+    dense: str = "classifier.out_proj"  # the output layer there
+    hidden: str = "classifier.dense"  # the one before; empty if there is none
+
+
+# fmt: off
+KINDS = {
+    "classification": Kind(
+        _CLASSIFIER, "single_label_classification", True, True),
+    "multilabel": Kind(_CLASSIFIER, "multi_label_classification", True, True),
+    "regression": Kind(_CLASSIFIER, "regression", False, True),
+    "multiple_choice": Kind("ElectraForMultipleChoice", dense="classifier",
+                            hidden="sequence_summary.summary"),
+    # A cross-encoder; a field of our own tells it from regression.
+    "ranking": Kind(_CLASSIFIER),
+    "tagging": Kind("ElectraForTokenClassification", has_labels=True,
+                    dense="classifier", hidden=""),
+    "qa": Kind("ElectraForQuestionAnswering", dense="qa_outputs", hidden=""),
+}
+# fmt: on
+"""Every one of `finetuning_config.OWN_KINDS`."""
 
 
 @dataclasses.dataclass(frozen=True)
