@@ -86,11 +86,10 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
         for name, rows in random_rows(experiment).items()
     } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
-    slots, flops = (
-        masked.masked_ids.shape[1],
-        model_lib.Cost(experiment).row_flops(),
+    flops, slots = model_lib.Cost(experiment).row_flops(), masked.masked_ids
+    return build_step(
+        model, features, experiment, flops / length, masked=slots.shape[1]
     )
-    return build_step(model, features, experiment, flops / length, masked=slots)
 
 
 def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
