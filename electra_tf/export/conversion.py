@@ -21,7 +21,6 @@ from electra_tf.export import model_card
 from electra_tf.export import saved_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
-from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
@@ -110,32 +109,24 @@ def read(
     options = options or ConversionOptions()
     path = installed.find_model(path)
     trial = results.find_trial(path, options.task)
-    format_name = options.source_format
-    if trial is None:
-        format_name = format_name or reading.detect(path)
-    is_run = trial is None and format_name == reading.OURS
-    kind = "a trial of ours" if trial else f"a model of format {format_name}"
-    idle: dict[str, object] = {}
-    if not is_run:
-        idle["--use_average"] = options.use_average
-        idle["--checkpoint"] = options.checkpoint.removeprefix("latest")
-    if trial is None:
-        idle["--task"] = options.task
-    else:
-        idle["--generator_input"] = options.generator_path
-        idle["--from"] = format_name.replace(reading.OURS, "")
+    which = options.checkpoint, options.use_average
+    idle: dict[str, object] = {"--task": options.task}
+    if trial is not None:
+        idle = {
+            "--use_average": options.use_average,
+            "--checkpoint": options.checkpoint.removeprefix("latest"),
+            "--generator_input": options.generator_path,
+            "--from": options.source_format.replace(reading.OURS, ""),
+        }
     given = " ".join(f"{flag}={v}" for flag, v in idle.items() if v)
     if given:
         raise ValueError(
-            f"{path} is {kind}, for which some flags mean nothing. Received: "
-            f"{given}. Leave them out."
+            f"{path} is {'a' if trial else 'no'} trial of ours, for which some "
+            f"flags mean nothing. Received: {given}. Leave them out."
         )
     if trial is not None:
         return portable_trial.read(trial, options.task)
-    if is_run:
-        model = own_run.read(path, options.checkpoint, options.use_average)
-    else:
-        model = reading.read(path, format_name)
+    model = reading.read(path, options.source_format, *which)
     if options.generator_path is not None:
         model = portable.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)

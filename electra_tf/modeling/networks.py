@@ -363,9 +363,7 @@ class FixedGenerator(layers.ConfiguredLayer):
             )
         )
 
-    def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """The original tokens of the masked positions."""
-        return Targets(masked.masked_ids, masked.masked_weights)
+    targets = MaskedLMGenerator.targets
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """`[B, P, V]`, of the logits."""

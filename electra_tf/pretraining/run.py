@@ -123,7 +123,6 @@ class _Run(training_run.TrainingRun):
             self.device, training.precision
         )
         self._peak = peak * strategy.num_replicas_in_sync
-        self.late_metrics = ("share_of_peak",) if peak else ()
         self.best_loss: float | None = None
         self.start_position = streams.Position()
         self._checksums = dataset_lib.ChecksumCheck(self.dataset)
