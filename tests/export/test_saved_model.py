@@ -74,7 +74,7 @@ def test_folder_holds_vocabulary_settings_and_metadata(
     extra = exported / "assets.extra"
     assert vocabulary_lib.Vocabulary.load(extra) == tiny_run.vocabulary
     text = (extra / "config.json").read_text()
-    assert config.from_json(text) == tiny_run.settings
+    assert config.freeze(json.loads(text)) == tiny_run.settings
     origin = json.loads((extra / "export.json").read_text())
     assert (origin["step"], origin["weights"]) == (7, "model")
     assert "labels" not in origin
