@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _print_plan(settings: config.ExperimentConfig) -> None:
-    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import model as model_lib
     from electra_tf.pretraining import plan
 
     known = {device.name: device for device in plan.DEVICES}
@@ -72,8 +72,8 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         f"{training.num_train_steps:,} steps of {training.train_batch_size:,} "
         f"rows of {length} tokens: {tokens:,.{tokens < 10:d}f} M tokens, "
         f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs).\n"
-        f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
-        f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
+        f"{model_lib.Cost(settings).run_flops():.3g} operations; as the paper "
+        f"counts, {model_lib.Cost(settings, 'original').run_flops():.3g}.\n\n"
         f"{_HEADER}"
     )
     fits = True
@@ -108,9 +108,9 @@ def _print_operations(settings: config.ExperimentConfig) -> None:
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     """Title to operations, in the order of the lines."""
-    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import model as model_lib
 
-    counted = cost.Cost(settings, name)
+    counted = model_lib.Cost(settings, name)
     convention, training = counted.convention, settings.training
     starts = counted.phase_starts
     counts = {}

@@ -41,7 +41,7 @@ def main() -> int:
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_runner
     from electra_tf.inputs import dataset
-    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import model as model_lib
 
     study = studies.load_study(pathlib.Path(FLAGS.study))
     if FLAGS.seeds:
@@ -53,7 +53,7 @@ def main() -> int:
     plan = studies.plan_study(
         study,
         size,
-        lambda settings: cost.Cost(settings).run_flops(),
+        lambda settings: model_lib.Cost(settings).run_flops(),
         FLAGS.num_train_steps,
         has_tasks=bool(tasks) or FLAGS.list,
     )

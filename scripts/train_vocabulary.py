@@ -32,12 +32,19 @@ flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.")
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case.")
 flags.DEFINE_bool("strip_accents", True, "Remove accents; if lower-casing.")
 flags.DEFINE_integer("max_word_length", 200, "Longer words are [UNK].")
-flags.DEFINE_integer("num_unused", 0, "Slots for later tokens.")
+flags.DEFINE_integer("num_unused", 0, "Slots for later tokens.", lower_bound=0)
 flags.DEFINE_float(
-    "character_coverage", 0.9995, "Share of text whose characters are tokens."
+    "character_coverage",
+    0.9995,
+    "Share of text whose characters are tokens.",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 flags.DEFINE_integer(
-    "min_frequency", 2, "How often two pieces must meet to become one."
+    "min_frequency",
+    2,
+    "How often two pieces must meet to become one.",
+    lower_bound=1,
 )
 
 

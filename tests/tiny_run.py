@@ -166,9 +166,9 @@ def start_script(
     name = f"{model_dir.name}_{settings.training.seed}_config.py"
     path = model_dir.with_name(name)
     path.write_text(
-        "from electra_tf import config\n"
+        "import json\nfrom electra_tf import config\n"
         "def get_config():\n"
-        "    return config.to_config_dict(config.from_json(_TEXT))\n"
+        "    return config.to_config_dict(config.freeze(json.loads(_TEXT)))\n"
         f"_TEXT = {config.to_json(settings)!r}\n"
     )
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}

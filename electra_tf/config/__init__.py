@@ -8,7 +8,6 @@ graph exists.
 
 import dataclasses
 import importlib.util
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -62,8 +61,3 @@ def load_file(
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return freeze(module.get_config(*([argument] if argument else [])))
-
-
-def from_json(text: str) -> ExperimentConfig:
-    """Reads what `to_json` wrote; raises as `freeze` does."""
-    return freeze(json.loads(text))

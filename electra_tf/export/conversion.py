@@ -21,10 +21,8 @@ from electra_tf.export import model_card
 from electra_tf.export import saved_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
-from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.formats import task_kinds
 from electra_tf.formats import tokenizer_files
 from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import glue
@@ -111,32 +109,24 @@ def read(
     options = options or ConversionOptions()
     path = installed.find_model(path)
     trial = results.find_trial(path, options.task)
-    format_name = options.source_format
-    if trial is None:
-        format_name = format_name or reading.detect(path)
-    is_run = trial is None and format_name == reading.OURS
-    kind = "a trial of ours" if trial else f"a model of format {format_name}"
-    idle: dict[str, object] = {}
-    if not is_run:
-        idle["--use_average"] = options.use_average
-        idle["--checkpoint"] = options.checkpoint.removeprefix("latest")
-    if trial is None:
-        idle["--task"] = options.task
-    else:
-        idle["--generator_input"] = options.generator_path
-        idle["--from"] = format_name.replace(reading.OURS, "")
+    which = options.checkpoint, options.use_average
+    idle: dict[str, object] = {"--task": options.task}
+    if trial is not None:
+        idle = {
+            "--use_average": options.use_average,
+            "--checkpoint": options.checkpoint.removeprefix("latest"),
+            "--generator_input": options.generator_path,
+            "--from": options.source_format.replace(reading.OURS, ""),
+        }
     given = " ".join(f"{flag}={v}" for flag, v in idle.items() if v)
     if given:
         raise ValueError(
-            f"{path} is {kind}, for which some flags mean nothing. Received: "
-            f"{given}. Leave them out."
+            f"{path} is {'a' if trial else 'no'} trial of ours, for which some "
+            f"flags mean nothing. Received: {given}. Leave them out."
         )
     if trial is not None:
         return portable_trial.read(trial, options.task)
-    if is_run:
-        model = own_run.read(path, options.checkpoint, options.use_average)
-    else:
-        model = reading.read(path, format_name)
+    model = reading.read(path, options.source_format, *which)
     if options.generator_path is not None:
         model = portable.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
@@ -167,7 +157,7 @@ def _describe_task(
 ) -> portable.PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
-    kind = task_kinds.KINDS[task.kind] if task else None
+    kind = portable.KINDS[task.kind] if task else None
     takes_labels = bool(kind and kind.has_labels) or not labels
     takes_pairs = bool(kind and kind.takes_pairs)
     if not takes_labels or (options.has_pairs and not takes_pairs):
@@ -248,22 +238,8 @@ def write(
     model: portable.PortableModel, target_format: str, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a model, and returns it as the format states it."""
-    task = model.task
-    if target_format == reading.OURS and task is not None:
+    if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
-    if target_format == reading.TF1 and task is not None and task.labels:
-        # TF1 files name no labels; a reader takes the task's usual ones.
-        unnamed = dataclasses.replace(task, labels=())
-        known = portable_trial.with_known_labels(
-            dataclasses.replace(model, task=unnamed)
-        ).task
-        if known is not None and known.labels not in ((), task.labels):
-            raise errors.ModelError(
-                f"A TF1 checkpoint of {task.name!r} has outputs for "
-                f"{', '.join(known.labels)}, in this order. Received: "
-                f"{', '.join(task.labels)} in {model.origin}. Take another "
-                f"format, or leave the head out: --drop={portable.TASK_HEADS}."
-            )
     return reading.write(model, target_format, folder)
 
 
@@ -301,5 +277,7 @@ def require_equal(
         raise errors.ModelError(
             f"What was written does not read back as {written.origin} "
             f"({len(problems)} problems): {'; '.join(problems[:8])}. Nothing "
-            "was kept. Please report this."
+            "was kept. A TF1 checkpoint cannot name labels: they must be its "
+            f"task's own; else take another format, or leave the head out by "
+            f"--drop={portable.TASK_HEADS}. Please report anything else."
         )

@@ -18,11 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import task_data
-from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
@@ -63,18 +61,7 @@ def load_encoder(
     loss) or the folder of a checkpoint, and `use_average` takes the moving
     average of the weights. `random_seed` takes the model's sizes alone.
     """
-    path = installed.find_model(path)
-    format_name = reading.detect(path)
-    if format_name == reading.OURS:
-        model = own_run.read(path, which, use_average)
-    elif which != "latest" or use_average:
-        raise ValueError(
-            "--checkpoint and --use_average choose among the weights of a run. "
-            f"Received: one of them for {path}, a model of the format "
-            f"{format_name}. Leave it out."
-        )
-    else:
-        model = reading.read(path, format_name)
+    model = reading.read(path, "", which, use_average)
     vocabulary = model.require_vocabulary()
     if random_seed is not None:
         return random_encoder(model.encoder, vocabulary, random_seed, precision)

@@ -14,9 +14,8 @@ from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import own_run
 from electra_tf.formats import portable
-from electra_tf.formats import task_kinds
+from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
@@ -41,7 +40,7 @@ def read(
     """Reads one task of a trial, and if whole the weights of its scores."""
     description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
+    networks.resolve_vocab_size(description.encoder, vocabulary.size, folder)
     try:
         tasks = task_data.PreparedTasks(
             description.settings,
@@ -104,7 +103,7 @@ def _describe(
         isinstance(task, sentence_task.TextTask) and task.has_hidden_layer,
         has_pairs=task.name == own.NAME
         and task.has_pairs
-        and task_kinds.KINDS[task.kind].takes_pairs,
+        and portable.KINDS[task.kind].takes_pairs,
     )
     if isinstance(task, sentence_task.MultilabelTask):
         return dataclasses.replace(described, threshold=task.threshold)
@@ -127,7 +126,7 @@ def write(
     old_head = task.head
     if task.name != own.NAME and _find_standard(task) is None:
         task = _as_own(task)
-    if not task_kinds.KINDS[task.kind].has_labels:
+    if not portable.KINDS[task.kind].has_labels:
         task = dataclasses.replace(task, labels=())
     else:
         task = _with_labels(task)
@@ -202,7 +201,7 @@ def _as_own(task: portable.PortableTask) -> portable.PortableTask:
 
 def reads_pairs(task: portable.PortableTask) -> bool:
     """Whether a model of a task reads pairs of texts, told or known."""
-    is_known = task_kinds.KINDS[task.kind].takes_pairs
+    is_known = portable.KINDS[task.kind].takes_pairs
     spec = glue.TASKS.get(task.name) if is_known else None
     return task.has_pairs or (spec is not None and spec.has_pairs)
 

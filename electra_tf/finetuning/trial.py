@@ -328,7 +328,6 @@ class _Training(training_run.TrainingRun):
             num_rows = len(self.table.row_lengths)
             rows = num_rows * math.ceil(3 * num_dev / num_rows)
             self.eval_steps = math.ceil(rows / self.units_per_step)
-        self.late_metrics = ("score",) if self.eval_steps else ()
 
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains; with early stopping the weights are then the best ones."""

@@ -22,11 +22,11 @@ from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
+from electra_tf.formats.portable import KINDS
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
-from electra_tf.formats.task_kinds import KINDS
 
 CONFIG_FILE = "config.json"
 CLASSES = {name: kind.hugging_face for name, kind in KINDS.items()}
@@ -201,7 +201,7 @@ def _require_labels(labels: tuple[str, ...], source: str) -> None:
 def head_shapes(task: PortableTask, hidden_size: int) -> portable.Shapes:
     """Returns the shapes of a head as the class there has it."""
     if task.kind == "qa":
-        return portable.layer_shapes(f"{task.head}/outputs", (hidden_size, 2))
+        return portable.linear_shapes(f"{task.head}/outputs", hidden_size, 2)
     return portable.task_shapes(task, hidden_size, {})
 
 

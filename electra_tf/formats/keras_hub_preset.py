@@ -74,7 +74,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     )
     expected = portable.part_shapes(portable.MAIN, model)
     width = encoder.hidden_size
-    pooler = portable.layer_shapes(_POOLER, (width, width))
+    pooler = portable.linear_shapes(_POOLER, width, width)
     kinds = _check_weights(path, expected | pooler)
     table = parameter_names.KERAS_HUB
     shapes = {
@@ -244,21 +244,15 @@ def write(
 
 def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
     """Returns the model as a preset states it, which its notes tell."""
-    before, vocabulary = model.encoder, model.vocabulary
-    encoder, notes = _with_one_rate(before), []
-    if encoder != before:
-        notes.append(
-            "attention_probs_dropout_prob "
-            f"{before.attention_probs_dropout_prob} and initializer_range "
-            f"{before.initializer_range} have no place in a preset"
+    encoder, vocabulary = _with_one_rate(model.encoder), model.vocabulary
+    lost = schema.find_differences(model.encoder, encoder)
+    if vocabulary is not None:
+        length = vocabulary_lib.TokenizerSettings.max_word_length
+        settings = dataclasses.replace(
+            vocabulary.settings, max_word_length=length
         )
-    default = vocabulary_lib.TokenizerSettings.max_word_length
-    if vocabulary and vocabulary.settings.max_word_length != default:
-        settings = vocabulary.settings
-        length = settings.max_word_length
-        notes.append(f"max_word_length {length} has no place in a preset")
-        settings = dataclasses.replace(settings, max_word_length=default)
+        lost += schema.find_differences(vocabulary.settings, settings)
         vocabulary = dataclasses.replace(vocabulary, settings=settings)
     return dataclasses.replace(
         model, encoder=encoder, vocabulary=vocabulary
-    ).with_notes(*notes)
+    ).with_notes(*(f"its own, and in a preset: {line}" for line in lost))

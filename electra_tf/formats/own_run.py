@@ -12,7 +12,6 @@ import ml_dtypes
 import numpy as np
 
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -40,7 +39,9 @@ def read(
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = load_tensors(checkpoint, settings, use_average)
-    encoder = resolve_vocab_size(settings.encoder, vocabulary, path)
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, vocabulary.size, path
+    )
     model = portable.PortableModel(
         tensors,
         encoder,
@@ -80,22 +81,6 @@ def load_tensors(
         )
         tensors = {**tensors, main: tensors[main] + tensors[shared]}
     return tensors
-
-
-def resolve_vocab_size(
-    encoder: config.EncoderConfig,
-    vocabulary: vocabulary_lib.Vocabulary,
-    folder: pathlib.Path,
-) -> config.EncoderConfig:
-    """Returns the sizes in a folder's config with those of its vocabulary."""
-    try:
-        return networks.resolve_vocab_size(encoder, vocabulary.size)
-    except ValueError as error:
-        raise errors.ModelError(
-            f"{folder} must hold the model's own vocabulary, of "
-            f"{encoder.vocab_size} entries. Received: one of "
-            f"{vocabulary.size}. Restore {vocabulary_lib.VOCABULARY_FILE}."
-        ) from error
 
 
 def write(

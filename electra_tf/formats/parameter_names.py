@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from electra_tf.formats import portable
-from electra_tf.formats import task_kinds
 
 # One product here, three in all other projects.
 _FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
@@ -64,10 +63,8 @@ class NameTable:
 
     def shapes(self, path: str, shape: tuple[int, ...]) -> portable.Shapes:
         """Returns the shapes of the foreign tensors of one variable."""
-        names = self.names(path)
-        part = (*shape[:-1], shape[-1] // len(names))
-        is_turned = self.has_transposed_kernels and path.endswith("/kernel")
-        return dict.fromkeys(names, part[::-1] if is_turned else part)
+        parts = self.split(path, np.broadcast_to(np.float32(0), shape))
+        return {name: part.shape for name, part in parts.items()}
 
     def _turn(self, path: str, value: np.ndarray) -> np.ndarray:
         is_turned = self.has_transposed_kernels and path.endswith("/kernel")
@@ -95,7 +92,7 @@ HUGGING_FACE = NameTable(
 def hugging_face(kind: str) -> NameTable:
     """Returns the names of a model with a head for this kind of task."""
     head = f"^{portable.TASK_HEADS}/[^/]+"
-    known = task_kinds.KINDS[kind]
+    known = portable.KINDS[kind]
     # The layer `outputs` has start and end side by side.
     replacements = (
         (f"{head}/(dense|outputs)/", f"{known.dense}/"),

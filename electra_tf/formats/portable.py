@@ -6,17 +6,21 @@ layouts; the first part of a name says which part of the model it belongs to.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
+import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats.task_kinds import KINDS
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -33,38 +37,56 @@ REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
-# The layers of a model and their sizes, which `_sizes` spells out.
-_EMBEDDINGS = {
-    "embeddings/word_embeddings": "VE",
-    "embeddings/position_embeddings": "PE",
-    "embeddings/token_type_embeddings": "TE",
-    "embeddings/LayerNorm": "E",
-}
-_BLOCK = {
-    "attention/self/qkv": "DQ",
-    "attention/output/dense": "DD",
-    "attention/output/LayerNorm": "D",
-    "intermediate/dense": "DI",
-    "output/dense": "ID",
-    "output/LayerNorm": "D",
-}
-_VOCABULARY_HEAD = {"dense": "DE", "LayerNorm": "E", "output_bias": "V"}
-_TOKEN_HEAD = {"dense": "DD", "dense_1": "D1"}
-_HEADS = {
-    REPLACED_TOKEN_HEAD: _TOKEN_HEAD,
-    "sentence_order_predictions": _TOKEN_HEAD,
-    "masked_lm_predictions": _VOCABULARY_HEAD,
-    "copy_predictions": {"dense": "D1"},
+# Parts that are heads, and their layers.
+_HEADS: dict[str, Any] = {
+    REPLACED_TOKEN_HEAD: networks.TokenHead,
+    "sentence_order_predictions": networks.TokenHead,
+    "masked_lm_predictions": networks.MaskedLMHead,
+    "copy_predictions": functools.partial(
+        networks.TokenHead, has_hidden_layer=False
+    ),
 }
 # Of the main encoder where there is no generator.
-_GENERATOR_HEADS = {
-    MASKED_LM_HEAD: _VOCABULARY_HEAD,
-    "cloze_predictions": _VOCABULARY_HEAD | {"dense": "BE"},
-    "reward_baseline": {"": "D1"},
+_GENERATOR_HEADS: dict[str, Any] = {
+    MASKED_LM_HEAD: networks.MaskedLMHead,
+    "cloze_predictions": lambda sizes, **kwargs: networks.MaskedLMHead(
+        networks.join_towers(sizes), **kwargs
+    ),
+    "reward_baseline": lambda _, **kwargs: layers.Linear(1, **kwargs),
 }
 _NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Others, as those of a quantized model, are no weights."""
+_CLASSIFIER = "ElectraForSequenceClassification"
+
+
+class Kind(NamedTuple):
+    """What sets a kind of task apart."""
+
+    hugging_face: str  # the class there
+    problem_type: str | None = None  # what a config there calls it
+    has_labels: bool = False  # outputs have names; otherwise there is one
+    takes_pairs: bool = False  # of texts, if the user's files have them
+    dense: str = "classifier.out_proj"  # the output layer there
+    hidden: str = "classifier.dense"  # the one before; empty if there is none
+
+
+# fmt: off
+KINDS = {
+    "classification": Kind(
+        _CLASSIFIER, "single_label_classification", True, True),
+    "multilabel": Kind(_CLASSIFIER, "multi_label_classification", True, True),
+    "regression": Kind(_CLASSIFIER, "regression", False, True),
+    "multiple_choice": Kind("ElectraForMultipleChoice", dense="classifier",
+                            hidden="sequence_summary.summary"),
+    # A cross-encoder; a field of our own tells it from regression.
+    "ranking": Kind(_CLASSIFIER),
+    "tagging": Kind("ElectraForTokenClassification", has_labels=True,
+                    dense="classifier", hidden=""),
+    "qa": Kind("ElectraForQuestionAnswering", dense="qa_outputs", hidden=""),
+}
+# fmt: on
+"""Every one of `finetuning_config.OWN_KINDS`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +166,7 @@ def part_of(path: str) -> str:
     return path.split("/")[0]
 
 
-def rename_part(tensors: Tensors, old: str, new: str) -> Arrays:
+def rename_part(tensors: Mapping[str, _T], old: str, new: str) -> dict[str, _T]:
     """Returns the tensors below `old/`, with `new` in its place."""
     return {
         new + path.removeprefix(old): value
@@ -158,12 +180,12 @@ def replace_part(tensors: Tensors, old: str, new: str) -> Arrays:
     return drop_part(tensors, old) | rename_part(tensors, old, new)
 
 
-def take_part(tensors: Tensors, part: str) -> Arrays:
+def take_part(tensors: Mapping[str, _T], part: str) -> dict[str, _T]:
     """Returns the tensors below `part/`."""
     return rename_part(tensors, part, part)
 
 
-def drop_part(tensors: Tensors, part: str) -> Arrays:
+def drop_part(tensors: Mapping[str, _T], part: str) -> dict[str, _T]:
     """Returns the tensors that are not below `part/`."""
     return {p: tensors[p] for p in tensors if not p.startswith(f"{part}/")}
 
@@ -222,63 +244,43 @@ def describe(model: PortableModel) -> list[str]:
     return lines + [f"  note: {note}" for note in model.notes]
 
 
-def layer_shapes(path: str, sizes: tuple[int, ...]) -> Shapes:
-    """Returns the shapes of a table, a LayerNorm or a linear layer."""
-    if path.endswith(("_embeddings", "output_bias")):
-        return {path: sizes}
-    if path.endswith("LayerNorm"):
-        return {f"{path}/gamma": sizes, f"{path}/beta": sizes}
-    return {f"{path}/kernel": sizes, f"{path}/bias": sizes[1:]}
+def linear_shapes(path: str, width: int, units: int) -> Shapes:
+    """Returns the shapes of a linear layer."""
+    return {f"{path}/kernel": (width, units), f"{path}/bias": (units,)}
 
 
-def _shapes(
-    name: str, layers: Mapping[str, str], sizes: Mapping[str, int]
-) -> Shapes:
-    """Returns the shapes of the layers of one part."""
-    shapes: Shapes = {}
-    for layer, letters in layers.items():
-        path = f"{name}/{layer}" if layer else name
-        shapes |= layer_shapes(path, tuple(sizes[letter] for letter in letters))
-    return shapes
-
-
-def _sizes(encoder: config.EncoderConfig) -> dict[str, int]:
-    return _head_sizes(encoder.hidden_size) | {
-        "V": encoder.vocab_size,
-        "P": encoder.max_position_embeddings,
-        "T": encoder.type_vocab_size,
-        "E": encoder.embedding_size,
-        "I": encoder.intermediate_size,
-    }
-
-
-def _head_sizes(width: int) -> dict[str, int]:
-    inner = task_heads.QA_HIDDEN_SIZE
-    return {"D": width, "B": 2 * width, "Q": 3 * width, "H": inner, "1": 1}
+def _built_shapes(layer: Any, *input_shape: int | None) -> Shapes:
+    """Returns the shapes of a layer's variables; none of them is allocated."""
+    with tf.Graph().as_default():
+        layer.build(input_shape)
+        return {v.path: tuple(v.shape) for v in layer.variables}
 
 
 def part_shapes(part: str, model: PortableModel) -> Shapes:
     """Returns the shapes of a part of a model; none if it is not known."""
-    generator = model.generator or model.encoder
+    encoder, generator = model.encoder, model.generator or model.encoder
     if part == MAIN:
-        return _encoder_shapes(part, model.encoder, has_embeddings=True)
+        return _encoder_shapes(part, encoder, has_embeddings=True)
     if part == GENERATOR or part in TOWER_PARTS:
         return _encoder_shapes(part, generator, model.tying == "none")
-    if part in _GENERATOR_HEADS:
-        return _shapes(part, _GENERATOR_HEADS[part], _sizes(generator))
-    return _shapes(part, _HEADS.get(part, {}), _sizes(model.encoder))
+    for heads, sizes in ((_HEADS, encoder), (_GENERATOR_HEADS, generator)):
+        if part in heads:
+            head = heads[part](sizes, name=part)
+            return _built_shapes(head, None, sizes.hidden_size)
+    return {}
 
 
 def _encoder_shapes(
     name: str, encoder: config.EncoderConfig, has_embeddings: bool
 ) -> Shapes:
-    layers = dict(_EMBEDDINGS) if has_embeddings else {}
-    if encoder.embedding_size != encoder.hidden_size:
-        layers["embeddings_project"] = "ED"
-    for number in range(encoder.num_hidden_layers):
-        block = f"encoder/layer_{number}"
-        layers |= {f"{block}/{name}": _BLOCK[name] for name in _BLOCK}
-    return _shapes(name, layers, _sizes(encoder))
+    one = dataclasses.replace(encoder, num_hidden_layers=1)
+    shapes = _built_shapes(encoder_lib.Encoder(one, name=name))
+    if not has_embeddings:
+        shapes = drop_part(shapes, f"{name}/embeddings")
+    for number in range(1, encoder.num_hidden_layers):
+        block = f"{name}/encoder/layer_"
+        shapes |= rename_part(shapes, f"{block}0", f"{block}{number}")
+    return shapes
 
 
 def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
@@ -288,26 +290,25 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
     where the labels are not known, and which of its optional layers a head of
     question answering has.
     """
-    head, sizes = task.head, _head_sizes(hidden_size)
+    head: task_heads.TaskHead
     if task.kind == "qa":
-        found = {path.split("/")[2] for path in there if path.startswith(head)}
-        return _shapes(head, _answering_layers(found), sizes)
-    outputs = len(task.labels) if KINDS[task.kind].has_labels else 1
-    sizes["C"] = outputs or (there.get(f"{head}/dense/bias") or (1,))[-1]
-    hidden = {"hidden": "DD"} if task.has_hidden_layer else {}
-    return _shapes(head, {"dense": "DC"} | hidden, sizes)
-
-
-def _answering_layers(found: set[str]) -> dict[str, str]:
-    """Returns the layers of a head of question answering; end, answerable."""
-    layers = {"dense": "D1", "dense_1": "D1"}
-    if "qa_hidden" in found:
-        layers |= {"dense_1": "H1", "qa_hidden": "BH"}
-    if "dense_3" in found:
-        layers |= {"dense_2": "BH", "dense_3": "H1"}
-    elif "dense_2" in found:
-        layers["dense_2"] = "D1"
-    return layers
+        own = take_part(there, task.head)
+        found = {path.removeprefix(task.head).split("/")[1] for path in own}
+        head = task_heads.QuestionAnsweringHead(
+            seed=0,
+            joint_prediction="qa_hidden" in found,
+            answerable_classifier=bool(found & {"dense_2", "dense_3"}),
+            answerable_uses_start_logits="dense_3" in found,
+            name=task.name,
+        )
+    else:
+        outputs = len(task.labels) if KINDS[task.kind].has_labels else 1
+        outputs = outputs or (there.get(f"{task.head}/dense/bias") or (1,))[-1]
+        head = task_heads.ClassificationHead(
+            outputs, 0, task.has_hidden_layer, name=task.name
+        )
+    shapes = _built_shapes(head, None, None, hidden_size)
+    return {f"{TASK_HEADS}/{path}": shape for path, shape in shapes.items()}
 
 
 def expected_shapes(model: PortableModel) -> Shapes:

@@ -79,18 +79,32 @@ def detect(path: str | pathlib.Path) -> str:
     )
 
 
-def read(path: str | pathlib.Path, format_name: str = "") -> PortableModel:
+def read(
+    path: str | pathlib.Path,
+    format_name: str = "",
+    which: str = "latest",
+    use_average: bool = False,
+) -> PortableModel:
     """Reads a model of one of `FORMATS`, or finds out which.
 
     `path` is a folder, the prefix of a TF1 checkpoint, or a name of a model
-    that comes along or is on the hub. `FileNotFoundError` or `ModelError` says
-    what is missing, damaged or of another kind.
+    that comes along or is on the hub. The last two arguments choose among the
+    weights of a run, see `own_run.read`. `FileNotFoundError` or `ModelError`
+    says what is missing, damaged or of another kind.
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
     schema.require_choice("format", format_name, FORMATS)
-    if format_name in (OURS, TF1):  # TensorFlow's own files
-        return _MODULES[format_name].read(found)
+    if format_name == OURS:
+        return own_run.read(found, which, use_average)
+    if which != "latest" or use_average:
+        raise ValueError(
+            "--checkpoint and --use_average choose among the weights of a run. "
+            f"Received: one of them for {found}, a model of the format "
+            f"{format_name}. Leave it out."
+        )
+    if format_name == TF1:
+        return original_model.read(found)
     with storage.local_copy(found) as folder:
         model: PortableModel = _MODULES[format_name].read(folder)
     origin = model.origin.replace(str(folder), str(found))
@@ -152,9 +166,7 @@ def build_encoder(
 def assign(variables: Mapping[str, Any], model: PortableModel) -> None:
     """Puts the weights of whole parts of a model into variables by path."""
     values = _take_parts(model.tensors, set(map(portable.part_of, variables)))
-    checkpoints.require_equal_layout(model.origin, values, variables)
-    for path, variable in variables.items():
-        variable.assign(values[path])
+    checkpoints.assign(model.origin, values, variables)
 
 
 def _take_parts(named: Mapping[str, Any], parts: set[str]) -> dict[str, Any]:

@@ -35,6 +35,16 @@ class Operations:
             self.forward + other.forward, self.backward + other.backward
         )
 
+    @property
+    def total(self) -> float:
+        """Operations forward and backward."""
+        return self.forward + self.backward
+
+    @property
+    def frozen(self) -> "Operations":
+        """Those of a part that does not learn."""
+        return Operations(self.forward, 0.0)
+
 
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
@@ -217,10 +227,6 @@ class Convention:
             self._num_scored = masking.max_predictions_per_seq(
                 settings.masking.largest_mask_prob, self._length
             )
-
-    def trained(self, part: Operations) -> float:
-        """Operations forward and backward."""
-        return part.forward + part.backward
 
     def generator(self) -> Operations:
         """The generator, of any kind."""

@@ -261,6 +261,11 @@ class MaskedLMGenerator(Network):
         return self.head(output.sequence_output, table)
 
 
+def join_towers(sizes: config.EncoderConfig) -> config.EncoderConfig:
+    """The sizes of a head on the states of two towers, side by side."""
+    return dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+
+
 @layers.register
 class TwoTowerGenerator(Network):
     """A cloze model of two one-directional encoders (Electric, section 3).
@@ -287,9 +292,8 @@ class TwoTowerGenerator(Network):
             sizes, "generator_rtl", embeddings, dtype, "right_to_left"
         )
         # It scores both states side by side, with the first encoder's table.
-        both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
         self.head = self.add_head(
-            MaskedLMHead, "cloze_predictions", settings=both
+            MaskedLMHead, "cloze_predictions", settings=join_towers(sizes)
         )
         self.build((None, None))
 
@@ -359,9 +363,7 @@ class FixedGenerator(layers.ConfiguredLayer):
             )
         )
 
-    def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """The original tokens of the masked positions."""
-        return Targets(masked.masked_ids, masked.masked_weights)
+    targets = MaskedLMGenerator.targets
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """`[B, P, V]`, of the logits."""
@@ -376,16 +378,16 @@ class Networks(NamedTuple):
 
 
 def resolve_vocab_size(
-    encoder: config.EncoderConfig, vocab_size: int
+    encoder: config.EncoderConfig, vocab_size: int, source: Any = "the config"
 ) -> config.EncoderConfig:
-    """The encoder's config with the vocabulary's size in it."""
-    if encoder.vocab_size not in (0, vocab_size):
-        raise ValueError(
-            "`encoder.vocab_size` must be the vocabulary's size, or 0 for it. "
-            f"Received: encoder.vocab_size={encoder.vocab_size}, vocabulary "
-            f"of {vocab_size} entries. Set --config.encoder.vocab_size="
-            f"{vocab_size}, or use the vocabulary of the config."
-        )
+    """The encoder's config with the vocabulary's size; `source` has both."""
+    config.require(
+        encoder.vocab_size in (0, vocab_size),
+        f"`encoder.vocab_size` of {source} must be the vocabulary's size, or "
+        f"0 for it. Received: encoder.vocab_size={encoder.vocab_size}, "
+        f"vocabulary of {vocab_size} entries. Set --config.encoder.vocab_size="
+        f"{vocab_size}, or restore the vocabulary that belongs to it.",
+    )
     return dataclasses.replace(encoder, vocab_size=vocab_size)
 
 

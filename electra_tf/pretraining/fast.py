@@ -41,13 +41,6 @@ class FastElectra(electra.Electra):
         )
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
         """The generator's forward pass, and the discriminator."""
-        del settings, step
-        main = convention.discriminator()
-        return convention.generator().forward + convention.trained(main)
+        return convention.generator().frozen + cls.main_flops(convention)

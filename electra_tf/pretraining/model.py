@@ -4,7 +4,6 @@ batch [B, S] --mask--> generator --sample--> corrupted ids, labels
                                                  `--> main network
 """
 
-import abc
 import dataclasses
 import importlib
 import itertools
@@ -78,9 +77,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         generator: any generator of `modeling.networks`, or None.
         main: the network whose `encoder` is kept after pre-training.
     """
-
-    extra_sizes: Mapping[str, int] = {}
-    """Statistics beside those of the losses, and the length of each vector."""
 
     ratios: Mapping[str, tuple[str, str]] = {}
     """Metrics that are one statistic divided by another."""
@@ -157,7 +153,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     ) -> float:
         """Operations of training on one row at a step."""
         del settings, step
-        return convention.trained(cls.trained_parts(convention))
+        return cls.trained_parts(convention).total
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
@@ -250,10 +246,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             rate = rate(step) if is_training else last
         masked = self.masking(features, step, is_training, rate)
         return PreparedBatch(masked, seeds)
-
-    @abc.abstractmethod
-    def loss_normalizers(self, prepared: PreparedBatch) -> step_lib.Tensors:
-        """Loss name to the scalar that its sum is divided by."""
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """`loss`, the mean of every loss, `ratios`, scores of detection."""
@@ -423,3 +415,41 @@ def resolve(
     """The settings with the vocabulary's size in them."""
     encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)
+
+
+class Cost:
+    """Training operations of a run, counted `original` or `exact`."""
+
+    def __init__(
+        self, settings: config.ExperimentConfig, convention: str = "exact"
+    ) -> None:
+        self.settings = settings
+        self.convention = flops.Convention(convention, settings)
+        self._objective = find_objective(settings)
+        self.phase_starts = self._objective.phases(settings)
+
+    def row_flops(self, step: int = 0) -> float:
+        """Operations of training on one row at a step."""
+        return self._objective.training_flops(
+            self.settings, self.convention, step
+        )
+
+    def step_flops(self, step: int = 0) -> float:
+        """Operations of a step on the global batch."""
+        return self.row_flops(step) * self.settings.training.train_batch_size
+
+    def flops_until(self, num_steps: int) -> float:
+        """Operations of the first `num_steps` steps of a run."""
+        ends = (*self.phase_starts[1:], num_steps)
+        return sum(
+            max(0, min(end, num_steps) - start) * self.step_flops(start)
+            for start, end in zip(self.phase_starts, ends, strict=True)
+        )
+
+    def run_flops(self) -> float:
+        """Operations of the whole run."""
+        return self.flops_until(self.settings.training.num_train_steps)
+
+    def inference_flops(self) -> float:
+        """Operations of the main network on one row."""
+        return self._objective.main_flops(self.convention).forward

@@ -16,7 +16,6 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
@@ -97,7 +96,7 @@ def plan(
     settings = schema.replace_fields(settings, training=precision)
     settings.check_devices(count)
     training, data = settings.training, settings.data
-    work, saved = cost.Cost(settings), cost.Cost(settings, "saved")
+    work, saved = model_lib.Cost(settings), model_lib.Cost(settings, "saved")
     peak = device.peak or distribution.peak_flops(device.name, device.precision)
     seconds = work.run_flops() / peak / device.efficiency
     seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)

@@ -24,7 +24,6 @@ from electra_tf.formats import reading
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -118,13 +117,12 @@ class _Run(training_run.TrainingRun):
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
-        self.flops = cost_lib.Cost(model.settings)
+        self.flops = model_lib.Cost(model.settings)
         # Operations per second that all devices could do, 0 if unknown.
         peak = training.peak_flops or distribution.peak_flops(
             self.device, training.precision
         )
         self._peak = peak * strategy.num_replicas_in_sync
-        self.late_metrics = ("share_of_peak",) if peak else ()
         self.best_loss: float | None = None
         self.start_position = streams.Position()
         self._checksums = dataset_lib.ChecksumCheck(self.dataset)

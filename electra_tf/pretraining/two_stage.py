@@ -83,10 +83,10 @@ class TwoStage(electra.Electra):
         """The generator; later its forward pass and the discriminator."""
         generator, main = convention.generator(), convention.discriminator()
         if step < settings.objective.generator_steps:
-            return convention.trained(generator)
-        if not settings.objective.freeze_generator:
-            return super().training_flops(settings, convention, step)
-        return generator.forward + convention.trained(main)
+            return generator.total
+        if settings.objective.freeze_generator:
+            generator = generator.frozen
+        return (generator + main).total
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:

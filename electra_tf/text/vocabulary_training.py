@@ -8,13 +8,10 @@ process; so all characters are registered beforehand, in sorted order.
 import collections
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated
 
 import numpy as np
-import pydantic
 
 from electra_tf import errors
-from electra_tf.config import schema
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
@@ -27,16 +24,6 @@ _BATCH_CHARACTERS = 1 << 18
 _MAX_CHARACTERS = 1 << 26  # of the text that is held at once
 _CHUNK_CHARACTERS = 1 << 14
 _PRINTABLE = string.digits + string.ascii_letters + string.punctuation
-
-
-@schema.frozen
-class _Arguments:
-    """The ranges of `train_vocabulary`'s arguments."""
-
-    size: Annotated[int, pydantic.Field(ge=len(SPECIAL_TOKENS))]
-    num_unused: schema.Count
-    character_coverage: Annotated[float, pydantic.Field(gt=0, le=1)]
-    min_frequency: schema.Positive
 
 
 def train_vocabulary(
@@ -60,7 +47,6 @@ def train_vocabulary(
         min_frequency: how often two pieces must meet to become one.
     """
     settings = settings or TokenizerSettings()
-    _Arguments(size, num_unused, character_coverage, min_frequency)
     counts = count_words(texts, settings)
     if not counts:
         raise errors.DataError(

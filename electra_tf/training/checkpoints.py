@@ -367,7 +367,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these."""
     with _naming_damage(checkpoint):
         tensors = read_tensors(str(checkpoint / _PREFIX))
-    _assign(checkpoint, tensors, variables)
+    assign(checkpoint, tensors, variables)
 
 
 def load_weights(
@@ -382,13 +382,14 @@ def assign_weights(
 ) -> None:
     """Sets variables to what was read; the rest of it is left out."""
     wanted = {name: saved[name] for name in saved if name in variables}
-    _assign(checkpoint, wanted, variables)
+    assign(checkpoint, wanted, variables)
 
 
-def _assign(
-    checkpoint: pathlib.Path, saved: Variables, variables: Variables
+def assign(
+    origin: pathlib.Path | str, saved: Variables, variables: Variables
 ) -> None:
-    require_equal_layout(checkpoint, saved, variables)
+    """Sets variables to exactly what was read; `ModelError` if they differ."""
+    _require_equal_layout(origin, saved, variables)
     for name, variable in variables.items():
         variable.assign(saved[name])
 
@@ -424,10 +425,9 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def require_equal_layout(
+def _require_equal_layout(
     origin: pathlib.Path | str, saved: Variables, variables: Variables
 ) -> None:
-    """Raises `ModelError` unless names and shapes agree, listing which."""
     problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]
     problems += [f"unknown {name}" for name in sorted({*saved} - {*variables})]
     for name in sorted({*saved} & {*variables}):

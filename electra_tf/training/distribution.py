@@ -331,12 +331,8 @@ def compiles_with_xla(settings: Settings) -> bool:
 
 def compiles_parts(settings: Settings) -> bool:
     """Whether XLA compiles parts of the step (`fusion`): on CPUs alone."""
-    accelerators = [
-        device
-        for kind in ("GPU", "TPU")
-        for device in tf.config.list_logical_devices(kind)
-    ]
-    return settings.jit_compile == "auto" and not accelerators
+    kinds = {d.device_type for d in tf.config.list_logical_devices()}
+    return settings.jit_compile == "auto" and kinds.isdisjoint(["GPU", "TPU"])
 
 
 def find_unfit(function: Any) -> list[str]:

@@ -131,9 +131,9 @@ class RunReport(contextlib.AbstractContextManager):
     """Writes a run's metrics; leaving its `with` block flushes them.
 
     No `model_dir`, on other than the chief, writes and prints nothing. Lines
-    of later steps than the first, which a killed run left, are removed. The
-    table keeps room for `late_names`; a brief report has none. `work_until`
-    gives the work of the first steps, for the time left.
+    of later steps than the first, which a killed run left, are removed. A
+    brief report has no table. `work_until` gives the work of the first steps,
+    for the time left.
     """
 
     def __init__(
@@ -141,12 +141,10 @@ class RunReport(contextlib.AbstractContextManager):
         model_dir: pathlib.Path | None,
         first_step: int,
         total_steps: int,
-        late_names: Sequence[str] = (),
         title: str = "Training",
         is_brief: bool = False,
         work_until: Callable[[int], float] = float,
     ) -> None:
-        self._late_names = late_names
         self._is_brief, self._work_until = is_brief, work_until
         self._time_left = progress.TimeLeft(work_until(total_steps))
         seconds = 30.0 if is_brief else math.inf
@@ -228,11 +226,12 @@ class RunReport(contextlib.AbstractContextManager):
         self._latest |= {n: v for n, v in values.items() if n == name}
         if self._is_brief:
             return
-        names = {c.name for c in COLUMNS} & {*values, *self._late_names}
-        # A later phase of training may report more, under a new heading.
+        names = {c.name for c in COLUMNS} & values.keys()
+        # What comes later, such as a score, comes under a new heading.
         if not names <= self._table.names:
             terminal = shutil.get_terminal_size().columns
             width = terminal if sys.stdout.isatty() else math.inf
+            names |= self._table.names
             self._table = Table(self._total_steps, names, width)
         left = self._time_left.estimate(self._work_until(step))
         for text in self._table.lines(split, step, left, values):

@@ -68,8 +68,6 @@ class TrainingRun(abc.ABC):
 
     title = "Training"
     unit = "rows"
-    late_metrics: tuple[str, ...] = ()
-    """Metrics that the first line of the printed table does not have."""
     is_brief = False
     """Whether it prints no table, as one of several."""
     has_introduction = True  # what it is of, before the first step
@@ -128,7 +126,6 @@ class TrainingRun(abc.ABC):
             self.folder if self.is_chief else None,
             self.start_step,
             self.num_steps,
-            (f"{self.unit}_per_second", *self.late_metrics),
             title=self.title,
             is_brief=self.is_brief,
             work_until=lambda step: self.cost(step).get("train_flops", step),

@@ -66,7 +66,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     """Our step on random ids, after its first run."""
     import tensorflow as tf
 
-    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import model as model_lib
     from electra_tf.pretraining import run
     from electra_tf.text import vocabulary as vocabulary_lib
     from electra_tf.training import distribution
@@ -86,8 +86,10 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
         for name, rows in random_rows(experiment).items()
     } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
-    slots, flops = masked.masked_ids.shape[1], cost.Cost(experiment).row_flops()
-    return build_step(model, features, experiment, flops / length, masked=slots)
+    flops, slots = model_lib.Cost(experiment).row_flops(), masked.masked_ids
+    return build_step(
+        model, features, experiment, flops / length, masked=slots.shape[1]
+    )
 
 
 def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:

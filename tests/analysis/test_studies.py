@@ -8,7 +8,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.analysis import studies
 from electra_tf.config import schema
-from electra_tf.pretraining import cost
+from electra_tf.pretraining import model as model_lib
 from tests.analysis import toy_study
 
 STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
@@ -154,7 +154,7 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     plan = studies.plan_study(
-        study, 8192, lambda settings: cost.Cost(settings).run_flops()
+        study, 8192, lambda settings: model_lib.Cost(settings).run_flops()
     )
     described = studies.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
@@ -170,6 +170,6 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     }
     for arm in plan.arms:
         # Half a step is the nearest; the steps of a run may cost unequally.
-        counted = cost.Cost(arm.settings)
+        counted = model_lib.Cost(arm.settings)
         dearest = max(map(counted.step_flops, (0, arm.num_steps - 1)))
         assert abs(arm.flops - references[arm.fraction]) <= dearest

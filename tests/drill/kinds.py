@@ -23,11 +23,12 @@ from tests.finetuning import conftest as finetuning_data
 from tests.finetuning import little_task
 from tests.records import conftest as records_data
 
-_STUDY = """from electra_tf import config
+_STUDY = """import json
+from electra_tf import config
 from electra_tf.analysis import studies
 def get_study():
     return studies.Study(
-        name="toy", question="?", base=config.from_json({base!r}),
+        name="toy", question="?", base=config.freeze(json.loads({base!r})),
         arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM}},
         budget="flops", reference_arm="electra", seeds=(1,))
 """

@@ -3,6 +3,7 @@
 python tests/end_to_end/elastic_run.py CONFIG_JSON MODEL_DIR NUM_REPLICAS
 """
 
+import json
 import pathlib
 import sys
 
@@ -17,4 +18,4 @@ if __name__ == "__main__":
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * int(sys.argv[3]),
     )
-    run.pretrain(config.from_json(text.read_text()), model_dir)
+    run.pretrain(config.freeze(json.loads(text.read_text())), model_dir)

@@ -8,12 +8,13 @@ import sys
 import pytest
 
 from electra_tf import config
-from electra_tf.pretraining import cost
+from electra_tf.pretraining import model as model_lib
 from tests import tiny_run
 
 pytestmark = pytest.mark.slow
 
 _STUDY = """
+import json
 from electra_tf import config
 from electra_tf.analysis import studies
 
@@ -21,7 +22,7 @@ def get_study():
     return studies.Study(
         name="toy",
         question="Does it run?",
-        base=config.from_json({base!r}),
+        base=config.freeze(json.loads({base!r})),
         arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM, "broken": {{
             "training": {{"init_from": "nowhere"}}}}}},
         budget="flops",
@@ -65,8 +66,8 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
     assert mlm["steps"] > 8
     for run in (electra, mlm):
         model_dir = output / "runs" / run["arm"] / "seed-1" / "model"
-        own = config.from_json((model_dir / "config.json").read_text())
-        assert cost.Cost(own).run_flops() == run["flops"]
+        own = config.freeze(json.loads((model_dir / "config.json").read_text()))
+        assert model_lib.Cost(own).run_flops() == run["flops"]
         lines = tiny_run.reproducible_metrics(model_dir)
         last = [line for line in lines if line["split"] == "validation"][-1]
         assert last["step"] == run["steps"]

@@ -19,7 +19,7 @@ from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import hugging_face
-from electra_tf.formats import task_kinds
+from electra_tf.formats import portable
 from tests import tiny_electra
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -101,7 +101,7 @@ def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
 
 def test_every_kind_has_a_card_for_the_hub():
     cards = export_metadata.read_table("readme.toml")["card"]
-    assert {k.hugging_face for k in task_kinds.KINDS.values()} <= {*cards}
+    assert {k.hugging_face for k in portable.KINDS.values()} <= {*cards}
 
 
 def test_a_head_that_a_format_lacks_is_refused(load, tmp_path):

@@ -63,8 +63,8 @@ def test_what_a_preset_cannot_state_is_noted(tmp_path):
     )
     model = tiny_models.build("encoder", vocabulary=vocabulary)
     written = keras_hub_preset.write(model, tmp_path)
-    assert "attention_probs_dropout_prob 0.05" in written.notes[0]
-    assert written.notes[1] == "max_word_length 9 has no place in a preset"
+    assert "attention_probs_dropout_prob: 0.05, 0.25" in written.notes[0]
+    assert "max_word_length: 9, 200" in written.notes[-1]
     tiny_models.require_same(keras_hub_preset.read(tmp_path), written)
 
 

@@ -158,7 +158,7 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
         own_run.read(tmp_path)
     content["encoder"]["vocab_size"] = 99
     file.write_text(json.dumps(content))
-    with pytest.raises(errors.ModelError, match="of 99 entries"):
+    with pytest.raises(errors.ConfigError, match="vocab_size=99, vocab"):
         own_run.read(tmp_path)
 
 

@@ -278,7 +278,7 @@ def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     ]
     picture = matplotlib.image.imread(model_dir / "training_curves.png")
     assert picture.std() > 0.05
-    assert config.from_json((model_dir / "config.json").read_text())
+    assert config.freeze(json.loads((model_dir / "config.json").read_text()))
     summary = json.loads((model_dir / "summary.json").read_text())
     lines = _lines_by_place(model_dir)
     assert summary["step"] == summary["num_train_steps"] == 16

@@ -76,10 +76,8 @@ def test_rare_characters_are_left_out():
     ("arguments", "message"),
     [
         ({"texts": ["", " \n", "\x00"], "size": 500}, "no words"),
-        ({"size": 4}, "`size` must be at least 5. Received: 4"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
         ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
-        ({"size": 500, "character_coverage": 1.5}, "at most 1.*1.5"),
     ],
 )
 def test_what_cannot_be_learned_is_said(arguments, message):

@@ -70,13 +70,13 @@ def test_the_console_shows_a_table_with_the_time_left(
 ):
     times = iter([80.0, 90.0, 100.0, 130.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
-    with reporting.RunReport(tmp_path, 0, 100, ["share_of_peak"]) as report:
+    with reporting.RunReport(tmp_path, 0, 100) as report:
         report.write("train", 10, METRICS, TIMING)
         report.write("train", 20, METRICS, TIMING)
     lines = capsys.readouterr().out.splitlines()
     # 30 s for 10 steps, none of it for tracing; 80 steps are left.
     assert [" ".join(line.split()) for line in lines] == [
-        "step/total left loss auc tok/s % peak",
+        "step/total left loss auc tok/s",
         "train 10/100 - 2.500 0.750 1,000",
         "train 20/100 0:04:00 2.500 0.750 1,000",
     ]
