@@ -12,6 +12,7 @@ import setuptools
 _CONFIGS = pathlib.Path("configs")
 _FOLDERS = {
     "electra_tf.commands": "scripts",
+    "electra_tf.commands.analyses": "scripts/analyses",
     "electra_tf.commands.benchmarks": "scripts/benchmarks",
     "electra_tf.commands.runtimes": "scripts/runtimes",
     "electra_tf.configs": "configs",

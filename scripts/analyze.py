@@ -32,8 +32,8 @@ def main() -> None:
     """Runs a study and prints its table."""
     model = installed.find_model(FLAGS.model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.knowledge import report
-    from electra_tf.knowledge import study
+    from analyses import report
+    from analyses import study
 
     asked = None
     if FLAGS.analysis != _REPORT:

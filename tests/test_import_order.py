@@ -28,7 +28,6 @@ ORDER = (
     "finetuned",
     "electra",
     "analysis",
-    "knowledge",
 )
 MODULES = [
     path

@@ -36,7 +36,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
         "own/label": numbers % 2,
     }
     count = flops.Convention("exact", experiment)
-    row, one = map(count.trained, (count.discriminator(), count.row_head()))
+    row, one = count.discriminator().total, count.row_head().total
     # A discriminator's head sees every token, a classifier's the first.
     length = experiment.data.max_seq_length
     per_token = (row - (length - 1) * one) / length

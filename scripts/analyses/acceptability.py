@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses import study
 from electra_tf import electra as electra_lib
 from electra_tf import storage
 from electra_tf.analysis import blimp
 from electra_tf.analysis import sentence_scores
-from electra_tf.knowledge import study
 
 
 def measure(

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.analysis import sentence_scores
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
 """The factors of the model's score among which one is chosen."""

@@ -17,10 +17,10 @@ import pandas as pd
 from scipy import optimize
 from scipy import special
 
+from analyses import corruption
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
-from electra_tf.knowledge import corruption
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 
 NUM_BINS = 15
 _LEAST_PIECES = 200  # of a group that gets a row

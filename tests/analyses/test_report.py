@@ -6,10 +6,10 @@ from html import parser
 
 import pandas as pd
 import pytest
+from analyses import report
+from analyses import study
 from etils import epath
 
-from electra_tf.knowledge import report
-from electra_tf.knowledge import study
 from tests import tiny_electra
 
 SENTENCE = "The cat sat on a good mat and was a bad dog ."

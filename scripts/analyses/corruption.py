@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from analyses import study
+from analyses import texts
 from electra_tf import config
 from electra_tf import electra as electra_lib
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.modeling import keras_models
 from electra_tf.pretraining import sampling
 

@@ -14,10 +14,10 @@ import pandas as pd
 from scipy import stats
 from sklearn import metrics
 
+from analyses import corruption
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
-from electra_tf.knowledge import corruption
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 
 FALSE_ALARMS = 0.05
 """The share of original pieces that are called replaced, over all."""

@@ -5,11 +5,11 @@ import html
 import pathlib
 import string
 
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
 from electra_tf.analysis import word_tests
 from electra_tf.export.clients import scoring
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.processes import atomic
 
 PAGE = "report.html"

@@ -5,11 +5,11 @@ import pathlib
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import dynamics
+from analyses import study
 from etils import epath
 
 from electra_tf import errors
-from electra_tf.knowledge import dynamics
-from electra_tf.knowledge import study
 from electra_tf.training import checkpoints
 from tests import tiny_electra
 

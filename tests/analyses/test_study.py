@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from analyses import corruption
+from analyses import study
+from analyses import texts
 from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
-from electra_tf.knowledge import corruption
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.modeling import networks
 from tests import tiny_electra
 

@@ -5,13 +5,13 @@ import pathlib
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import error_detection
+from analyses import parts_of_speech
+from analyses import study
+from analyses import texts
 from etils import epath
 
 from electra_tf import errors
-from electra_tf.knowledge import error_detection
-from electra_tf.knowledge import parts_of_speech
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from tests import tiny_electra
 
 

@@ -6,14 +6,14 @@ import pathlib
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import acceptability
+from analyses import reranking
+from analyses import study
 from etils import epath
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf.analysis import blimp
-from electra_tf.knowledge import acceptability
-from electra_tf.knowledge import reranking
-from electra_tf.knowledge import study
 from tests import tiny_electra
 
 UTTERANCES = [

@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import calibration
 from scipy import special
-
-from electra_tf.knowledge import calibration
 
 
 def _pieces(logits: np.ndarray, seed: int = 0) -> pd.DataFrame:

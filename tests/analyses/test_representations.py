@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from analyses import representations
+from analyses import texts
 
-from electra_tf.knowledge import representations
-from electra_tf.knowledge import texts
 from tests import tiny_electra
 
 

@@ -20,14 +20,14 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from analyses import corruption
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.formats import own_run
 from electra_tf.inputs import masking
-from electra_tf.knowledge import corruption
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.training import checkpoints

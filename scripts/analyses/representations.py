@@ -22,9 +22,9 @@ from sklearn import linear_model
 from sklearn import pipeline
 from sklearn import preprocessing
 
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.modeling import encoder as encoder_lib
 
 _ROWS = 64

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 from sklearn import metrics
 
+from analyses import study
+from analyses import texts
 from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import storage
 from electra_tf.analysis import sentence_scores
-from electra_tf.knowledge import study
-from electra_tf.knowledge import texts
 from electra_tf.processes import atomic
 from electra_tf.tasks.tagging import conll
 

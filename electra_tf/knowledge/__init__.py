@@ -1,1 +1,0 @@
-"""What a trained model knows: studies that measure it without training it."""

@@ -1,0 +1,1 @@
+"""The studies of `analyze.py`: each measures a model without training it."""
