@@ -7,7 +7,6 @@ import struct
 import h5py
 import numpy as np
 import pytest
-from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
 
 import electra_tf
 from electra_tf import config
@@ -81,11 +80,13 @@ def test_counts_and_records_are_no_longer_than_their_file(tmp_path):
         with pytest.raises(errors.DataError, match="cannot be read"):
             manifest.load_token_counts(split)
     (shard, *_) = split.glob("*.tfrecord*")
-    head = struct.pack("<Q", 10**11)
-    head += struct.pack("<I", pywrap_tensorflow.masked_crc32c(head))
-    shard.write_bytes(shard.read_bytes() + head + b"abc")
+    size = shard.stat().st_size
+    shard.write_bytes(shard.read_bytes() + tiny_run.header(10**11) + b"abc")
     found = manifest.find_damage(shard, 36, 16)
-    assert found == "record 35 (from 0) is corrupt: longer than its file"
+    assert found == (
+        f"record 35 (from 0) at byte {size} is corrupt: its header asks for "
+        "more bytes than any row has, 100000000000"
+    )
 
 
 def test_a_packed_file_unpacks_to_no_more_than_text_would(tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
 
 from electra_tf import config
 from electra_tf.records import manifest
@@ -84,6 +86,12 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
         token_counts=manifest.TOKEN_COUNTS_FILE,
         invalid_utf8={},
     ).save(folder)
+
+
+def header(length: int) -> bytes:
+    """The 12 bytes before a record of `length` bytes in a TFRecord file."""
+    head = struct.pack("<Q", length)
+    return head + struct.pack("<I", pywrap_tensorflow.masked_crc32c(head))
 
 
 def build_settings(

@@ -14,6 +14,7 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
+from electra_tf.records.manifest import OVERLONG
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.manifest import find_damage
@@ -22,7 +23,7 @@ from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
 # operation that parses them is part of its message.
-_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM)
+_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, OVERLONG)
 
 
 class DamagedShardError(errors.DataError):

@@ -7,6 +7,7 @@ the shards. An element is a dict of `input_ids`, `input_mask`,
 `[C/R]`. C canonical streams, R replicas, B rows of a global batch.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import tensorflow as tf
 from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import Split
+from electra_tf.records import manifest
 from electra_tf.records import schema
 
 # Larger reads than TensorFlow's 256 KiB, for shards on network storage.
@@ -93,9 +95,8 @@ def build_evaluation_dataset(
         padding = [[0, num_rows - tf.size(own)], [0, 0]]
         return {name: tf.pad(rows, padding) for name, rows in parsed.items()}
 
-    records = tf.data.TFRecordDataset(
-        list(split.paths), buffer_size=_READ_BUFFER_BYTES
-    ).batch(global_batch_size)
+    paths = tf.data.Dataset.from_tensor_slices(list(split.paths))
+    records = paths.flat_map(_read_shard).batch(global_batch_size)
     shape = [rows_per_stream, split.max_seq_length]
     return _deal(records, parse_own_rows, share, shape)
 
@@ -141,8 +142,7 @@ def _epoch_reader(
     def read_piece(
         shard: tf.Tensor, start: tf.Tensor, count: tf.Tensor
     ) -> tf.data.Dataset:
-        path = tf.gather(tf.constant(split.paths), shard)
-        records = tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER_BYTES)
+        records = _read_shard(tf.gather(tf.constant(split.paths), shard))
         return records.skip(start).take(count)
 
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -161,6 +161,19 @@ def _epoch_reader(
         )
 
     return read_epoch
+
+
+def _read_shard(path: tf.Tensor) -> tf.data.Dataset:
+    """The records of a shard once its headers are found to be harmless."""
+    path = tf.numpy_function(_check_headers, [path], tf.string, stateful=False)
+    return tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER_BYTES)
+
+
+@functools.cache
+def _check_headers(path: bytes) -> bytes:
+    if overlong := manifest.find_overlong(path.decode()):
+        raise ValueError(overlong[1])
+    return path
 
 
 def _deal(

@@ -9,10 +9,8 @@ For a store such as gs:// it is written to a temporary folder and copied.
 
 import contextlib
 import glob
-import hashlib
 import os
 import pathlib
-import platform
 import re
 import shutil
 import tempfile
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import storage
+from electra_tf.processes import locks
 
 # In bytes, of the final name's part in a hidden one: file systems allow 255
 # for a name, and whoever writes there may add an ending.
@@ -121,31 +120,42 @@ def creating_folder(
     _remove_dead(path)
     partial = _partial_name(path)
     missing = [folder for folder in path.parents if not folder.is_dir()]
+    with contextlib.ExitStack() as held:
+        try:
+            _make_locked(partial, path, held)
+            yield partial
+            try:
+                partial.rename(path)
+            except OSError:
+                if not path.is_dir():
+                    raise
+                shutil.rmtree(partial)
+        except BaseException as error:
+            _name(error, path)
+            shutil.rmtree(partial, ignore_errors=True)
+            for folder in missing:
+                # What others have put something into stays.
+                with contextlib.suppress(OSError, ValueError):
+                    folder.rmdir()
+            raise
+
+
+def _make_locked(
+    partial: pathlib.Path, path: pathlib.Path, held: contextlib.ExitStack
+) -> None:
     try:
-        try:
+        # Another process may delete it before it is locked.
+        while not partial.is_dir():
             partial.mkdir(parents=True)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise OSError(
-                f"{str(path)!r} must be a path at which a folder can be made. "
-                f"Received: {reason}. Give another, or repair the folders "
-                "above it."
-            ) from error
-        yield partial
-        try:
-            partial.rename(path)
-        except OSError:
-            if not path.is_dir():
-                raise
-            shutil.rmtree(partial)
-    except BaseException as error:
-        _name(error, path)
-        shutil.rmtree(partial, ignore_errors=True)
-        for folder in missing:
-            # What others have put something into stays.
-            with contextlib.suppress(OSError, ValueError):
-                folder.rmdir()
-        raise
+            with contextlib.suppress(OSError):  # of what knows no locks
+                held.enter_context(locks.hold_itself(partial, waits=True))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            f"{str(path)!r} must be a path at which a folder can be made. "
+            f"Received: {reason}. Give another, or repair the folders above "
+            "it."
+        ) from error
 
 
 def _name(error: BaseException, path: pathlib.Path) -> None:
@@ -188,26 +198,17 @@ def remove_partial(folder: str | os.PathLike) -> None:
 
 
 def _remove_dead(path: pathlib.Path) -> None:
-    """Deletes what killed processes of this machine left of a folder."""
-    beginning = _partial_beginning(path)
-    for partial in path.parent.glob(f"{glob.escape(beginning)}*"):
-        number = partial.name.removeprefix(beginning).partition("-")[0]
-        try:
-            os.kill(int(number), 0)
-        except ProcessLookupError:
-            shutil.rmtree(partial, ignore_errors=True)
-        except PermissionError:
-            pass  # It lives, and belongs to somebody else.
+    """Deletes what killed processes left of a folder: what none has locked."""
+    for left in path.parent.glob(f"{glob.escape(_partial_beginning(path))}*"):
+        with contextlib.suppress(OSError), locks.hold_itself(left):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
     """An unused hidden name beside the path, not too long a one."""
-    number = f"{os.getpid()}-{uuid.uuid4().hex}"
-    return path.parent / f"{_partial_beginning(path)}{number}"
+    return path.parent / f"{_partial_beginning(path)}{uuid.uuid4().hex}"
 
 
 def _partial_beginning(path: pathlib.Path) -> str:
-    """What the names of this machine's processes begin with."""
     name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
-    host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    return f".{name}{storage.PARTIAL_MARK}{host}-"
+    return f".{name}{storage.PARTIAL_MARK}"

@@ -43,6 +43,22 @@ def hold(
                     empty.rmdir()
 
 
+@contextlib.contextmanager
+def hold_itself(folder: pathlib.Path, waits: bool = False) -> Iterator[None]:
+    """Locks a folder without a file in it, whatever its name becomes.
+
+    `OSError` if another process has it, unless this one `waits`, or if its file
+    system has no locks of folders.
+    """
+    descriptor = os.open(folder, os.O_DIRECTORY)
+    try:
+        kind = fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB
+        fcntl.flock(descriptor, kind)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:

@@ -8,6 +8,7 @@ and one folder per split, each with a manifest of its own, its shards and
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping
@@ -31,6 +32,9 @@ TOKEN_COUNTS_FILE = "unigram_counts.npy"
 TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
+# What an error about a longer record says; of any row 32 bytes a token.
+OVERLONG = "is corrupt: its header asks for more bytes than any row has"
+_MOST_BYTES = 1 << 21
 _EXAMPLES_AT_ONCE = 1024
 _T = TypeVar("_T")
 
@@ -314,15 +318,17 @@ def find_damage(
     # Its thread can block the end of a program, see `inputs/options.py`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
-    if (overlong := _find_overlong(path)) is not None:
-        return f"record {overlong} (from 0) is corrupt: longer than its file"
     count, problem = 0, ""
+    if overlong := find_overlong(path):
+        shard, problem = shard.take(overlong[0]), overlong[1]
     # Many records at once; where that fails, one by one.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
             for records in shard.skip(count).batch(batch_size):
                 on_rows(parse_examples(records, max_seq_length, vocabulary))
                 count += len(records)
+            if overlong:
+                break
             if count == num_examples:
                 return None
             return f"{count} records, as if the file had been cut at {count}"
@@ -339,17 +345,22 @@ def find_damage(
     return f"record {count} (from 0) {problem}"
 
 
-def _find_overlong(path: str | os.PathLike) -> int | None:
-    """The first record longer than its file: TensorFlow would die of it."""
-    shard, count = storage.path(path), 0
-    size = shard.stat().st_size
-    with shard.open("rb") as stream:
-        # The length of what follows, and its checksum.
-        while head := stream.read(12):
-            if (length := int.from_bytes(head[:8], "little")) > size:
-                return count
+def find_overlong(path: str | os.PathLike) -> tuple[int, str] | None:
+    """Finds the first record, by number, that is longer than any row.
+
+    TensorFlow takes the memory that a header asks for before it reads on, and
+    dies where there is none.
+    """
+    with storage.path(path).open("rb") as stream:
+        for number in itertools.count():
+            # The length of what follows, and its checksum.
+            head = stream.read(12)
+            if (length := int.from_bytes(head[:8], "little")) > _MOST_BYTES:
+                begin = stream.tell() - len(head)
+                return number, f"at byte {begin} {OVERLONG}, {length}"
+            if not head:
+                break
             stream.seek(length + 4, os.SEEK_CUR)
-            count += 1
     return None
 
 

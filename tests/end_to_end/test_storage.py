@@ -40,7 +40,7 @@ def _leave_determinism_as_it_was():
 def local(tmp_path_factory):
     """A run on this machine that nothing stopped."""
     top = tmp_path_factory.mktemp("local")
-    assert run.pretrain(_build_records(top), top / "model")
+    assert run.pretrain(build_records(top), top / "model")
     return top
 
 
@@ -54,7 +54,9 @@ def cloud(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(here))
-        _train_with_a_stop(_build_records(top), top / "model")
+        settings = build_records(top)
+        train_to_a_stop(settings, top / "model")
+        assert run.pretrain(settings, top / "model")
         saved_model.export(top / "model", top / "export")
         conversion.convert(top / "model", "huggingface", top / "hf")
         yield top
@@ -74,7 +76,7 @@ def _write_text(folder):
         (folder / name).write_text("\n\n".join(documents), "utf-8")
 
 
-def _build_records(top):
+def build_records(top):
     """Text, vocabulary and records; returns the settings of a run on them."""
     _write_text(top / "text")
     corpus = corpus_lib.open_corpus(f"{top}/text")
@@ -105,7 +107,8 @@ def _build_settings(top):
     )
 
 
-def _train_with_a_stop(settings, model_dir):
+def train_to_a_stop(settings, model_dir):
+    """Trains until SIGTERM comes in one of the first steps."""
     write = reporting.RunReport.write
 
     def write_and_stop(self, split, step, *arguments):
@@ -117,7 +120,6 @@ def _train_with_a_stop(settings, model_dir):
         patch.setattr(reporting.RunReport, "write", write_and_stop)
         assert not run.pretrain(settings, model_dir)
     assert checkpoints.step_of(checkpoints.latest(model_dir)) < 12
-    assert run.pretrain(settings, model_dir)
 
 
 def _shard_bytes(top):

@@ -45,7 +45,7 @@ def main() -> None:
 
     atheris.Setup(
         [sys.argv[0], f"-runs={options.runs}", "-rss_limit_mb=2500",
-         f"-max_total_time={options.seconds}", "-timeout=30", "-max_len=4096",
+         f"-max_total_time={options.seconds}", "-timeout=30", "-max_len=16384",
          f"-artifact_prefix={corpus}/", "-print_final_stats=1", "-verbosity=0",
          str(corpus)],
         run_one,

@@ -83,9 +83,23 @@ def _cut(path, size):
     path.write_bytes(path.read_bytes()[:size])
 
 
+def _lengthen(path, offset, length):
+    content = path.read_bytes()
+    head = tiny_run.header(length)
+    path.write_bytes(content[:offset] + head + content[offset + 12 :])
+
+
 DAMAGES = {
     "flipped content": (
         lambda path, size: _flip(path, 17 * size + 60),
+        "record 17 (from 0) is corrupt",
+    ),
+    "header of 100 GB": (
+        lambda path, size: _lengthen(path, 17 * size, 10**11),
+        f"record 17 (from 0) at byte {17 * (87 + FRAME)} is corrupt",
+    ),
+    "flipped length": (
+        lambda path, size: _flip(path, 17 * size),
         "record 17 (from 0) is corrupt",
     ),
     "cut inside a record": (
@@ -114,11 +128,15 @@ def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
     message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
     batches = pipeline.build_training_dataset(split, order)
-    with (
-        pytest.raises(DamagedShardError, match=message),
-        dataset_lib.explain_shard_errors(split),
-    ):
-        list(batches.take(2 * order.batches_per_epoch))
+    readings = [batches.take(2 * order.batches_per_epoch)]
+    if kind != "cut between records":
+        readings.append(pipeline.build_evaluation_dataset(split, 4, 8))
+    for batches in readings:
+        with (
+            pytest.raises(DamagedShardError, match=message),
+            dataset_lib.explain_shard_errors(split),
+        ):
+            list(batches)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """Files and folders appear complete or not at all."""
 
+import errno
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from electra_tf.processes import locks
 from electra_tf.processes.atomic import creating_folder
 from electra_tf.processes.atomic import remove_partial
 from electra_tf.processes.atomic import replacing_file
@@ -59,25 +63,59 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
 
 
 def test_a_folder_that_a_killed_process_left_goes_with_the_next(tmp_path):
-    def leave(command: str) -> None:
+    def start(command: str, **options) -> subprocess.Popen:
+        # Its number is nobody's here, as in another container.
         code = (
-            "import os, sys; from electra_tf.processes import atomic\n"
+            "import os, sys; os.getpid = lambda: 2**22 + 1\n"
+            "from electra_tf.processes import atomic\n"
             "with atomic.creating_folder(sys.argv[1]) as folder:\n"
             f"    (folder / 'x').write_text('1'); {command}"
         )
-        subprocess.run(
-            [sys.executable, "-c", code, tmp_path / "a"], check=False
-        )
+        arguments = [sys.executable, "-c", code, tmp_path / "a"]
+        return subprocess.Popen(arguments, **options)
 
-    leave("os.kill(os.getpid(), 9)")
-    (left,) = names(tmp_path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start("print(flush=True); input()", **pipes) as other:
+        other.stdout.readline()
+        (left,) = names(tmp_path)
+        with creating_folder(tmp_path / "a"):
+            assert left in names(tmp_path)  # What lives is let alone.
+        (tmp_path / "a").rmdir()
+        other.kill()
     with creating_folder(tmp_path / "b"), creating_folder(tmp_path / "a*"):
         assert left in names(tmp_path)
     with creating_folder(tmp_path / "a"):
         (own,) = {*names(tmp_path)} - {"a*", "b"}
         assert own != left
-        leave("pass")  # What lives is let alone.
+        assert start("pass").wait() == 0
         assert own in names(tmp_path)
+
+
+def test_a_folder_taken_for_a_dead_ones_is_made_again(tmp_path, monkeypatch):
+    flock = fcntl.flock
+
+    def remove_first(descriptor, kind):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        shutil.rmtree(tmp_path / names(tmp_path)[0])
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with creating_folder(tmp_path / "a") as partial:
+        (partial / "x").write_text("1")
+        with pytest.raises(BlockingIOError), locks.hold_itself(partial):
+            pass
+    assert names(tmp_path / "a") == ["x"]
+
+
+def test_without_locks_nothing_is_taken_for_dead(tmp_path, monkeypatch):
+    def refuse(descriptor, kind):
+        raise OSError(errno.EBADF, "no locks of folders here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with creating_folder(tmp_path / "a") as other:
+        with creating_folder(tmp_path / "a"):
+            assert other.is_dir()
+        assert other.is_dir()
 
 
 @pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127])
