@@ -238,8 +238,22 @@ def write(
     model: portable.PortableModel, target_format: str, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a model, and returns it as the format states it."""
-    if target_format == reading.OURS and model.task is not None:
+    task = model.task
+    if target_format == reading.OURS and task is not None:
         return portable_trial.write(model, folder)
+    if target_format == reading.TF1 and task is not None and task.labels:
+        # TF1 files name no labels; a reader takes the task's usual ones.
+        unnamed = dataclasses.replace(task, labels=())
+        known = portable_trial.with_known_labels(
+            dataclasses.replace(model, task=unnamed)
+        ).task
+        if known is not None and known.labels not in ((), task.labels):
+            raise errors.ModelError(
+                f"A TF1 checkpoint of {task.name!r} has outputs for "
+                f"{', '.join(known.labels)}, in this order. Received: "
+                f"{', '.join(task.labels)} in {model.origin}. Take another "
+                f"format, or leave the head out: --drop={portable.TASK_HEADS}."
+            )
     return reading.write(model, target_format, folder)
 
 
@@ -277,7 +291,5 @@ def require_equal(
         raise errors.ModelError(
             f"What was written does not read back as {written.origin} "
             f"({len(problems)} problems): {'; '.join(problems[:8])}. Nothing "
-            "was kept. A TF1 checkpoint cannot name labels: they must be its "
-            f"task's own; else take another format, or leave the head out by "
-            f"--drop={portable.TASK_HEADS}. Please report anything else."
+            "was kept. Please report this."
         )
