@@ -21,11 +21,10 @@ class _Relay(socketserver.BaseRequestHandler):
 def _pass_on(source, target):
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 20):
-            # The first is refused by servers in Go; they do not encrypt.
+            # Servers in Go refuse this; they name places without encryption.
             data = data.replace(b"Transfer-Encoding: identity\r\n", b"")
-            target.sendall(
-                data.replace(b"Location: http:", b"Location: https:")
-            )
+            data = data.replace(b"Location: http:", b"Location: https:")
+            target.sendall(data)
         target.shutdown(socket.SHUT_RDWR)
 
 

@@ -58,7 +58,7 @@ def test_a_run_in_a_bucket_goes_on_in_another_process(bucket, tmp_path):
     other = tiny_run.start_script(settings, tmp_path / "other", flags=flags)
     output, complaints = other.communicate()
     assert other.returncode == 0, complaints
-    assert "resumed from gs://electra/whole/model" in output + complaints
+    assert "resumed from gs://electra" in output
     tiny_run.require_equal_runs(bucket / "model", tmp_path / "model")
     saved_model.export(bucket / "model", bucket / "export")
     assert (bucket / "export" / "saved_model.pb").is_file()
