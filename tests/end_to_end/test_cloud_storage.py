@@ -30,7 +30,6 @@ def bucket(tmp_path, monkeypatch):
     (tmp_path / "buckets" / "electra").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    # Its other backend knows no empty folders.
     flags = f"-backend memory -scheme http -host 127.0.0.1 -port {port} -data"
     binary, script = emulator._server._get_binary_path(), gcs_relay.__file__
     store = [binary, *flags.split(), tmp_path / "buckets"]
