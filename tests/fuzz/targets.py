@@ -293,7 +293,9 @@ TARGETS: dict[str, Callable[[], Target]] = {
             _json(
                 {
                     "seed": 1,
-                    "scores": {"a": {"dev": {}}},
+                    "scores": {
+                        "a": {"dev": {"metrics": {}, "is_degenerate": False}}
+                    },
                     "metrics": {},
                     "num_steps": 1,
                     "origin": "a",

@@ -98,10 +98,6 @@ DAMAGES = {
         lambda path, size: _lengthen(path, 17 * size, 10**11),
         f"record 17 (from 0) at byte {17 * (87 + FRAME)} is corrupt",
     ),
-    "flipped length": (
-        lambda path, size: _flip(path, 17 * size),
-        "record 17 (from 0) is corrupt",
-    ),
     "cut inside a record": (
         lambda path, size: _cut(path, 17 * size + 60),
         "record 17 (from 0) is cut off",

@@ -1,6 +1,5 @@
 """Files and folders appear complete or not at all."""
 
-import errno
 import fcntl
 import os
 import shutil
@@ -105,17 +104,6 @@ def test_a_folder_taken_for_a_dead_ones_is_made_again(tmp_path, monkeypatch):
         with pytest.raises(BlockingIOError), locks.hold_itself(partial):
             pass
     assert names(tmp_path / "a") == ["x"]
-
-
-def test_without_locks_nothing_is_taken_for_dead(tmp_path, monkeypatch):
-    def refuse(descriptor, kind):
-        raise OSError(errno.EBADF, "no locks of folders here")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with creating_folder(tmp_path / "a") as other:
-        with creating_folder(tmp_path / "a"):
-            assert other.is_dir()
-        assert other.is_dir()
 
 
 @pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127])
