@@ -139,7 +139,7 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
 ):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
     task = catalog.build_task("own", own_settings(dev_file=dev_file))
-    with pytest.raises(errors.DataError, match="neither own.labels nor"):
+    with pytest.raises(errors.DataError, match="--config.own.labels=A,B"):
         task.build_head(4, seed=1)
     task.use_labels(("so so", "a, b", "c"))
     assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)
