@@ -84,12 +84,13 @@ def find_configs(argv: list[str]) -> list[str]:
 def _find_config(path: str) -> str:
     found = installed.find_config(path)
     name = found.partition(":")[0]
-    (close,) = difflib.get_close_matches(name, installed.config_names(), 1, 0)
-    config.require(
-        not name or pathlib.Path(name).is_file(),
-        f"There is no config {name}. Did you mean {close}? electra-new-config "
-        "writes one of your own for pre-training.",
-    )
+    if name and not pathlib.Path(name).is_file():
+        known = installed.config_names()
+        (close,) = difflib.get_close_matches(name, known, 1, 0)
+        raise errors.ConfigError(
+            f"There is no config {name}. Did you mean {close}? "
+            "electra-new-config writes one of your own for pre-training."
+        )
     return found
 
 
