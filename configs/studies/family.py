@@ -6,9 +6,10 @@ Command:
     electra-study configs/studies/family.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-All train both networks from the start, with the recipe of `small_models.py` and
-twice its rows a step; but `fast_electra` takes the generator of `tiny-en`, whose
-training is not counted; hence that vocabulary. docs/studies.md has what came out.
+All train both networks from the start, with the recipe of `small_models.py`
+and twice its rows a step; but `fast_electra` takes the generator of `tiny-en`,
+whose training is not counted; hence that vocabulary. docs/studies.md has what
+came out.
 """
 
 import pathlib
