@@ -9,7 +9,9 @@ from electra_tf.text import vocabulary as vocabulary_lib
 VOCABULARY = vocabulary_lib.Vocabulary(
     (
         *vocabulary_lib.SPECIAL_TOKENS,
-        *("the", "a", "un", "##able", ".", "cat", "dog", "sat", "ran"),
+        *("the", "cat", "##s", "sat", "on", "a", "un", "##able", "dog", "ran"),
+        *("mat", "who", "where", "(", ")", ".", "-", "18", "##95", "japan"),
+        *("##ese", "red", "old"),
     )
 )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from electra_tf.tasks.question_answering import questions
-from tests.tasks.question_answering.conftest import VOCABULARY
+from tests.tasks.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
@@ -18,22 +18,6 @@ def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
     return questions.build_rows(
         examples, tokenizer, length, query, stride, training
     )
-
-
-def test_a_short_document_is_one_row(tokenizer):
-    example = example_of("cats", "the cats sat", question="who sat on the mat")
-    rows = _build([example], tokenizer, training=True)
-    expected = [CLS, *_ids("who sat on the"), SEP]
-    expected += [*_ids("the cat ##s sat"), SEP]
-    assert rows.ids[0].tolist() == expected
-    assert rows.segment_starts.tolist() == [6]
-    assert rows.examples.tolist() == [0]
-    columns = {name: array.tolist() for name, array in rows.columns.items()}
-    assert columns == {
-        "start_position": [7],
-        "end_position": [8],
-        "is_impossible": [0],
-    }
 
 
 @pytest.mark.parametrize("occurrence", [2, 5])

@@ -7,15 +7,9 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks.tagging import task as task_lib
-from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.vocabulary import SPECIAL_TOKENS
-from electra_tf.text.vocabulary import Vocabulary
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
 
-TOKENIZER = Tokenizer(
-    Vocabulary((*SPECIAL_TOKENS, "the", "cat", "##s", "sat", "on"))
-)
 CHUNKS = """\
 The DT B-NP
 cats NNS I-NP
@@ -61,11 +55,11 @@ def _outputs(task, tags):
     }
 
 
-def test_rows_hold_what_the_head_reads(folder):
+def test_rows_hold_what_the_head_reads(folder, tokenizer):
     task = _chunking(folder.parent)
     examples = task.read("train")
     assert task.labels == ("B-NP", "E-NP", "O", "S-NP", "S-VP")
-    rows = task.build_rows(examples, TOKENIZER, 16, is_training=True)
+    rows = task.build_rows(examples, tokenizer, 16, is_training=True)
     assert rows.ids[0].tolist() == [2, 5, 6, 7, 8, 3]
     assert rows.segment_starts.tolist() == [0, 0]
     assert rows.examples.tolist() == [0, 1]
@@ -93,10 +87,10 @@ def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
     assert len(_chunking(folder).read("dev")) == 1
 
 
-def test_predictions_are_tags_of_words(folder):
+def test_predictions_are_tags_of_words(folder, tokenizer):
     task = _chunking(folder)
     examples = task.read("train")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     right = [["B-NP", "E-NP", "S-VP"], ["O", "S-NP"]]
     predictions = task.decode(examples, rows, _outputs(task, right))
     assert predictions == right
@@ -110,10 +104,10 @@ def test_predictions_are_tags_of_words(folder):
     assert task.is_degenerate(examples, [["O"] * 3, ["O", None]])
 
 
-def test_tags_that_only_dev_has_count_as_errors(folder, warnings):
+def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
     task = _chunking(folder)
     examples = task.read("dev")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 1]
     predictions = task.decode(
         examples, rows, _outputs(task, [["S-NP"], ["S-VP"]])
@@ -123,11 +117,11 @@ def test_tags_that_only_dev_has_count_as_errors(folder, warnings):
     assert "lack the tags S-PP" in warnings.text
 
 
-def test_words_beyond_the_row_are_told_and_wrong(folder, warnings):
+def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
     task = _chunking(folder)
     examples = task.read("train")
     # Before a word: 3 words, 2 ends, the tokens so far, and one more.
-    rows = task.build_rows(examples, TOKENIZER, 8, False)
+    rows = task.build_rows(examples, tokenizer, 8, False)
     assert "1 of 5 words" in warnings.text
     predictions = task.decode(
         examples, rows, _outputs(task, [["B-NP", "E-NP"], ["O", "S-NP"]])
@@ -150,14 +144,14 @@ def test_predictions_are_written_beside_right_tags(folder, tmp_path):
     )
 
 
-def test_predict_only_needs_no_tags(tmp_path):
+def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
     task = _own(test_file=tmp_path / "test.conll", labels="B-X,I-X,O")
     assert not task.has_labels(task.read("test"))
     assert task.splits == ("test",)
     assert task.dev_splits == ()
     examples = task.read("test")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 0]
     predictions = task.decode(examples, rows, _outputs(task, [["B-X", "E-X"]]))
     (path,) = task.write_predictions(tmp_path, "test", examples, predictions)
