@@ -1,21 +1,16 @@
 """Rows that are compared are learned together, in groups that stay whole."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import schema
 from electra_tf.export import saved_model
-from electra_tf.finetuning import finetune
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import hugging_face
 from electra_tf.modeling import task_heads
-from electra_tf.processes import stopping
 from electra_tf.tasks import rows as rows_lib
 from tests.finetuning import little_task
 from tests.formats import tiny_models
@@ -90,42 +85,27 @@ def test_no_batch_splits_a_group(replicas):
 
 
 @pytest.fixture(scope="module")
-def request_of(pretrained_dir, tmp_path_factory):
+def finished(pretrained_dir, tmp_path_factory):
     """A question with two or three choices; the right one has `fine`."""
     folder = tmp_path_factory.mktemp("choices")
     generator = np.random.default_rng(3)
+    own = {"kind": "multiple_choice", "test_file": ""}
     for split, count in (("train", 64), ("dev", 16)):
         lines = []
         for _ in range(count):
             nouns = generator.permutation(["cat", "dog", "item", "table"])
-            choices = [
-                f"the poor {n} ran." for n in nouns[: 2 + len(lines) % 2]
-            ]
+            nouns = nouns[: 2 + len(lines) % 2]
+            choices = [f"the poor {noun} ran." for noun in nouns]
             label = int(generator.integers(len(choices)))
             choices[label] = f"the fine {nouns[label]}."
             row = {"text": "a cat sat.", "choices": choices, "label": label}
             lines.append(json.dumps(row))
+        own[f"{split}_file"] = str(folder / f"{split}.jsonl")
         (folder / f"{split}.jsonl").write_text("\n".join(lines))
-
-    def build(output):
-        request = little_task.build_request(
-            folder, pretrained_dir, output, {"num_micro_batches": 2}
-        )
-        own = {"kind": "multiple_choice", "test_file": ""}
-        own |= {
-            f"{s}_file": str(folder / f"{s}.jsonl") for s in ("train", "dev")
-        }
-        settings = schema.replace_fields(request.settings, own=own)
-        return dataclasses.replace(request, settings=settings)
-
-    return build
-
-
-@pytest.fixture(scope="module")
-def finished(request_of, tmp_path_factory):
-    request = request_of(tmp_path_factory.mktemp("groups") / "out")
-    trial = finetune.Session(request).start(1)
-    return trial, trial_lib.run_trial(trial, stopping.StopRequest())
+    request = little_task.build_request(
+        folder, pretrained_dir, folder / "out", {"num_micro_batches": 2}
+    )
+    return little_task.run(little_task.replace(request, "own", **own))
 
 
 def test_the_right_choice_is_learned(finished):

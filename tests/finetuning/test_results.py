@@ -51,20 +51,12 @@ def folder(tmp_path):
 
 def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
     summary = results.summarize(folder)
-    scores = summary.scores["mood"]["dev"]
-    assert list(scores) == ["accuracy", "f1"]
-    numbers = scores["accuracy"]
-    assert numbers.values == (80.0, 84.0, 90.0, 50.0)
-    assert (numbers.median, numbers.mean) == (82.0, 76.0)
+    numbers = summary.scores["mood"]["dev"]["accuracy"]
     assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
-    assert (numbers.best, numbers.worst) == (90.0, 50.0)
-    assert numbers.degenerate == (3,)
+    assert (numbers.worst, numbers.degenerate) == (50.0, (3,))
     assert summary.best_trial == 3
-
-
-def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
-    lines = results.summarize(folder).format_table().split("\n")
-    assert lines == [
+    # A line for each metric; what is stuck is marked.
+    assert summary.format_table().split("\n") == [
         "task  split  metric    median   mean     sd   best  trials",
         "mood  dev    accuracy   82.00  76.00  17.81  90.00  "
         "80.00 84.00 90.00 50.00*",
@@ -235,11 +227,10 @@ def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
 def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     tasks_dir, pretrained_dir, tmp_path
 ):
-    output = tmp_path / "out"
+    output, actions = tmp_path / "out", ("train", "eval", "predict")
     request = _request(
-        "glue:sst2,cola", tasks_dir, output, pretrained_dir,
-        actions=("train", "eval", "predict"),
-    )  # fmt: skip
+        "glue:sst2,cola", tasks_dir, output, pretrained_dir, actions=actions
+    )
     report = finetune.finetune(request)
     assert (output / "cola/predictions/cola/dev_predictions.tsv").is_file()
     trial = trial_lib.read_description(output / "sst2" / "trial_01")

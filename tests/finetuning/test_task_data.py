@@ -117,12 +117,8 @@ def test_what_does_not_fit_is_refused():
         task_data.build_training_dataset(table, order, 0, _context(1, 0, 2))
 
 
-def _context(pipelines, pipeline, replicas):
-    return tf.distribute.InputContext(
-        num_input_pipelines=pipelines,
-        input_pipeline_id=pipeline,
-        num_replicas_in_sync=replicas,
-    )
+# Of so many pipelines this one, and the replicas of all.
+_context = tf.distribute.InputContext
 
 
 def test_replicas_share_the_rows_of_a_global_batch():

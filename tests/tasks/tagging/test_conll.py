@@ -45,10 +45,7 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (
-            b"a\n",
-            r"train.txt, line 1: expected a word and its tag",
-        ),
+        (b"a\n", r"train.txt, line 1: expected a word and its tag"),
         (b"a N O\nb O\n", r"line 2: expected 3 fields.*instead of 2.*'b O'"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
         (b"", r"train.txt: expected sentences.*Received: none"),

@@ -7,6 +7,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks.tagging import task as task_lib
+from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
 
@@ -25,9 +26,12 @@ def _chunking(data_dir):
     return task_lib.build_chunking(settings)
 
 
-def _own(**fields):
-    fields = {name: str(value) for name, value in fields.items()}
+def _build(**fields):
     return task_lib.build_own_task(own_settings(kind="tagging", **fields))
+
+
+def _own(folder, text, name="train.conll", **fields):
+    return build_own(folder, text, name, kind="tagging", **fields)
 
 
 @pytest.fixture
@@ -146,7 +150,8 @@ def test_predictions_are_written_beside_right_tags(folder, tmp_path):
 
 def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
-    task = _own(test_file=tmp_path / "test.conll", labels="B-X,I-X,O")
+    test_file = str(tmp_path / "test.conll")
+    task = _build(test_file=test_file, labels="B-X,I-X,O")
     assert not task.has_labels(task.read("test"))
     assert task.splits == ("test",)
     assert task.dev_splits == ()
@@ -161,8 +166,7 @@ def test_predict_only_needs_no_tags(tmp_path, tokenizer):
 
 
 def test_tags_of_words_are_scored_by_accuracy(tmp_path):
-    (tmp_path / "train.conll").write_text("the DT\ncats NNS\nsat VBD\n")
-    task = _own(train_file=tmp_path / "train.conll")
+    task = _own(tmp_path, "the DT\ncats NNS\nsat VBD\n")
     assert not task.conventions.scheme
     assert task.labels == ("DT", "NNS", "VBD")
     examples = task.read("train")
@@ -176,31 +180,26 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
 
 
 def test_the_metric_overrules_how_tags_look(tmp_path):
-    path = tmp_path / "train.conll"
-    path.write_text("the B-NP\ncats I-NP\n")
-    assert _own(train_file=path).conventions.scheme
-    task = _own(train_file=path, metric="accuracy")
+    text = "the B-NP\ncats I-NP\n"
+    assert _own(tmp_path, text).conventions.scheme
+    task = _own(tmp_path, text, metric="accuracy")
     assert task.labels == ("B-NP", "I-NP")
-    path.write_text("the DT\n")
-    task = _own(train_file=path, metric="f1")
-    with pytest.raises(
-        errors.DataError,
-        match=r"train.conll, line 1: .*word 1 \('the'",
-    ):
+    task = _own(tmp_path, "the DT\n", metric="f1")
+    message = r"train.conll, line 1: .*word 1 \('the'"
+    with pytest.raises(errors.DataError, match=message):
         task.read("train")
 
 
 def test_own_tables_and_columns_are_read(tmp_path):
-    table = tmp_path / "train.jsonl"
-    table.write_text('{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n')
-    columns = tmp_path / "dev.txt"
-    columns.write_text("1 the O\n2 cats S-X\n")
-    task = _own(train_file=table, text_column="words", label_column="ner")
+    table = '{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n'
+    columns = {"text_column": "words", "label_column": "ner"}
+    task = _own(tmp_path, table, "train.jsonl", **columns)
     assert task.read("train")[0].words == ("the", "cats")
-    task = _own(train_file=columns, text_column="1")
+    lines = "1 the O\n2 cats S-X\n"
+    task = _own(tmp_path, lines, text_column="1")
     assert task.read("train")[0].words == ("the", "cats")
     with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _own(train_file=columns, text_column="words").read("train")
+        _own(tmp_path, lines, text_column="words").read("train")
 
 
 @pytest.mark.parametrize(
@@ -209,31 +208,21 @@ def test_own_tables_and_columns_are_read(tmp_path):
         ({}, "no labels"),
         ({"test_file": "x.conll"}, "no labels"),
         ({"train_file": "x.conll", "id_column": "id"}, "own.id_column"),
-        (
-            {"train_file": "x.conll", "metric": "mcc"},
-            "one of f1, accuracy.*'mcc'",
-        ),
+        ({"train_file": "x.conll", "metric": "mcc"}, "f1, accuracy.*'mcc'"),
         ({"train_file": __file__}, "ends with one of.*'.py'"),
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(
-    fields, expected, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.doc").write_text("the DT\n")
+def test_settings_that_mean_nothing_are_refused(fields, expected):
     with pytest.raises(ValueError, match=expected):
-        _own(**fields).read("train")
+        _build(**fields).read("train")
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
-    (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
-    (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
-    task = _own(
-        train_file=tmp_path / "train.txt",
-        dev_file=tmp_path / "dev.txt",
-        labels="DT,NN",
-    )
+    dev_file = tmp_path / "dev.txt"
+    dev_file.write_text("cats VB\ncat NN\n\n")
+    text = "the DT\ncat NN\n\n"
+    task = _own(tmp_path, text, dev_file=str(dev_file), labels="DT,NN")
     with pytest.raises(ValueError, match="'VB'"):
         task.read("dev")
     task.use_labels(("DT", "NN"))
@@ -256,8 +245,7 @@ def test_predictions_come_back_as_the_training_file_writes(
 ):
     words = ["the", "cats", "sat", "on"]
     lines = map(" ".join, zip(words, tags.split(), strict=True))
-    (tmp_path / "train.conll").write_text("\n".join(lines))
-    task = _own(train_file=tmp_path / "train.conll")
+    task = _own(tmp_path, "\n".join(lines))
     examples = task.read("train")
     assert task.labels == tuple(sorted(set(labels.split())))
     (path,) = task.write_predictions(
@@ -267,7 +255,7 @@ def test_predictions_come_back_as_the_training_file_writes(
     assert rows == [[w, t, t] for w, t in zip(words, tags.split(), strict=True)]
     assert task.score(examples, [labels.split()])["accuracy"] == 100
     # A trained model knows without the file.
-    loaded = _own(test_file=tmp_path / "train.conll", labels="0,1")
+    loaded = _build(test_file=str(tmp_path / "train.conll"), labels="0,1")
     loaded.use_labels(task.labels)
     loaded.conventions = task.conventions
     (path,) = loaded.write_predictions(
