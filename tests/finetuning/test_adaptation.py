@@ -109,12 +109,9 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
     ],
 )
 def test_only_what_is_trained_moves_and_has_moments(
-    lora, training, moving, data, pretrained_dir, loaded, tmp_path
+    lora, training, moving, ask, loaded
 ):
-    training["num_train_epochs"] = 0.5
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
-    )
+    request = ask(training | {"num_train_epochs": 0.5})
     trial, _ = little_task.run(little_task.replace(request, "lora", **lora))
     last = {v.path: v.numpy() for v in trial.model.weights}
     for variable in loaded.encoder.variables:  # those that it began with
@@ -126,12 +123,9 @@ def test_only_what_is_trained_moves_and_has_moments(
 
 
 def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
-    data, pretrained_dir, tmp_path
+    ask, tmp_path
 ):
-    training = {"eval_steps": 4, "early_stopping_patience": 3}
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
-    )
+    request = ask({"eval_steps": 4, "early_stopping_patience": 3})
     request = little_task.replace(request, "lora", rank=4, projections=_ALL)
     uncut, expected = little_task.run(request)
     assert expected.scores["own"]["dev"].metrics["accuracy"] > 60

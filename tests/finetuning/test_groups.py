@@ -24,26 +24,25 @@ def _head(kind, *arguments, units=1):
     return head
 
 
-def _losses(scores, relevance):
+@pytest.mark.parametrize(
+    ("scores", "relevance", "expected"),
+    [
+        # log(e + e^2) - 2, and two equal shares of log 2.
+        ([1.0, 2.0, 0.0, 0.0], [[0, 1], [2, 2]], [0.313262, 0.693147]),
+        # log(e + e^3 + e^2) = 3.407606, less 2/3 of 3 and 1/3 of 2.
+        ([1.0, 3.0, 2.0], [[0, 2, 1]], [0.740939]),
+        # What fills a group changes nothing. Where nothing is relevant there
+        # is nothing to learn.
+        ([1.0, 2.0, 50.0, 0.5, 1.0, -7.0], [[0, 1, -1], [0, 0, -1]],
+         [0.313262, 0.0]),
+    ],
+)  # fmt: skip
+def test_the_loss_of_a_group_by_hand(scores, relevance, expected):
     head = _head(task_heads.ComparisonHead)
     hidden = tf.reshape(tf.constant(scores), [-1, 1, 1])
     features = {"relevance": tf.constant(relevance, tf.float32)}
-    return head.compute_losses(hidden, features, None).numpy()
-
-
-def test_the_loss_of_a_group_by_hand():
-    found = _losses([1.0, 2.0, 0.0, 0.0], [[0, 1], [2, 2]])
-    # log(e + e^2) - 2, and two equal shares of log 2.
-    np.testing.assert_allclose(found, [0.313262, 0.693147], atol=1e-6)
-    found = _losses([1.0, 3.0, 2.0], [[0, 2, 1]])
-    # log(e + e^3 + e^2) = 3.407606, less 2/3 of 3 and 1/3 of 2.
-    np.testing.assert_allclose(found, [0.740939], atol=1e-6)
-
-
-def test_what_fills_a_group_changes_nothing():
-    found = _losses([1.0, 2.0, 50.0, 0.5, 1.0, -7.0], [[0, 1, -1], [0, 0, -1]])
-    # Where nothing is relevant there is nothing to learn.
-    np.testing.assert_allclose(found, [0.313262, 0.0], atol=1e-6)
+    found = head.compute_losses(hidden, features, None)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_the_loss_of_several_labels_by_hand():

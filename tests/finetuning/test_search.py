@@ -130,18 +130,16 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
     first = searched[0].output_dir / "learning_rate=0.005"
     request = little_task.build_request(data, first, tmp_path / "out")
     trial = finetune.Session(request).start(1)
-    before = finetune.Session(
-        dataclasses.replace(request, output_dir=first)
-    ).load(1)
+    trained = dataclasses.replace(request, output_dir=first)
+    before = finetune.Session(trained).load(1)
     own = {v.path: v.numpy() for v in trial.model.weights}
     for variable in before.model.weights:
         same = np.array_equal(own[variable.path], variable.numpy())
         is_head = variable.path.startswith("task_specific/")
         assert same != is_head or "bias" in variable.path
     assert "trial_01" in trial.loaded.origin
+    best = dataclasses.replace(request, pretrained_dir=first.parent)
     for options in ({"use_average": True}, {"is_random": True}):
-        other = dataclasses.replace(
-            request, pretrained_dir=first.parent, **options
-        )
+        other = dataclasses.replace(best, **options)
         with pytest.raises(errors.ModelError, match="a fine-tuned one"):
             finetune.Session(other).start(1)

@@ -60,10 +60,8 @@ def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
     assert 100 * sum(right) / len(rows) == score and rows[0]["text"]
 
 
-def test_a_trial_that_was_cut_ends_with_the_same_bits(
-    finished, data, pretrained_dir, tmp_path
-):
-    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
+def test_a_trial_that_was_cut_ends_with_the_same_bits(finished, ask):
+    request = ask()
     folder = request.folder(1)
     assert little_task.run(request, little_task.StopAfter(request))[1] is None
     assert checkpoints.step_of(checkpoints.latest(folder)) < 24
@@ -111,22 +109,17 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     # Dev data are looked at before anything is trained.
     (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
     with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
-        little_task.run(
-            dataclasses.replace(request, output_dir=tmp_path / "other")
-        )
-    without = little_task.replace(request, "own", dev_file="")
+        little_task.run(dataclasses.replace(request, output_dir=tmp_path / "a"))
+    without = dataclasses.replace(request, output_dir=tmp_path / "b")
+    without = little_task.replace(without, "own", dev_file="")
     for name in ("eval_steps", "early_stopping_patience"):
         asked = little_task.replace(without, "training", **{name: 4})
         with pytest.raises(ValueError, match="patience. need dev"):
-            little_task.run(
-                dataclasses.replace(asked, output_dir=tmp_path / "third")
-            )
+            little_task.run(asked)
 
 
-def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", is_random=True
-    )
+def test_a_start_that_failed_claims_nothing(ask):
+    request = ask(is_random=True)
     trial = finetune.Session(request).start(1)
     assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
@@ -137,12 +130,9 @@ def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
     assert described["source"] == "random weights"
 
 
-def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
+def test_early_stopping_takes_the_best_weights(ask):
     training = {"num_train_epochs": 30.0, "eval_steps": 4}
-    training["early_stopping_patience"] = 2
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
-    )
+    request = ask(training | {"early_stopping_patience": 2})
     trial, result = little_task.run(request)
     lines = _lines(trial, "validation")
     found = {line["step"]: line["score"] for line in lines}

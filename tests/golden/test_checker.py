@@ -20,7 +20,6 @@ SCRIPT = REPOSITORY / "scripts" / "verify_golden.py"
 
 @pytest.fixture
 def folder(golden, tmp_path):
-    """A reference folder of two kinds."""
     shutil.copytree(golden / "masking", tmp_path / "masking")
     tokens = (tmp_path / "masking" / "vocab.txt").read_text()
     (tmp_path / "tokenization").mkdir()

@@ -30,7 +30,6 @@ _FIELDS = {
 
 
 def check_file(path):
-    """Every number of one file, computed anew from its hyperparameters."""
     for section, content in loading.read_json(path).items():
         title = f"{path.stem}, {section}"
         entries = list(_SECTIONS[section](content))
@@ -109,7 +108,6 @@ def _count_electra(
 
 
 def _count_published():
-    """Training of the models in the paper's tables, by the original's names."""
 
     def count(rows, steps, **arguments):
         return _count_training(_build_transformer(**arguments), rows * steps)

@@ -37,9 +37,8 @@ def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
         position = rows.columns["start_position"][row]
         if begin <= first and first + 3 <= end:
             num_inside += 1
-            found = rows.ids[row][
-                position : rows.columns["end_position"][row] + 1
-            ]
+            last = rows.columns["end_position"][row]
+            found = rows.ids[row][position : last + 1]
             assert found.tolist() == _ids(text)
             assert position == first - begin + rows.segment_starts[row]
         else:
