@@ -18,9 +18,8 @@ SETTINGS = tiny.build_settings().encoder
 
 def _build(settings=SETTINGS, **options):
     keras.utils.set_random_seed(3)
-    settings = dataclasses.replace(
-        settings, vocab_size=50, initializer_range=0.2
-    )
+    own = {"vocab_size": 50, "initializer_range": 0.2}
+    settings = dataclasses.replace(settings, **own)
     encoder = encoder_lib.build_encoder(settings, "electra")
     heads = {
         "mood": task_heads.ClassificationHead(3, seed=1, name="mood"),
@@ -125,9 +124,8 @@ def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
         np.arange(6, dtype=np.int32),
     )
     model = _build()
-    predictor = model_lib.Predictor(
-        tf.distribute.get_strategy(), model, 4, length
-    )
+    strategy = tf.distribute.get_strategy()
+    predictor = model_lib.Predictor(strategy, model, 4, length)
     logits = predictor.predict("mood", rows)["logits"]
     for row, found in enumerate(logits):
         ids = tf.constant([rows.ids[row]])

@@ -99,9 +99,7 @@ class CountingTask(task_lib.Task):
 def test_a_task_of_another_kind_is_learned(
     monkeypatch, pretrained_dir, tmp_path
 ):
-    monkeypatch.setattr(
-        catalog, "build_task", lambda name, settings: CountingTask()
-    )
+    monkeypatch.setattr(catalog, "build_task", lambda *unused: CountingTask())
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names="counting"),
         optimizer=finetuning_config.FinetuningOptimizerConfig(

@@ -91,14 +91,11 @@ def test_files_hold_the_settings_and_every_trial(folder):
 
 
 def test_the_first_split_decides():
-    better, worse = _mood(80.0)["mood"], _mood(70.0)["mood"]
-    merits = [
-        dataclasses.replace(
-            _RESULT, scores={"mood": {"matched": one, "mismatched": other}}
-        ).merit
-        for one, other in ((better, worse), (worse, better))
-    ]
-    assert merits == [80.0, 70.0]
+    other = _mood(75.0)["mood"]
+    for first in (70.0, 80.0):
+        splits = {"matched": _mood(first)["mood"], "mismatched": other}
+        result = dataclasses.replace(_RESULT, scores={"mood": splits})
+        assert result.merit == first
 
 
 def test_of_errors_the_least_is_the_best(tmp_path):
@@ -169,11 +166,9 @@ def test_missing_files_are_named_at_once_with_the_tasks_that_are_there(
     tasks_dir, tmp_path
 ):
     request = _request("glue", tasks_dir, tmp_path / "out")
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"MRPC \(train, dev\), .*MNLI \(train, dev_matched, dev_mis.*"
-        "names=glue:cola,sst2$",
-    ):
+    missing = r"MRPC \(train, dev\), .*MNLI \(train, dev_matched, dev_mis"
+    message = f"{missing}.*names=glue:cola,sst2$"
+    with pytest.raises(FileNotFoundError, match=message):
         finetune.finetune(request)
     for options, message in (
         ({"splits": ("test",), "actions": ("predict",)}, "--splits=test"),
@@ -194,24 +189,18 @@ def _line(title, majority, *values, stuck=None):
 
 
 def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
-    report = results.build_report(
-        [
-            _line("CoLA", 0.0, 50.0, 60.0, 70.0),
-            _line("RTE", 52.71, 80.0, 52.71, stuck=52.71),
-        ]
-    )
+    cola = _line("CoLA", 0.0, 50.0, 60.0, 70.0)
+    rte = _line("RTE", 52.71, 80.0, 52.71, stuck=52.71)
+    report = results.build_report([cola, rte])
     # The mean of 60 and 66.355.
     assert report.average == pytest.approx(63.1775)
     lines = report.format_table().split("\n")
-    assert [line.split() for line in lines[:4]] == [
-        ["task", "split", "metric", "majority", "median", "mean", "sd",
-         "best", "trials"],
-        ["CoLA", "dev", "accuracy", "0.00", "60.00", "60.00", "10.00",
-         "70.00", "3"],
-        ["RTE", "dev", "accuracy", "52.71", "66.36", "66.36", "19.30",
-         "80.00", "2,", "1", "*"],
-        ["average", "63.18"],
-    ]  # fmt: skip
+    assert [" ".join(line.split()) for line in lines[:4]] == [
+        "task split metric majority median mean sd best trials",
+        "CoLA dev accuracy 0.00 60.00 60.00 10.00 70.00 3",
+        "RTE dev accuracy 52.71 66.36 66.36 19.30 80.00 2, 1 *",
+        "average 63.18",
+    ]
     assert lines[1].index("60.00") == lines[3].index("63.18")
     assert lines[4] == (
         "The average is that of the medians without SST-2, MRPC, STS-B, QQP, "
