@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import saved_model
-from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import task_data
-from electra_tf.formats import hugging_face
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from tests.finetuning import little_task
-from tests.formats import tiny_models
 
 
 def _head(kind, *arguments, units=1):
@@ -83,10 +79,8 @@ def test_no_batch_splits_a_group(replicas):
     assert sorted(seen) == sorted([*range(8)] * 2)
 
 
-@pytest.fixture(scope="module")
-def finished(pretrained_dir, tmp_path_factory):
-    """A question with two or three choices; the right one has `fine`."""
-    folder = tmp_path_factory.mktemp("choices")
+def test_the_right_choice_is_learned(pretrained_dir, tmp_path):
+    # A question with two or three choices; the right one has `fine`.
     generator = np.random.default_rng(3)
     own = {"kind": "multiple_choice", "test_file": ""}
     for split, count in (("train", 64), ("dev", 16)):
@@ -99,39 +93,13 @@ def finished(pretrained_dir, tmp_path_factory):
             choices[label] = f"the fine {nouns[label]}."
             row = {"text": "a cat sat.", "choices": choices, "label": label}
             lines.append(json.dumps(row))
-        own[f"{split}_file"] = str(folder / f"{split}.jsonl")
-        (folder / f"{split}.jsonl").write_text("\n".join(lines))
+        own[f"{split}_file"] = str(tmp_path / f"{split}.jsonl")
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
     request = little_task.build_request(
-        folder, pretrained_dir, folder / "out", {"num_micro_batches": 2}
+        tmp_path, pretrained_dir, tmp_path / "out", {"num_micro_batches": 2}
     )
-    return little_task.run(little_task.replace(request, "own", **own))
-
-
-def test_the_right_choice_is_learned(finished):
-    _, result = finished
+    _, result = little_task.run(little_task.replace(request, "own", **own))
     score = result.scores["own"]["dev"]
     assert score.metrics["accuracy"] > 90
     assert not score.is_degenerate
     assert result.num_steps == 24  # three epochs of 64 questions, 8 a step
-
-
-def test_an_export_scores_as_the_trial_and_converts(finished, tmp_path):
-    trial, _ = finished
-    examples = trial.prepared.examples("own", "dev")
-    expected = trial.predict("own", "dev").scores
-    module = saved_model.load_task(trial.folder).module
-    assert module.signature_names == ("compare_pair_text", "compare_ids")
-    answers = module.run(
-        "compare_pair_text",
-        texts=tf.constant([e.text for e in examples]),
-        text_pairs=tf.constant([e.pair for e in examples]),
-    )
-    found = answers["choice_score"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    model = portable_trial.read(trial.folder)
-    (tmp_path / "hf").mkdir()
-    hugging_face.write(model, tmp_path / "hf")
-    back = portable_trial.write(
-        hugging_face.read(tmp_path / "hf"), tmp_path / "trial"
-    )
-    tiny_models.require_same(back, model)
