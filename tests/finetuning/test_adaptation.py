@@ -101,13 +101,10 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
         ({}, {"frozen_layers": -1}, "nothing"),
         ({}, {"frozen_layers": 1}, "layer_1/"),
         # A frozen layer has no adapters.
-        (
-            {"rank": 2, "projections": _ALL},
-            {"frozen_layers": 1, "strategy": "mirrored"},
-            "layer_1/.*kernel",
-        ),
+        ({"rank": 2, "projections": _ALL},
+         {"frozen_layers": 1, "strategy": "mirrored"}, "layer_1/.*kernel"),
     ],
-)
+)  # fmt: skip
 def test_only_what_is_trained_moves_and_has_moments(
     lora, training, moving, ask, loaded
 ):

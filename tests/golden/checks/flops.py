@@ -15,18 +15,11 @@ from tests.golden import loading
 _TOLERANCE = 1e-12  # relative
 # The original's names of hyperparameters, and ours.
 _FIELDS = {
-    "h": "hidden_size",
-    "l": "num_layers",
-    "s": "length",
-    "v": "vocab_size",
-    "e": "embedding_size",
-    "i": "intermediate_size",
-    "heads": "num_heads",
-    "head_size": "head_size",
-    "output_frac": "output_fraction",
-    "sparse_embed_lookup": "sparse_embed_lookup",
-    "decoder": "decoder",
-}
+    "h": "hidden_size", "l": "num_layers", "s": "length", "v": "vocab_size",
+    "e": "embedding_size", "i": "intermediate_size", "heads": "num_heads",
+    "head_size": "head_size", "output_frac": "output_fraction",
+    "sparse_embed_lookup": "sparse_embed_lookup", "decoder": "decoder",
+}  # fmt: skip
 
 
 def check_file(path):
