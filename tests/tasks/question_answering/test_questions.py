@@ -20,6 +20,22 @@ def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
     )
 
 
+def test_a_short_document_is_one_row(tokenizer):
+    example = example_of("cats", "the cats sat", question="who sat on the mat")
+    rows = _build([example], tokenizer, training=True)
+    expected = [CLS, *_ids("who sat on the"), SEP]
+    expected += [*_ids("the cat ##s sat"), SEP]
+    assert rows.ids[0].tolist() == expected
+    assert rows.segment_starts.tolist() == [6]
+    assert rows.examples.tolist() == [0]
+    columns = {name: array.tolist() for name, array in rows.columns.items()}
+    assert columns == {
+        "start_position": [7],
+        "end_position": [8],
+        "is_impossible": [0],
+    }
+
+
 @pytest.mark.parametrize("occurrence", [2, 5])
 def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
     tokenizer, occurrence

@@ -13,6 +13,10 @@ GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
+        ("", []),
+        ("O O", []),
+        # The last kind counts.
+        ("I-NP I-VP", [(0, 1, "VP")]),
         # Kinds may hold hyphens; a span begins at B, at S and after O.
         ("O B-X-Y E-X-Y", [(1, 2, "X-Y")]),
         ("I-A B-B I-B S-C O I-D",
@@ -87,6 +91,15 @@ def test_spans_are_learned_in_one_scheme():
     # Kinds that meet are two spans in IOB1 alone.
     assert spans.encode_tags(["I-A", "I-B"], "IOB1") == ["S-A", "S-B"]
     assert spans.encode_tags(["I-A", "I-B"], "BIO") == ["B-B", "E-B"]
+
+
+def test_whole_spans_count():
+    predicted = [["B-NP", "O", "O", "S-VP"], ["O"]]
+    # One of two predicted spans is right, and one of three right ones found.
+    found = spans.compute_span_scores(GOLD, predicted)
+    assert found["precision"] == 50
+    assert found["recall"] == pytest.approx(100 / 3)
+    assert found["f1"] == pytest.approx(40)
 
 
 def test_words_without_a_prediction_are_missed_spans_and_wrong():
