@@ -161,5 +161,6 @@ def test_a_frozen_layer_has_no_dropout(loaded):
 
 @pytest.mark.parametrize("projections", ["query,queri", "", "output,all"])
 def test_unknown_projections_are_refused(projections):
-    with pytest.raises(errors.ConfigError, match=r"`lora\.projections` must"):
+    message = r"`lora\.projections` must be"
+    with pytest.raises(errors.ConfigError, match=message):
         finetuning_config.LoRAConfig(projections=projections)

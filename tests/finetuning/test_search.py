@@ -47,8 +47,10 @@ def test_a_grid_has_every_combination_by_a_name_that_says_it():
 
 def test_tasks_of_a_benchmark_are_searched_one_by_one(data, tmp_path):
     request = little_task.build_request(data, tmp_path, tmp_path / "out")
-    request = little_task.replace(request, "task", names="glue:cola,rte")
-    request = dataclasses.replace(request, search=_SEARCH)
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="glue:cola,rte")
+    )
+    request = dataclasses.replace(request, settings=settings, search=_SEARCH)
     outer = request.parts()
     assert list(outer) == ["cola", "rte"]
     inner = outer["rte"].parts()

@@ -70,7 +70,8 @@ def test_no_document_is_in_two_splits():
 
 
 def test_too_little_text_is_an_error():
-    with pytest.raises(errors.DataError, match="28 plain sentences of lang"):
+    message = "28 plain sentences of language"
+    with pytest.raises(errors.DataError, match=message):
         topics.make_splits(_documents(num_documents=2), SIZES, seed=1)
 
 

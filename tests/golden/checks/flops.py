@@ -101,6 +101,7 @@ def _count_electra(
 
 
 def _count_published():
+    """Training of the models in the paper's tables, by the original's names."""
 
     def count(rows, steps, **arguments):
         return _count_training(_build_transformer(**arguments), rows * steps)

@@ -89,9 +89,9 @@ def test_an_answer_counts_where_it_has_most_context(tokenizer):
 def _joint_outputs(num_rows):
     row = {
         "start_top_index": [FIRST, FIRST + 10],
-        "start_top_log_probs": [-0.1, -2.0],
+        "start_top_log_probs": np.float32([-0.1, -2]),
         "end_top_index": [[FIRST + 11, FIRST + 2], [FIRST + 11, FIRST + 12]],
-        "end_top_log_probs": [[-0.1, -3.0], [-0.5, -0.6]],
+        "end_top_log_probs": np.float32([[-0.1, -3], [-0.5, -0.6]]),
     }
     return {name: [np.array(value)] * num_rows for name, value in row.items()}
 

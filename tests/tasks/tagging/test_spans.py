@@ -19,7 +19,7 @@ GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
         ("I-NP I-VP", [(0, 1, "VP")]),
         # Kinds may hold hyphens; a span begins at B, at S and after O.
         ("O B-X-Y E-X-Y", [(1, 2, "X-Y")]),
-        ("I-A B-B I-B S-C O I-D",
+        ("I-A B-B I-B S-C O I-D O",
          [(0, 0, "A"), (1, 2, "B"), (3, 3, "C"), (5, 5, "D")]),
     ],
 )  # fmt: skip
