@@ -107,17 +107,10 @@ def _values(target):
     return {n: v.numpy().copy() for n, v in target.variables.items()}
 
 
-def _write(folder, kind="embeddings", target_format="tf1", **fields):
-    model = tiny_models.build(kind, **fields)
-    folder.mkdir()
-    conversion.write(model, target_format, folder)
-    return model
-
-
 @pytest.fixture
 def source(tmp_path):
     """A model on disk."""
-    _write(tmp_path / "source")
+    tiny_models.write(tmp_path / "source", "embeddings", "tf1")
     return tmp_path / "source"
 
 
@@ -131,7 +124,7 @@ def _refuses(source, target, message):
 
 
 def test_a_model_starts_another(tmp_path):
-    model = _write(tmp_path / "source", target_format="huggingface")
+    model = tiny_models.write(tmp_path / "source", "embeddings", "huggingface")
     target = _target()
     report = reading.warm_start(tmp_path / "source", target)
     for name, value in _values(target).items():
@@ -193,12 +186,13 @@ def test_another_vocabulary_is_refused(source, vocabulary, message):
 
 
 def test_a_model_without_a_vocabulary_is_refused(tmp_path):
-    _write(tmp_path / "source", vocabulary=None)
-    _refuses(tmp_path / "source", _target(), "vocab.txt")
+    source = tmp_path / "source"
+    tiny_models.write(source, "embeddings", "tf1", vocabulary=None)
+    _refuses(source, _target(), "vocab.txt")
 
 
 def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
-    model = _write(tmp_path / "source", "discriminator")
+    model = tiny_models.write(tmp_path / "source", "discriminator", "tf1")
     target = _target()
     before = _values(target)
     report = reading.warm_start(tmp_path / "source", target)

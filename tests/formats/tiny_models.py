@@ -1,11 +1,13 @@
 """Portable models of every kind, small, with random weights."""
 
 import dataclasses
+import json
 import pathlib
 
 import numpy as np
 
 from electra_tf import config
+from electra_tf.export import conversion
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -138,6 +140,23 @@ def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
     return shapes | portable.task_shapes(
         model.task, model.encoder.hidden_size, hints
     )
+
+
+def write(
+    folder: pathlib.Path, kind: str, format_name: str, **fields: object
+) -> portable.PortableModel:
+    """Makes a model, and a folder that holds it."""
+    model = build(kind, **fields)
+    folder.mkdir(exist_ok=True)
+    conversion.write(model, format_name, folder)
+    return model
+
+
+def change_json(path: pathlib.Path, **fields: object) -> None:
+    """Puts fields into an object in a file; those that are `...` go."""
+    content = json.loads(path.read_text()) | fields
+    content = {n: v for n, v in content.items() if v is not ...}
+    path.write_text(json.dumps(content))
 
 
 def require_same(
