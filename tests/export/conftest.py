@@ -12,8 +12,10 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
+from electra_tf.export.models import pretrained
 from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
+from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny_electra
@@ -80,6 +82,16 @@ def exported(tiny_run, tmp_path_factory):
     assert result.checkpoint.name == "step-00000007"
     assert result.largest_difference <= 1e-5
     return folder
+
+
+def build_module(run, network=None, objective="", max_length=0):
+    """Signatures of a run's discriminator, or of another network."""
+    return pretrained.build_module(
+        objective,
+        network or run.discriminator,
+        tokenizer_lib.Tokenizer(run.vocabulary),
+        max_length,
+    )
 
 
 @pytest.fixture(scope="session")

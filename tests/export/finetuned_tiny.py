@@ -80,6 +80,18 @@ def build_settings(**qa: Any) -> finetuning_config.FinetuningConfig:
     )
 
 
+def build_own_settings(
+    max_seq_length: int = LENGTH, **own: Any
+) -> finetuning_config.FinetuningConfig:
+    """Settings of a task of one's own, whose files are nowhere."""
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(
+            names="own", max_seq_length=max_seq_length
+        ),
+        own=finetuning_config.OwnTaskConfig(**own),
+    )
+
+
 def write_trial(
     folder: pathlib.Path,
     settings: finetuning_config.FinetuningConfig,
@@ -91,12 +103,9 @@ def write_trial(
     keras.utils.set_random_seed(seed)
     if labels is None:
         labels, conventions = LABELS, CONVENTIONS
+    length = ENCODER.max_position_embeddings
     prepared = task_data.PreparedTasks(
-        settings,
-        VOCABULARY,
-        ENCODER.max_position_embeddings,
-        labels,
-        conventions,
+        settings, VOCABULARY, length, labels, conventions
     )
     loaded = finetuning_model.random_encoder(ENCODER, VOCABULARY, seed=seed)
     model = trial_lib.build_model(settings, loaded, prepared)
@@ -105,12 +114,9 @@ def write_trial(
             # Large too, and biases are not zero.
             noise = tf.random.stateless_normal(variable.shape, [seed, 1])
             variable.assign(variable.value + 0.3 * noise)
+    source = "tiny, checkpoint latest"
     description = trial_lib.TrialDescription(
-        settings,
-        ENCODER,
-        prepared.labels,
-        "tiny, checkpoint latest",
-        conventions,
+        settings, ENCODER, prepared.labels, source, conventions
     )
     trial_lib.claim(folder, description, VOCABULARY)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}

@@ -56,6 +56,8 @@ _LABELS = ("yes", "maybe", "no")
     [
         (_BOTH, {"target_format": "onnx"}, "tf1, electra_tf.*'onnx'"),
         (_BOTH, {"source_format": "onnx"}, "tf1, electra_tf.*'onnx'"),
+        (_BOTH, {"source_format": "huggingface", "error": FileNotFoundError},
+         "config.json"),
         (_BOTH, {"labels": ("a", "b")}, "--labels are those of"),
         (_BOTH, {"task": "mnli"}, "no trial of ours.*--task=mnli"),
         (_BOTH, {"checkpoint": "best"}, "weights of a run.*format tf1"),
@@ -80,11 +82,6 @@ def test_options_that_cannot_be_followed_are_refused(
     tmp_path, kind, options, message
 ):
     _refuses(_write(tmp_path / "source", kind), message, **options)
-
-
-def test_a_file_of_the_format_is_missed(source):
-    options = {"source_format": "huggingface"}
-    _refuses(source, "config.json", FileNotFoundError, **options)
 
 
 def test_parts_are_dropped_and_noted(source, tmp_path):

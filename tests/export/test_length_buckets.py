@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from electra_tf.export import saved_model
 from electra_tf.export.models import length_buckets
-from electra_tf.export.models import pretrained
-from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import conftest
 
 TEXTS = [
@@ -96,8 +94,7 @@ def assert_buckets_are_invisible(module, signature, **inputs):
 
 @pytest.mark.parametrize("signature", ["score_text", "features_ids"])
 def test_buckets_are_invisible_in_answers_of_a_detector(tiny_run, signature):
-    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
-    module = pretrained.DetectorModule(tiny_run.discriminator, tokenizer)
+    module = conftest.build_module(tiny_run)
     inputs = {"texts": tf.constant(TEXTS)}
     if signature == "features_ids":
         rows = module.run("score_text", **inputs)

@@ -50,8 +50,7 @@ def encode(encoder):
     [
         {},
         {"num_attention_heads": 4},
-        # No second part of the attention.
-        {"num_attention_heads": 1},
+        {"num_attention_heads": 1},  # no second part of the attention
         {"intermediate_size": 21},
         {"direction": "left_to_right"},
     ],

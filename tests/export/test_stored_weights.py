@@ -5,7 +5,6 @@ import tensorflow as tf
 from electra_tf.export import saved_model
 from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
-from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests.export import conftest
@@ -53,15 +52,9 @@ def load_network(run):
     )
 
 
-def build_module(run, network):
-    return pretrained.DetectorModule(
-        network, tokenizer_lib.Tokenizer(run.vocabulary)
-    )
-
-
 @pytest.mark.parametrize("weights", COMPACT)
 def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
-    compact = build_module(tiny_run, load_network(tiny_run))
+    compact = conftest.build_module(tiny_run, load_network(tiny_run))
     compact.prepare(weights, "any")
     rounded = load_network(tiny_run)
     for variable in rounded.variables:
@@ -73,7 +66,7 @@ def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
                 axis = 1 if variable.name == "kernel" else 0
                 values = np.multiply(*stored_weights.quantize(values, axis))
             variable.assign(values)
-    expected = build_module(tiny_run, rounded)
+    expected = conftest.build_module(tiny_run, rounded)
     for signature in ("score_text", "features_text"):
         conftest.assert_close(
             compact.run(signature, texts=TEXTS),
@@ -108,8 +101,7 @@ def test_masked_language_model_shares_its_compact_table(
     objective_exports, tiny_run
 ):
     network = load_network(objective_exports("mlm"))
-    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
-    module = pretrained.MaskedLanguageModule(network, tokenizer)
+    module = conftest.build_module(tiny_run, network)
     rows = conftest.as_ids([[2, 5, 4, 7, 3]])
     before = module.run("predict_ids", **rows)["top_probabilities"]
     module.prepare("bfloat16", "any")

@@ -17,9 +17,8 @@ from tests.formats import tiny_models
 @pytest.fixture(scope="session")
 def written_preset(tmp_path_factory):
     """An encoder's."""
-    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
-    folder.mkdir()
-    keras_hub_preset.write(tiny_models.build("encoder"), folder)
+    folder = tmp_path_factory.mktemp("preset")
+    tiny_models.write(folder, "encoder", "keras_hub")
     return folder
 
 
@@ -27,13 +26,6 @@ def written_preset(tmp_path_factory):
 def preset(written_preset, tmp_path):
     """A copy of it."""
     return shutil.copytree(written_preset, tmp_path / "preset")
-
-
-def _change(folder, name, **fields):
-    """Puts fields into one of its JSON files."""
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
 
 
 def _refuses(folder, message):
@@ -137,28 +129,30 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
     preset, monkeypatch, field, value, message
 ):
     monkeypatch.delattr(keras_hub_preset, "_load_backbone")
-    content = json.loads((preset / "config.json").read_text())
-    _change(preset, "config.json", config=content["config"] | {field: value})
+    sizes = json.loads((preset / "config.json").read_text())["config"]
+    changed = sizes | {field: value}
+    tiny_models.change_json(preset / "config.json", config=changed)
     _refuses(preset, f"config.json.*{message}")
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("name", "fields", "message"),
     [
-        ({"class_name": "BertBackbone"}, "one of BertBackbone"),
-        ({"registered_name": "keras_hub>BertBackbone"}, "hub>BertBackbone"),
-        ({"config": None}, "`config` must be"),
+        ("config", {"class_name": "BertBackbone"}, "one of BertBackbone"),
+        ("config", {"registered_name": "keras_hub>Bert"}, "keras_hub>Bert"),
+        ("config", {"config": None}, "`config` must be"),
+        *(
+            ("tokenizer", {"config": options}, f"`{max(options)}` must ")
+            for options in (
+                {"lowercase": "no"},
+                {"suffix_indicator": "@@"},
+                {"strip_accents": True},
+            )
+        ),
     ],
 )
-def test_another_backbone_is_refused(preset, fields, message):
-    _change(preset, "config.json", **fields)
-    _refuses(preset, message)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"lowercase": "no"}, {"suffix_indicator": "@@"}, {"strip_accents": True}],
-)
-def test_another_tokenizer_is_refused(preset, options):
-    _change(preset, "tokenizer.json", config=options)
-    _refuses(preset, rf"preset.*: `{max(options)}` must ")
+def test_another_backbone_or_tokenizer_is_refused(
+    preset, name, fields, message
+):
+    tiny_models.change_json(preset / f"{name}.json", **fields)
+    _refuses(preset, rf"preset.*{message}")

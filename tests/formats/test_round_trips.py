@@ -46,7 +46,7 @@ _WITHOUT_TF1 = _CHAIN[1:-1]
     ("kind", "chain", "fields"),
     [
         *((k, _CHAIN, {}) for k in ("none", "all", "wide", "equal")),
-        ("masked_lm", _CHAIN, {}),
+        *((k, _CHAIN, {}) for k in ("same_size", "masked_lm")),
         # The original has heads of one width.
         ("other_heads", _WITHOUT_TF1, {}),
         ("encoder", _HUB, {"encoder": _STATED}),

@@ -20,25 +20,8 @@ TENSORS = {
 }
 
 
-def _write_safetensors(folder, tensors=None, name="model.safetensors"):
-    path = folder / name
-    safetensors.numpy.save_file(tensors or TENSORS, path)
-    return path
-
-
 def _read(path):
     return tensor_files.read(path.parent)[0]
-
-
-def _write_parts(folder):
-    _write_safetensors(folder, {"a": TENSORS["a"]}, "part-1.safetensors")
-    _write_safetensors(folder, {"b": TENSORS["b"]}, "part-2.safetensors")
-    return {"a": "part-1.safetensors", "b": "part-2.safetensors"}
-
-
-def _write_index(folder, content):
-    path = folder / "model.safetensors.index.json"
-    path.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -51,16 +34,19 @@ def _write_index(folder, content):
     ],
 )
 def test_parts_are_put_together_or_refused(tmp_path, changes, message):
-    folder = tmp_path / "model"
+    folder, names = tmp_path / "model", {}
     folder.mkdir()
-    _write_safetensors(tmp_path, name="part-2.safetensors")
-    _write_index(folder, {"weight_map": _write_parts(folder) | changes})
-    if message:
-        with pytest.raises(errors.ModelError, match=message):
-            tensor_files.read(folder)
-    else:
-        found, _ = tensor_files.read(folder)
-        tiny_models.require_tensors(found, TENSORS)
+    safetensors.numpy.save_file(TENSORS, tmp_path / "part-2.safetensors")
+    for number, (name, value) in enumerate(TENSORS.items(), start=1):
+        names[name] = f"part-{number}.safetensors"
+        safetensors.numpy.save_file({name: value}, folder / names[name])
+    content = json.dumps({"weight_map": names | changes})
+    (folder / "model.safetensors.index.json").write_text(content)
+    if not message:
+        tiny_models.require_tensors(tensor_files.read(folder)[0], TENSORS)
+        return
+    with pytest.raises(errors.ModelError, match=message):
+        tensor_files.read(folder)
 
 
 def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path):
@@ -148,11 +134,11 @@ def test_without_pytorch_the_extra_is_named(path, monkeypatch):
         tensor_files.read(path.parent)
 
 
-def _write_keras(folder, tensors, **storage):
+def _write_keras(folder, tensors):
     path = folder / "tf_model.h5"
     with h5py.File(path, "w") as file:
         for name, value in tensors.items():
-            file.create_dataset(name, data=value, **storage)
+            file[name] = value
     return path
 
 
@@ -188,14 +174,10 @@ def test_files_for_tensorflow_have_the_names_of_pytorch(tmp_path):
 
 def test_a_damaged_file_for_tensorflow_is_refused(tmp_path):
     zeros = np.zeros([1000, 1000], np.float32)
-    path = _write_keras(tmp_path, {"a/b/c/kernel:0": zeros}, compression="gzip")
-    with pytest.raises(
-        errors.ModelError, match="h5 must be a file of.*is compressed"
-    ):
-        _read(path)
-    _write_keras(tmp_path, {"kernel:0": zeros})
-    with pytest.raises(errors.ModelError, match="h5 must be a file of tensors"):
-        _read(path)
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(errors.ModelError, match="h5 must be a file of tensors"):
-        _read(path)
+    path = _write_keras(tmp_path, {"kernel:0": zeros})
+    whole = path.read_bytes()
+    for data in (whole, whole[:1000]):
+        path.write_bytes(data)
+        message = "h5 must be a file of tensors"
+        with pytest.raises(errors.ModelError, match=message):
+            _read(path)

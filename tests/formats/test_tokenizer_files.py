@@ -35,13 +35,17 @@ def folder(tmp_path):
 
 
 def _change(folder, name="tokenizer.json", **fields):
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
+    tiny_models.change_json(folder / name, **fields)
 
 
 def _described(folder):
     return json.loads((folder / "tokenizer.json").read_text())
+
+
+def _build(**settings):
+    return vocabulary_lib.Vocabulary(
+        VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,10 +56,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     (folder / missing).unlink()
     # What tokenizer.json says of long words stands nowhere else.
     length = 100 if missing == "tokenizer.json" else 200
-    settings = vocabulary_lib.TokenizerSettings(max_word_length=length)
-    assert _load(folder) == vocabulary_lib.Vocabulary(
-        VOCABULARY.tokens, settings
-    )
+    assert _load(folder) == _build(max_word_length=length)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +64,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     [{"do_lower_case": False}, {"strip_accents": False, "max_word_length": 9}],
 )
 def test_tokenizers_make_our_ids(tmp_path, settings):
-    vocabulary = vocabulary_lib.Vocabulary(
-        VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
-    )
+    vocabulary = _build(**settings)
     tokenizer_files.write_hugging_face(vocabulary, tmp_path, 20)
     assert _load(tmp_path) == vocabulary
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -76,8 +75,7 @@ def test_tokenizers_make_our_ids(tmp_path, settings):
 
 
 def test_settings_of_ours_are_read_as_ours(tmp_path):
-    settings = vocabulary_lib.TokenizerSettings(False, True, 37)
-    vocabulary = vocabulary_lib.Vocabulary(VOCABULARY.tokens, settings)
+    vocabulary = _build(do_lower_case=False, max_word_length=37)
     assert _load(tmp_path) is None
     vocabulary.save(tmp_path)
     assert _load(tmp_path) == vocabulary
@@ -109,13 +107,10 @@ def test_lists_that_contradict_each_other_are_refused(folder):
 @pytest.mark.parametrize("name", ["do_lower_case", "strip_accents"])
 def test_settings_that_contradict_each_other_are_refused(folder, name):
     """Which one transformers takes depends on the tokenizer's class."""
-    file = folder / "tokenizer_config.json"
-    _change(folder, file.name, **{name: False})
+    _change(folder, "tokenizer_config.json", **{name: False})
     with pytest.raises(errors.ModelError, match=f"agree.*{name}=False and Tr"):
         _load(folder)
-    content = json.loads(file.read_text())
-    del content[name]
-    file.write_text(json.dumps(content))
+    _change(folder, "tokenizer_config.json", **{name: ...})
     assert _load(folder) == VOCABULARY
 
 
@@ -161,15 +156,13 @@ def _with(stage, **fields):
         (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
         (lambda content: {"normalizer": None}, "must be 'BertNorm.*None"),
-        (
-            lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
-            "must be 'BertPreTokenizer'.*Whitespace",
-        ),
+        (lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
+         "must be 'BertPreTokenizer'.*Whitespace"),
         (_with("normalizer", handle_chinese_chars=False), "handle_chinese_ch"),
         (_with("normalizer", clean_text=False), "clean_text"),
         (_with("normalizer", lowercase=False), "strip_accents` must go with"),
     ],
-)
+)  # fmt: skip
 def test_another_tokenizer_is_refused(folder, change, message):
     _change(folder, **change(_described(folder)))
     (folder / "vocab.txt").unlink()
@@ -179,15 +172,10 @@ def test_another_tokenizer_is_refused(folder, change, message):
 
 
 def test_accents_without_lower_casing_make_no_difference():
-    def build(**settings):
-        return vocabulary_lib.Vocabulary(
-            VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
-        )
-
     are_alike = tokenizer_files.are_alike
-    cased = build(do_lower_case=False)
-    assert are_alike(build(do_lower_case=False, strip_accents=False), cased)
-    others = build(strip_accents=False), cased, build(max_word_length=9), None
+    cased = _build(do_lower_case=False)
+    assert are_alike(_build(do_lower_case=False, strip_accents=False), cased)
+    others = _build(strip_accents=False), cased, _build(max_word_length=9), None
     for other in (*others, vocabulary_lib.Vocabulary(VOCABULARY.tokens[:-1])):
         assert not are_alike(VOCABULARY, other)
 
