@@ -8,7 +8,6 @@ import safetensors.numpy
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -127,16 +126,10 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
 
 def test_a_generator_is_joined(tmp_path):
     source = _write(tmp_path / "source", source_format="huggingface")
-    written = _convert(
-        source / "discriminator",
-        tmp_path / "out",
-        "tf1",
-        generator_path=source / "generator",
-    )
+    options = {"generator_path": source / "generator"}
+    out = tmp_path / "out"
+    written = _convert(source / "discriminator", out, "tf1", **options)
     tiny_models.require_same(written, tiny_models.build("embeddings"))
-    for name in ("generator", "discriminator"):
-        message = "here discriminator_predictions"
-        _refuses(source, message, generator_path=source / name)
 
 
 def test_options_of_others_are_not_ignored_for_a_trial(tuned, tmp_path):
@@ -227,18 +220,12 @@ def test_models_that_differ_in_anything_are_told_apart():
         conversion.require_equal(model, other)
 
 
-def test_pairs_travel_along_or_are_told(tmp_path):
+def test_pairs_are_told_or_there_are_none(tmp_path):
     source = _write(tmp_path / "source", "own")
-    _convert(source, tmp_path / "alone")
-    assert not conversion.read(tmp_path / "alone").task.has_pairs
-    _convert(source, tmp_path / "pairs", has_pairs=True)
-    path = tmp_path / "pairs"
-    for number, target in enumerate((reading.HUGGING_FACE, reading.OURS)):
-        assert conversion.read(path).task.has_pairs
-        conversion.convert(path, target, tmp_path / str(number))
-        path = tmp_path / str(number)
-    settings = trial_lib.read_description(path).settings
-    assert settings.own.text_pair_column
+    for has_pairs in (False, True):
+        _convert(source, tmp_path / f"{has_pairs}", has_pairs=has_pairs)
+        task = conversion.read(tmp_path / f"{has_pairs}").task
+        assert task.has_pairs == has_pairs
 
 
 def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):

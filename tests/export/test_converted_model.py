@@ -121,13 +121,13 @@ def test_onnx_axes_have_the_letters_of_the_signature(exported):
     }
 
 
-def _refuses(exported, tmp_path, message, error=errors.ExportError, *asked):
+def _refuses(
+    exported, folder, message, asked=("litert",), error=errors.ExportError
+):
     """And leaves nothing behind."""
     with pytest.raises(error, match=message):
-        converted_model.convert(
-            exported, tmp_path / "out", *(asked or ("litert",))
-        )
-    assert list(tmp_path.iterdir()) == []
+        converted_model.convert(exported, folder / "out", *asked)
+    assert list(folder.iterdir()) == []
 
 
 def test_a_model_that_answers_otherwise_is_refused(
@@ -136,10 +136,8 @@ def test_a_model_that_answers_otherwise_is_refused(
     runtime = formats.RUNTIMES["litert"]
 
     def differ(*arguments):
-        run = runtime.load(*arguments)
-        return lambda rows: {
-            k: v + np.float32(3e-4) for k, v in run(rows).items()
-        }
+        run, more = runtime.load(*arguments), np.float32(3e-4)
+        return lambda rows: {k: v + more for k, v in run(rows).items()}
 
     differing = runtime._replace(load=differ)
     monkeypatch.setitem(formats.RUNTIMES, "litert", differing)
@@ -152,10 +150,11 @@ def test_a_converter_that_fails_is_quoted(exported, tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_converted_is_refused(exported, tmp_path):
-    _refuses(exported, tmp_path, "litert, onnx. Received: 'tflite'",
-             ValueError, "tflite")  # fmt: skip
-    _refuses(exported, tmp_path, "score_ids, features_id",
-             ValueError, "litert", "score_text")  # fmt: skip
+    for asked, message in (
+        (("tflite",), "litert, onnx. Received: 'tflite'"),
+        (("litert", "score_text"), "score_ids, features_id"),
+    ):
+        _refuses(exported, tmp_path, message, asked, ValueError)
     with pytest.raises(FileExistsError, match="must not exist"):
         converted_model.convert(exported, tmp_path, "litert")
 
@@ -169,4 +168,4 @@ def test_onnx_without_its_packages_names_them(
         fake = formats.RUNTIMES["onnx"]._replace(convert=lambda _: b"")
         monkeypatch.setitem(formats.RUNTIMES, "onnx", fake)
     message = r"pip install 'electra-tf\[onnx\]"
-    _refuses(exported, tmp_path, message, ImportError, "onnx")
+    _refuses(exported, tmp_path, message, ("onnx",), ImportError)

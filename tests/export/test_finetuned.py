@@ -174,8 +174,14 @@ def test_ids_with_positions_are_tagged_as_their_text(load):
     assert not answer["tag_logits"][0, 3].any()
 
 
-def check_answers(answer, pairs, predictions, atol=1e-4):
-    """Answers are the decoding's, and offsets give exactly their text."""
+def check_answers(trial, call, pairs, atol=1e-4):
+    """Answers are the trainer's, and offsets give exactly their text."""
+    examples = [
+        records.Example(str(number), question, context)
+        for number, (question, context) in enumerate(pairs)
+    ]
+    predictions = trial.decode("squad2", examples)
+    answer = ask(call, pairs)
     for number, (_, context) in enumerate(pairs):
         row = {name: values[number] for name, values in answer.items()}
         best = predictions.nbest[str(number)][0]
@@ -193,20 +199,11 @@ def check_answers(answer, pairs, predictions, atol=1e-4):
             [score, predictions.null_odds[str(number)]],
             atol=atol,
         )
-
-
-def as_examples(pairs):
-    return [
-        records.Example(str(number), question, context)
-        for number, (question, context) in enumerate(pairs)
-    ]
+    return answer
 
 
 def test_answers_of_all_windows_are_the_trainers(load, tiny_trial):
-    call = load("squad2")
-    answer = ask(call, QUESTIONS)
-    predictions = tiny_trial.decode("squad2", as_examples(QUESTIONS))
-    check_answers(answer, QUESTIONS, predictions)
+    answer = check_answers(tiny_trial, load("squad2"), QUESTIONS)
     assert answer["num_windows"].max() > 32
     assert answer["num_windows"][4] == 1
     assert answer["num_question_truncated"][2] > 0
@@ -295,10 +292,8 @@ def test_inputs_that_cannot_be_are_refused(
 def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
     settings = finetuned_tiny.build_settings(**options)
     trial = finetuned_tiny.write_trial(tmp_path / "trial", settings, seed=4)
-    pairs = QUESTIONS[:3]
-    predictions = trial.decode("squad2", as_examples(pairs))
-    answer = ask(run_eagerly(trial, "squad2"), pairs)
-    check_answers(answer, pairs, predictions, atol=1e-3)
+    call = run_eagerly(trial, "squad2")
+    check_answers(trial, call, QUESTIONS[:3], atol=1e-3)
 
 
 def test_spans_end_inside_words_where_their_pieces_do():

@@ -7,9 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import export_metadata
-from electra_tf.export.models import pretrained
 from electra_tf.pretraining import model as model_lib
-from electra_tf.training import checkpoints
 from tests.export import conftest
 from tests.export.conftest import as_ids
 from tests.export.conftest import encode
@@ -25,16 +23,9 @@ TEXTS = (
 )
 FEATURES = {"features_text", "features_ids"}
 SCORES = FEATURES | {"score_text", "score_ids"}
-OFFERED = {
-    "electra": SCORES,
-    "electra_15": SCORES,
-    "sentence_order": SCORES,
-    "two_stage": SCORES,
-    "fast_electra": SCORES,
-    "adversarial": SCORES,
+OFFERED = dict.fromkeys(model_lib.OBJECTIVES, SCORES) | {
     "mlm": FEATURES | {"predict_ids"},
     "replace_mlm": FEATURES | {"predict_ids"},
-    "all_tokens_mlm": SCORES,
     "electric": FEATURES | {"likelihood_text", "likelihood_ids"},
 }
 # Their networks are of the same kinds as others'.
@@ -221,14 +212,9 @@ def test_shorter_max_length_cuts_text_but_not_ids(tiny_run):
     assert scores["replaced_logits"].shape == (1, MAX_LENGTH)
 
 
-def test_averages_are_loaded_instead_of_the_last_weights(
-    objective_exports, tiny_run
-):
+def test_averages_are_loaded_instead_of_the_last_weights(objective_exports):
     run = objective_exports("electric")
-    path = checkpoints.find(run.model_dir, "latest")
-    network = pretrained.load_network(
-        run.settings, tiny_run.vocabulary, path, use_average=True
-    )
+    network = conftest.load_network(run, use_average=True)
     trained = {v.path: 0.5 * v.numpy() for v in run.model.main.variables}
     found = {v.path: v.numpy() for v in network.variables}
     conftest.assert_close(found, trained, 0)

@@ -72,18 +72,31 @@ def test_two_towers_are_two_folders(tmp_path):
     assert alone.generator is None
 
 
+def _task(labels):
+    return {"task": portable.PortableTask("mnli", "classification", labels)}
+
+
 @pytest.mark.parametrize(
-    ("kind", "message"),
+    ("kind", "fields", "message"),
     [
-        ("electric", "--drop='cloze_pred.*ltr"),
-        ("discriminator", "are energies.*--drop='discriminator_pred"),
+        ("electric", {}, "--drop='cloze_pred.*ltr"),
+        ("discriminator", {"objective": "electric"},
+         "are energies.*--drop='discriminator_pred"),
+        ("classification", _task(()), "--labels=NAME"),
+        ("classification", _task(("a", "a", "b")), "no two the same"),
+        ("joint_answering", {}, "end apart.*joint_prediction=false"),
     ],
-)
-def test_what_has_no_class_is_listed(tmp_path, kind, message):
-    model = tiny_models.build(kind, objective="electric")
+)  # fmt: skip
+def test_what_has_no_class_or_name_there_is_not_written(
+    tmp_path, kind, fields, message
+):
+    model = tiny_models.build(kind, **fields)
     with pytest.raises(errors.ModelError, match=message):
         hugging_face.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+_LABELS = {"0": "a", "1": "b", "2": "c"}
 
 
 @pytest.mark.parametrize(
@@ -103,10 +116,20 @@ def test_what_has_no_class_is_listed(tmp_path, kind, message):
         ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),
         ({"architectures": ["ElectraModel"]}, "discriminator_predictions"),
         ({"architectures": None}, "discriminator_predictions.*not used"),
+        # Of a task, which has to say what the outputs are.
+        ({"id2label": {"0": None}}, ""),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, ""),
+        ({"id2label": _LABELS | {"2": "a"}}, ""),
+        ({"id2label": _LABELS | {"2": "c\nd"}}, ""),
+        ({"finetuning_task": "a/b"}, ""),
+        ({"problem_type": "other"}, ""),
+        ({"text_pairs": "false"}, ""),
+        ({"regression_value_range": [0, 1, 2]}, ""),
+        ({"regression_value_range": [0, math.inf]}, ""),
     ],
 )
 def test_what_ours_does_not_compute_is_refused(tmp_path, fields, message):
-    _write(tmp_path, "discriminator")
+    _write(tmp_path, "discriminator" if message else "classification")
     tiny_models.change_json(tmp_path / "config.json", **fields)
     _refuses(tmp_path, rf"config\.json.*{message}")
 
@@ -141,19 +164,6 @@ def test_more_than_nine_labels_keep_their_order(tmp_path):
     task = portable.PortableTask("own", "tagging", labels)
     hugging_face.write(tiny_models.build("tagging", task=task), tmp_path)
     assert hugging_face.read(tmp_path).task.labels == labels
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [((), "--labels=NAME"), (("a", "a", "b"), "no two the same")],
-)
-def test_labels_that_do_not_name_the_outputs_are_not_written(
-    tmp_path, labels, message
-):
-    task = portable.PortableTask("mnli", "classification", labels)
-    model = tiny_models.build("classification", task=task)
-    with pytest.raises(errors.ModelError, match=f"tiny classif.*{message}"):
-        hugging_face.write(model, tmp_path)
 
 
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):
@@ -221,33 +231,6 @@ def test_start_and_end_are_the_rows_of_one_layer(tmp_path):
         bias = model.tensors[f"task_specific/squad1/{name}/bias"]
         np.testing.assert_array_equal(tensors["qa_outputs.weight"][row], kernel)
         assert tensors["qa_outputs.bias"][row] == bias
-    with pytest.raises(errors.ModelError, match="end apart.*prediction=false"):
-        _write(tmp_path / "joint", "joint_answering")
-
-
-_LABELS = {"0": "a", "1": "b", "2": "c"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("id2label", {"0": None}),
-        ("id2label", {"1": "a", "2": "b", "3": "c"}),
-        ("id2label", _LABELS | {"2": "a"}),
-        ("id2label", _LABELS | {"2": "c\nd"}),
-        ("finetuning_task", "a/b"),
-        ("problem_type", "other"),
-        ("text_pairs", "false"),
-        ("regression_value_range", [0, 1, 2]),
-        ("regression_value_range", [0, math.inf]),
-    ],
-)
-def test_a_config_that_does_not_say_what_the_outputs_are_is_refused(
-    tmp_path, field, value
-):
-    _write(tmp_path, "classification")
-    tiny_models.change_json(tmp_path / "config.json", **{field: value})
-    _refuses(tmp_path, r"config\.json")
 
 
 _NUMBER = {"id2label": {"0": "a"}}

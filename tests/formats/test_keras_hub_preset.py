@@ -16,7 +16,6 @@ from tests.formats import tiny_models
 
 @pytest.fixture(scope="session")
 def written_preset(tmp_path_factory):
-    """An encoder's."""
     folder = tmp_path_factory.mktemp("preset")
     tiny_models.write(folder, "encoder", "keras_hub")
     return folder
@@ -24,12 +23,10 @@ def written_preset(tmp_path_factory):
 
 @pytest.fixture
 def preset(written_preset, tmp_path):
-    """A copy of it."""
     return shutil.copytree(written_preset, tmp_path / "preset")
 
 
 def _refuses(folder, message):
-    """Checks that it is not read, and why."""
     with pytest.raises(errors.ModelError, match=message):
         keras_hub_preset.read(folder)
 

@@ -172,14 +172,18 @@ def test_tasks_are_called_as_the_original_calls_them(tmp_path, kind, scope):
     assert task == dataclasses.replace(model.task, labels=())
 
 
+_task = portable.PortableTask
+_LABELS = ("a", "b")
+
+
 @pytest.mark.parametrize(
     "task",
     [
-        portable.PortableTask("own", "classification", ("a", "b")),
-        portable.PortableTask("rte", "classification", ("a", "b"), True),
+        _task("own", "classification", _LABELS),
+        _task("rte", "classification", _LABELS, True),
         # Its outputs are the values, those of the original are not.
-        portable.PortableTask("stsb", "regression"),
-        portable.PortableTask("mnli", "tagging", ("a", "b")),
+        _task("stsb", "regression"),
+        _task("mnli", "tagging", _LABELS),
     ],
 )
 def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
@@ -190,13 +194,14 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
 
 
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
-    model = tiny_models.build("discriminator")
-    model.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    with pytest.raises(errors.ModelError, match="--drop='copy_predictions'"):
-        original_model.write(model, tmp_path)
-    message = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
-    with pytest.raises(errors.ModelError, match=message):
-        original_model.write(tiny_models.build("other_heads"), tmp_path)
+    main, heads = map(tiny_models.build, ("discriminator", "other_heads"))
+    main.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
+    sizes = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
+    for model, message in (
+        (main, "--drop='copy_predictions'"), (heads, sizes),
+    ):  # fmt: skip
+        with pytest.raises(errors.ModelError, match=message):
+            original_model.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -66,14 +66,11 @@ def test_a_model_has_the_variables_that_its_layers_make(
     assert found == expected
 
 
-def _build_head(labels, **sections):
+def _build_head(labels=None, qa=None, **task):
     """The shapes of a task's head, 16 wide, and the task."""
-    kinds = {
-        "task": finetuning_config.TaskConfig,
-        "qa": finetuning_config.QuestionAnsweringConfig,
-    }
     settings = finetuning_config.FinetuningConfig(
-        **{name: kinds[name](**fields) for name, fields in sections.items()}
+        task=finetuning_config.TaskConfig(**task),
+        qa=finetuning_config.QuestionAnsweringConfig(**(qa or {})),
     )
     tasks = task_data.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
     task = tasks[settings.task.names]
@@ -90,9 +87,8 @@ def _build_head(labels, **sections):
     ],
 )
 def test_a_task_has_the_variables_of_its_head(name, kind, has_hidden_layer):
-    fields = {"names": name, "hidden_layer": has_hidden_layer}
     labels = {"chunking": ("B-NP", "O")} if name == "chunking" else None
-    found, task = _build_head(labels, task=fields)
+    found, task = _build_head(labels, names=name, hidden_layer=has_hidden_layer)
     labels = () if name == "stsb" else tuple(task.labels)
     described = portable.PortableTask(name, kind, labels, has_hidden_layer)
     assert found == portable.task_shapes(described, 16, {})
@@ -114,7 +110,7 @@ def test_answering_has_the_variables_of_its_head(
         "answerable_classifier": has_classifier,
         "answerable_uses_start_logits": uses_start,
     }
-    found, _ = _build_head(None, task={"names": "squad2"}, qa=options)
+    found, _ = _build_head(qa=options, names="squad2")
     described = portable.PortableTask("squad2", "qa")
     assert found == portable.task_shapes(described, 16, found)
     for path in found:
@@ -147,13 +143,8 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
         refuses({**model.tensors, name: changed}, f"{name} .*{message}")
 
 
-def _split(kind):
-    parts = portable.split(tiny_models.build(kind))
-    return parts["discriminator"], parts["generator"]
-
-
 def test_tying_is_told_by_the_bits():
-    main, generator = _split("same_size")
+    main, generator = portable.split(tiny_models.build("same_size")).values()
     # One bit of one embedding less alike, and they are two.
     path = "electra/embeddings/token_type_embeddings"
     changed = generator.tensors[path].copy()
@@ -174,6 +165,10 @@ def test_tying_is_told_by_the_bits():
     assert portable.join(main, other).tying == "embeddings"
 
 
+_TOKENS = tiny_models.VOCABULARY.tokens
+_CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
+
+
 @pytest.mark.parametrize(
     ("main", "generator", "message"),
     [
@@ -182,23 +177,20 @@ def test_tying_is_told_by_the_bits():
         # Both would have something that is not looked at.
         ("same_size", "masked_lm", "here discriminator_predictions"),
         ("discriminator", "same_size", "here generator_predictions"),
+        *(
+            ("discriminator", vocabulary, "one vocabulary and")
+            for vocabulary in (
+                vocabulary_lib.Vocabulary((*_TOKENS[:-2], *_TOKENS[:-3:-1])),
+                vocabulary_lib.Vocabulary(_TOKENS, _CASED),
+                None,
+            )
+        ),
     ],
 )
-def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
-    models = tiny_models.build(main), tiny_models.build(generator)
+def test_what_is_not_of_one_model_is_not_joined(main, generator, message):
+    kind, fields = generator, {}
+    if not isinstance(generator, str):
+        kind, fields = "masked_lm", {"vocabulary": generator}
+    models = tiny_models.build(main), tiny_models.build(kind, **fields)
     with pytest.raises(errors.ModelError, match=message):
         portable.join(*models)
-
-
-def test_models_of_two_vocabularies_are_not_joined():
-    main, generator = _split("embeddings")
-    tokens = generator.vocabulary.tokens
-    cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
-    for other in (
-        vocabulary_lib.Vocabulary((*tokens[:-2], tokens[-1], tokens[-2])),
-        vocabulary_lib.Vocabulary(tokens, cased),
-        None,
-    ):
-        changed = dataclasses.replace(generator, vocabulary=other)
-        with pytest.raises(errors.ModelError, match="one vocabulary and"):
-            portable.join(main, changed)

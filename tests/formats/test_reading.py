@@ -65,13 +65,6 @@ def test_all_weights_of_a_model_are_in_its_layers(kind):
         np.testing.assert_array_equal(found[path], value)
 
 
-def test_shared_weights_are_one_variable():
-    built = reading.build_networks(tiny_models.build("all"))
-    assert built.generator.encoder is built.main.encoder
-    built = reading.build_networks(tiny_models.build("embeddings"))
-    assert built.generator.encoder.embeddings is built.main.encoder.embeddings
-
-
 def test_products_have_the_precision_and_weights_are_float32():
     model = tiny_models.build("discriminator")
     main = reading.build_networks(model, "bfloat16").main
@@ -104,7 +97,6 @@ def _values(target):
 
 @pytest.fixture
 def source(tmp_path):
-    """A model on disk."""
     tiny_models.write(tmp_path / "source", "embeddings", "tf1")
     return tmp_path / "source"
 

@@ -111,14 +111,11 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("content", [[1], {"a": "b"}])
-def test_what_is_no_dict_of_tensors_is_refused(torch, path, content):
-    torch.save(content, path)
-    with pytest.raises(errors.ModelError, match="a file of tensors"):
-        _read(path)
-
-
-def test_a_changed_byte_of_a_tensor_is_found(torch, path):
+def test_what_is_no_dict_of_tensors_or_damaged_is_refused(torch, path):
+    for content in ([1], {"a": "b"}):
+        torch.save(content, path)
+        with pytest.raises(errors.ModelError, match="a file of tensors"):
+            _read(path)
     torch.save({"a": torch.tensor(TENSORS["a"])}, path)
     whole = path.read_bytes()
     place = whole.index(TENSORS["a"].tobytes()) + 5

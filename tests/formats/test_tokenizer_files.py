@@ -114,23 +114,6 @@ def test_settings_that_contradict_each_other_are_refused(folder, name):
     assert _load(folder) == VOCABULARY
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("strip_accents", 0),
-        ("tokenize_chinese_chars", False),
-        ("tokenizer_class", "BertJapaneseTokenizer"),
-        ("word_tokenizer_type", "mecab"),
-        ("never_split", ["[ENT]"]),
-    ],
-)
-def test_settings_of_another_tokenizer_are_refused(folder, name, value):
-    (folder / "tokenizer.json").unlink()
-    _change(folder, "tokenizer_config.json", **{name: value})
-    with pytest.raises(errors.ModelError, match=f"config.json: `{name}"):
-        _load(folder)
-
-
 def test_added_tokens_come_after_the_others(folder):
     added = _described(folder)["added_tokens"]
     added.append(added[0] | {"id": VOCABULARY.size, "content": "[ENTITY]"})
@@ -152,21 +135,30 @@ def _with(stage, **fields):
     [
         (_with("model", type="BPE", merges=[]), "model.type` must be 'WordP"),
         (_with("model", continuing_subword_prefix="@@"), "must be '##'.*'@@'"),
-        (lambda content: {"model": None}, "must describe a tokenizer"),
+        ({"model": None}, "must describe a tokenizer"),
         (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
-        (lambda content: {"normalizer": None}, "must be 'BertNorm.*None"),
-        (lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
+        ({"normalizer": None}, "must be 'BertNorm.*None"),
+        ({"pre_tokenizer": {"type": "Whitespace"}},
          "must be 'BertPreTokenizer'.*Whitespace"),
         (_with("normalizer", handle_chinese_chars=False), "handle_chinese_ch"),
         (_with("normalizer", clean_text=False), "clean_text"),
         (_with("normalizer", lowercase=False), "strip_accents` must go with"),
+        # Of the other file.
+        ({"strip_accents": 0}, "config.json: `strip_accents"),
+        ({"tokenize_chinese_chars": False}, "config.json: `tokenize_chinese_c"),
+        ({"tokenizer_class": "BertJapanese"}, "config.json: `tokenizer_class"),
+        ({"word_tokenizer_type": "mecab"}, "config.json: `word_tokenizer_type"),
+        ({"never_split": ["[ENT]"]}, "config.json: `never_split"),
     ],
 )  # fmt: skip
 def test_another_tokenizer_is_refused(folder, change, message):
-    _change(folder, **change(_described(folder)))
-    (folder / "vocab.txt").unlink()
-    (folder / "tokenizer_config.json").unlink()
+    names = ["tokenizer.json", "tokenizer_config.json"]
+    name = names.pop(message.startswith("config.json"))
+    fields = change(_described(folder)) if callable(change) else change
+    _change(folder, name, **fields)
+    for other in (*names, *["vocab.txt"] * (name == "tokenizer.json")):
+        (folder / other).unlink()
     with pytest.raises(ValueError, match=message):
         _load(folder)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 
 import numpy as np
 
@@ -33,7 +32,6 @@ ENCODER = config.EncoderConfig(
     initializer_range=0.03,
 )
 EQUAL_WIDTHS = dataclasses.replace(ENCODER, embedding_size=16)
-_TAGS = ("B-NP", "I-NP", "O")
 
 _GENERATORS = {
     "embeddings": {"hidden_size": 8, "num_hidden_layers": 1},
@@ -48,42 +46,37 @@ _GENERATORS = {
 }  # fmt: skip
 """Kind of a model with two towers to the generator's sizes."""
 
+_task = portable.PortableTask
 _TASKS = {
-    "classification": portable.PortableTask(
+    "classification": _task(
         "mnli", "classification", ("contradiction", "entailment", "neutral")
     ),
-    "regression": portable.PortableTask(
-        "stsb", "regression", value_range=(0.0, 5.0)
-    ),
-    "tagging": portable.PortableTask("chunking", "tagging", _TAGS),
-    "answering": portable.PortableTask("squad1", "qa"),
-    "joint_answering": portable.PortableTask("squad2", "qa"),
-    "hidden_layer": portable.PortableTask(
+    "regression": _task("stsb", "regression", value_range=(0.0, 5.0)),
+    "tagging": _task("chunking", "tagging", ("B-NP", "I-NP", "O")),
+    "answering": _task("squad1", "qa"),
+    "joint_answering": _task("squad2", "qa"),
+    "hidden_layer": _task(
         "rte", "classification", ("entailment", "not_entailment"), True
     ),
-    "hidden_regression": portable.PortableTask(
-        "own", "regression", (), True, (-10.0, 30.0)
-    ),
-    "multilabel": portable.PortableTask(
+    "hidden_regression": _task("own", "regression", (), True, (-10.0, 30.0)),
+    "multilabel": _task(
         "own", "multilabel", ("a", "b"), threshold=0.25, has_pairs=True
     ),
-    "multiple_choice": portable.PortableTask("own", "multiple_choice"),
-    "ranking": portable.PortableTask("own", "ranking", (), True),
-    "own": portable.PortableTask(
-        "own", "classification", ("good, or so", "bad")
-    ),
+    "multiple_choice": _task("own", "multiple_choice"),
+    "ranking": _task("own", "ranking", (), True),
+    "own": _task("own", "classification", ("good, or so", "bad")),
 }
 # Layers of a head of question answering that are not always there.
 _JOINT_LAYERS = ("qa_hidden", "dense_2", "dense_3")
 
-PRETRAINED = (*_GENERATORS, "discriminator", "masked_lm", "encoder")
 FINETUNED = tuple(_TASKS)
 
 
-def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
-    """A model with random weights, of `PRETRAINED` or `FINETUNED` kind.
+def build(kind, seed=0, **fields):
+    """A model with random weights, of a kind that the tables above name.
 
-    `fields` are those of `PortableModel`, instead of those of the kind.
+    With one tower it is a `discriminator`, `masked_lm` or `encoder`. `fields`
+    are those of `PortableModel`, instead of those of the kind.
     """
     model = dataclasses.replace(
         _build_sizes(kind), origin=f"tiny {kind}", vocabulary=VOCABULARY
@@ -100,7 +93,7 @@ def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
     return dataclasses.replace(model, tensors=tensors)
 
 
-def _build_sizes(kind: str) -> portable.PortableModel:
+def _build_sizes(kind):
     if kind in _TASKS:
         return portable.PortableModel({}, ENCODER, task=_TASKS[kind], step=7)
     if kind not in _GENERATORS:
@@ -120,7 +113,7 @@ def _build_sizes(kind: str) -> portable.PortableModel:
     )
 
 
-def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
+def _shapes(kind, model):
     parts = ["electra"]
     if kind == "electric":
         parts += ["generator_ltr", "generator_rtl", "cloze_predictions"]
@@ -142,9 +135,7 @@ def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
     )
 
 
-def write(
-    folder: pathlib.Path, kind: str, format_name: str, **fields: object
-) -> portable.PortableModel:
+def write(folder, kind, format_name, **fields):
     """Makes a model, and a folder that holds it."""
     model = build(kind, **fields)
     folder.mkdir(exist_ok=True)
@@ -152,18 +143,14 @@ def write(
     return model
 
 
-def change_json(path: pathlib.Path, **fields: object) -> None:
+def change_json(path, **fields):
     """Puts fields into an object in a file; those that are `...` go."""
     content = json.loads(path.read_text()) | fields
     content = {n: v for n, v in content.items() if v is not ...}
     path.write_text(json.dumps(content))
 
 
-def require_same(
-    one: portable.PortableModel,
-    other: portable.PortableModel,
-    ignoring: tuple[str, ...] = (),
-) -> None:
+def require_same(one, other, ignoring=()):
     """Fails unless two models, but for some fields, are the same to the bit."""
     require_tensors(other.tensors, one.tensors)
     for field in ("encoder", "generator", "tying", "vocabulary", "task"):
@@ -171,7 +158,7 @@ def require_same(
             assert getattr(one, field) == getattr(other, field), field
 
 
-def names_in(folder: pathlib.Path) -> list[str]:
+def names_in(folder):
     """What lies in a folder, hidden names too."""
     return sorted(path.name for path in folder.iterdir())
 
