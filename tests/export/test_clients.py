@@ -68,9 +68,8 @@ def test_texts_of_another_kind_are_named():
 
 def test_what_is_not_offered_is_refused_with_what_is(exported):
     export = text_models.LoadedExport(exported)
-    with pytest.raises(
-        ValueError, match="'likelihood_text'.*objective 'electra'.*score_ids"
-    ):
+    message = "'likelihood_text'.*objective 'electra'.*score_ids"
+    with pytest.raises(ValueError, match=message):
         scoring.score(export, ["the cat"], scoring.LIKELIHOOD_SIGNATURE)
 
 
@@ -210,17 +209,12 @@ def test_swap_is_described_before_and_after():
         assert f"{words} likely" in sentence and f"{value:.3f}" in sentence
 
 
+SHARES, SCORE = np.float32([0.3, 0.7]), np.float32(1.25)
 ROWS = {
-    "classify_text": {
-        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 2,
-    },
-    "label_text": {
-        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 0,
-    },
-    "compare_pair_text": {
-        "choice_score": np.float32(1.25), "num_truncated": 0,
-    },
-    "regress_pair_text": {"score": np.float32(1.25), "num_truncated": 0},
+    "classify_text": {"probabilities": SHARES, "num_truncated": 2},
+    "label_text": {"probabilities": SHARES, "num_truncated": 0},
+    "compare_pair_text": {"choice_score": SCORE, "num_truncated": 0},
+    "regress_pair_text": {"score": SCORE, "num_truncated": 0},
     "tag_text": {
         "words": np.array(["é".encode(), b"cats", b"sat", b"on", b""]),
         "num_words": 4,
@@ -230,7 +224,7 @@ ROWS = {
         "tagged_ends": np.int32([2, 7, 11, 15, -1]),
         "num_truncated": 1,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.formats import keras_hub_preset
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
 
@@ -46,10 +45,7 @@ def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
 
 
 def test_what_a_preset_cannot_state_is_noted(tmp_path):
-    vocabulary = vocabulary_lib.Vocabulary(
-        tiny_models.VOCABULARY.tokens,
-        vocabulary_lib.TokenizerSettings(max_word_length=9),
-    )
+    vocabulary = tiny_models.vocabulary_of(max_word_length=9)
     model = tiny_models.build("encoder", vocabulary=vocabulary)
     written = keras_hub_preset.write(model, tmp_path)
     assert "attention_probs_dropout_prob: 0.05, 0.25" in written.notes[0]

@@ -166,7 +166,6 @@ def test_tying_is_told_by_the_bits():
 
 
 _TOKENS = tiny_models.VOCABULARY.tokens
-_CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ _CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
             ("discriminator", vocabulary, "one vocabulary and")
             for vocabulary in (
                 vocabulary_lib.Vocabulary((*_TOKENS[:-2], *_TOKENS[:-3:-1])),
-                vocabulary_lib.Vocabulary(_TOKENS, _CASED),
+                tiny_models.vocabulary_of(do_lower_case=False),
                 None,
             )
         ),

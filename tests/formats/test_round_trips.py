@@ -9,16 +9,12 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests.formats import tiny_models
 
 TF1, OURS, HUGGING_FACE, KERAS_HUB = reading.FORMATS
 _CHAIN = (TF1, OURS, HUGGING_FACE, OURS, TF1)
-_OTHER = vocabulary_lib.Vocabulary(
-    tiny_models.VOCABULARY.tokens,
-    vocabulary_lib.TokenizerSettings(strip_accents=False, max_word_length=37),
-)
+_OTHER = tiny_models.vocabulary_of(strip_accents=False, max_word_length=37)
 # What a preset can state.
 _STATED = dataclasses.replace(
     tiny_models.ENCODER,

@@ -140,29 +140,19 @@ def _write_keras(folder, tensors):
 
 
 def test_files_for_tensorflow_have_the_names_of_pytorch(tmp_path):
-    (layer, model), a = ("electra", "tf_electra_model_1/electra"), TENSORS["a"]
-    path = f"{layer}/{model}/encoder/layer_._0/attention/self/query"
-    tables = f"{layer}/{model}/embeddings"
-    file = _write_keras(
-        tmp_path,
-        {
-            f"{path}/kernel:0": a,
-            f"{path}/bias:0": a,
-            f"{tables}/LayerNorm/gamma:0": a,
-            f"{tables}/LayerNorm/beta:0": a,
-            f"{tables}/word_embeddings/weight:0": a,
-            f"{tables}/position_embeddings/embeddings:0": a,
-        },
-    )
-    query = "electra.encoder.layer.0.attention.self.query"
-    expected = {
-        f"{query}.weight": a.T,
-        f"{query}.bias": a,
-        "electra.embeddings.LayerNorm.weight": a,
-        "electra.embeddings.LayerNorm.bias": a,
-        "electra.embeddings.word_embeddings.weight": a,
-        "electra.embeddings.position_embeddings.weight": a,
+    block = "encoder/layer_._0/attention/self/query"
+    names = {
+        f"{block}/bias": "encoder.layer.0.attention.self.query.bias",
+        "embeddings/LayerNorm/gamma": "embeddings.LayerNorm.weight",
+        "embeddings/LayerNorm/beta": "embeddings.LayerNorm.bias",
+        "embeddings/words/weight": "embeddings.words.weight",
+        "embeddings/positions/embeddings": "embeddings.positions.weight",
+        f"{block}/kernel": "encoder.layer.0.attention.self.query.weight",
     }
+    before, value = "electra/tf_electra_model_1/electra", TENSORS["a"]
+    file = _write_keras(tmp_path, {f"{before}/{n}:0": value for n in names})
+    expected = {f"electra.{name}": value for name in names.values()}
+    expected[f"electra.{names[f'{block}/kernel']}"] = value.T
     tiny_models.require_tensors(_read(file), expected)
     # A pickle is not opened where there is another file.
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")

@@ -42,12 +42,6 @@ def _described(folder):
     return json.loads((folder / "tokenizer.json").read_text())
 
 
-def _build(**settings):
-    return vocabulary_lib.Vocabulary(
-        VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
-    )
-
-
 @pytest.mark.parametrize(
     "missing", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"]
 )
@@ -56,7 +50,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     (folder / missing).unlink()
     # What tokenizer.json says of long words stands nowhere else.
     length = 100 if missing == "tokenizer.json" else 200
-    assert _load(folder) == _build(max_word_length=length)
+    assert _load(folder) == tiny_models.vocabulary_of(max_word_length=length)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +58,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     [{"do_lower_case": False}, {"strip_accents": False, "max_word_length": 9}],
 )
 def test_tokenizers_make_our_ids(tmp_path, settings):
-    vocabulary = _build(**settings)
+    vocabulary = tiny_models.vocabulary_of(**settings)
     tokenizer_files.write_hugging_face(vocabulary, tmp_path, 20)
     assert _load(tmp_path) == vocabulary
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -75,7 +69,7 @@ def test_tokenizers_make_our_ids(tmp_path, settings):
 
 
 def test_settings_of_ours_are_read_as_ours(tmp_path):
-    vocabulary = _build(do_lower_case=False, max_word_length=37)
+    vocabulary = tiny_models.vocabulary_of(strip_accents=False)
     assert _load(tmp_path) is None
     vocabulary.save(tmp_path)
     assert _load(tmp_path) == vocabulary
@@ -165,9 +159,10 @@ def test_another_tokenizer_is_refused(folder, change, message):
 
 def test_accents_without_lower_casing_make_no_difference():
     are_alike = tokenizer_files.are_alike
-    cased = _build(do_lower_case=False)
-    assert are_alike(_build(do_lower_case=False, strip_accents=False), cased)
-    others = _build(strip_accents=False), cased, _build(max_word_length=9), None
+    build = tiny_models.vocabulary_of
+    cased = build(do_lower_case=False)
+    assert are_alike(build(do_lower_case=False, strip_accents=False), cased)
+    others = build(strip_accents=False), cased, build(max_word_length=9), None
     for other in (*others, vocabulary_lib.Vocabulary(VOCABULARY.tokens[:-1])):
         assert not are_alike(VOCABULARY, other)
 

@@ -72,6 +72,12 @@ _JOINT_LAYERS = ("qa_hidden", "dense_2", "dense_3")
 FINETUNED = tuple(_TASKS)
 
 
+def vocabulary_of(**settings):
+    """The same tokens, with other settings of the tokenizer."""
+    changed = vocabulary_lib.TokenizerSettings(**settings)
+    return vocabulary_lib.Vocabulary(VOCABULARY.tokens, changed)
+
+
 def build(kind, seed=0, **fields):
     """A model with random weights, of a kind that the tables above name.
 
