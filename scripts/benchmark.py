@@ -141,7 +141,8 @@ def _list_sides() -> list[timing.Side]:
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")
-        names = [name for name in names if name not in pretrain.TORCH_SIDES]
+        asked = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
+        names = asked or ["electra_tf"]
     return [
         side
         for precision in FLAGS.precisions

@@ -124,7 +124,7 @@ def _words(
 
     Philox makes four words from every value of a 128-bit counter. In its low
     half a row gets the values from `row * groups` on, so consecutive rows are
-    one contiguous draw.
+    one contiguous draw. The first one is `part * rows_per_part`.
     """
     groups = -(-size // _WORDS_PER_COUNT)
     scale = tf.cast(tf.stack([1, rows_per_part * groups, 1]), tf.int64)
