@@ -69,7 +69,8 @@ def test_tokenizers_make_our_ids(tmp_path, settings):
 
 
 def test_settings_of_ours_are_read_as_ours(tmp_path):
-    vocabulary = tiny_models.vocabulary_of(strip_accents=False)
+    settings = {"do_lower_case": False, "max_word_length": 37}
+    vocabulary = tiny_models.vocabulary_of(**settings)
     assert _load(tmp_path) is None
     vocabulary.save(tmp_path)
     assert _load(tmp_path) == vocabulary
