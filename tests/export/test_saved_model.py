@@ -16,6 +16,7 @@ from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
 from tests import full_disk
 from tests import tiny_run as tiny_run_lib
 from tests.export import conftest
@@ -227,6 +228,19 @@ def test_output_dir_means_the_trial_with_the_best_score(tmp_path, tiny_trial):
     assert result.checkpoint.parts[-3] == "trial_02"
     readme = (result.folder / "README.md").read_text()
     assert "accuracy 70.00" in readme
+
+
+def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
+    changes = {"eval_steps": 1, "early_stopping_patience": 1}
+    settings = finetuned_tiny.build_settings()
+    settings = tiny_run_lib.replace(settings, training=changes)
+    trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
+    weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
+    checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
+    for which in ("latest", "best"):
+        options = saved_model.ExportOptions(which)
+        trained = saved_model.load_task(trial.folder, "stsb", options)
+        assert checkpoints.step_of(trained.checkpoint) == 7
 
 
 @pytest.mark.parametrize(
