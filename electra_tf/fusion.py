@@ -1,8 +1,8 @@
 """Passes over activations that XLA makes one loop of, inside a step on a CPU.
 
-A whole step compiled for a CPU takes several times as long, because of XLA's
-matrix products there; its loops take 0.4 to 0.7 of the time of TensorFlow's
-operations one by one (docs/performance.md). Elsewhere XLA compiles whole steps.
+A whole step compiled for a CPU takes longer, and its first one minutes; XLA's
+loops take 0.4 to 0.7 of the time of TensorFlow's operations one by one
+(docs/performance.md). Elsewhere XLA compiles whole steps.
 """
 
 import contextlib

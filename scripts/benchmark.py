@@ -10,9 +10,9 @@ r"""Times training steps, exports, the builder, the pipeline, or starts.
     electra-benchmark startup --config=CONFIG --peer_python=PYTHON
     electra-benchmark curve --config=CONFIG --batch_size=2
 
-Ours and transformers take turns at the same work. Compare by ratio within one
-run: machines differ and are noisy. --peer_python is an interpreter with torch
-and transformers; docs/performance.md explains the columns.
+Ours, transformers and KerasHub take turns at the same work. Compare by ratio
+within one run: machines differ and are noisy. --peer_python is an interpreter
+with torch and transformers; docs/performance.md explains the columns.
 """
 
 import contextlib
@@ -141,7 +141,8 @@ def _list_sides() -> list[timing.Side]:
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")
-        names = ["electra_tf"]
+        asked = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
+        names = asked or ["electra_tf"]
     return [
         side
         for precision in FLAGS.precisions

@@ -297,10 +297,12 @@ def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PEER_PYTHON, reason="needs ELECTRA_PEER_PYTHON")
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
-def test_transformers_does_the_same_work(kind):
-    names = ["electra_tf", "transformers"]
+@pytest.mark.parametrize("peer", ["transformers", "keras_hub"])
+def test_others_do_the_same_work(kind, peer):
+    if peer == "transformers" and not PEER_PYTHON:
+        pytest.skip("needs ELECTRA_PEER_PYTHON")
+    names = ["electra_tf", peer]
     sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", PEER_PYTHON)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes

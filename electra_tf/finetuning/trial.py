@@ -132,14 +132,14 @@ def claim(
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
     """Makes the folder this trial's; `ModelError` if it is another's."""
-    if checkpoints.has_config(folder, "trial", "--output_dir"):
-        if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):
-            require_same(folder, description, SAFE_TO_RESUME)
-        else:
-            # A start that failed leaves no claim.
-            (folder / CONFIG_FILE).unlink()
+    has_begun = checkpoints.has_config(folder, "trial", "--output_dir") and (
+        (folder / RESULT_FILE).exists() or checkpoints.latest(folder)
+    )
+    if has_begun:
+        require_same(folder, description, SAFE_TO_RESUME)
         checkpoints.require_same_vocabulary(folder, vocabulary)
-    checkpoints.claim_folder(folder, description, vocabulary)
+    # A start that failed leaves no claim.
+    checkpoints.claim_folder(folder, description, vocabulary, not has_begun)
 
 
 def read_description(folder: pathlib.Path) -> TrialDescription:

@@ -71,9 +71,8 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
     step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
-    bits = _words(
-        num_streams, size, tf.stack([seeds[0, 0], step, first_stream])
-    )
+    place = tf.stack([seeds[0, 0], first_stream, step])
+    bits = _words(num_streams, size, place)
     rows = num_streams * shape[0]
     return tf.reshape(_to_floats(bits)[:, :size], [rows, *shape[1:]])
 
@@ -92,12 +91,12 @@ def dropout_seed(
     """The `[3]` int64 seed of the dropout in one part of a global batch.
 
     Parts are of equal size, numbered in the order of their rows, as replicas
-    and their micro-batches cut the batch. A layer adds `[0, site, 0]`, with a
+    and their micro-batches cut the batch. A layer adds `[0, 0, site]`, with a
     site below 1024.
     """
     key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
     first_site = tf.cast(step, tf.int64) * _MAX_SITES
-    return tf.stack([key, first_site, tf.cast(part, tf.int64)])
+    return tf.stack([key, tf.cast(part, tf.int64), first_site])
 
 
 def dropout_bits(
@@ -108,27 +107,32 @@ def dropout_bits(
     Rows are those of the whole batch from `part * num_rows` on, so that they
     get the same bits in whatever parts it is cut.
     """
-    first_row = seed[2] * tf.cast(num_rows, tf.int64)
-    place = tf.stack([seed[0], seed[1], first_row])
-    words = _words(num_rows, -(-size // 2), place)
-    return tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1])[:, :size]
+    words = _words(num_rows, -(-size // 2), seed, num_rows)
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1])
+    # A model has many sites, and each operation costs time to trace.
+    is_exact = isinstance(size, int) and size % (2 * _WORDS_PER_COUNT) == 0
+    return bits if is_exact else bits[:, :size]
 
 
 def _words(
-    num_rows: int | tf.Tensor, size: int | tf.Tensor, place: tf.Tensor
+    num_rows: int | tf.Tensor,
+    size: int | tf.Tensor,
+    place: tf.Tensor,
+    rows_per_part: int | tf.Tensor = 1,
 ) -> tf.Tensor:
-    """`[num_rows, n]` uint32, n >= `size`, from `[key, high half, row]`.
+    """`[num_rows, n]` uint32, n >= `size`, from `[key, part, high half]`.
 
     Philox makes four words from every value of a 128-bit counter. In its low
     half a row gets the values from `row * groups` on, so consecutive rows are
-    one contiguous draw.
+    one contiguous draw. The first one is `part * rows_per_part`.
     """
     groups = -(-size // _WORDS_PER_COUNT)
-    low = place[2] * tf.cast(groups, tf.int64)
+    scale = tf.cast(tf.stack([1, rows_per_part * groups, 1]), tf.int64)
+    key, counter = tf.split(tf.bitcast(place * scale, tf.uint64), [1, 2])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[num_rows, groups * _WORDS_PER_COUNT],
-        key=tf.bitcast(place[:1], tf.uint64),
-        counter=tf.bitcast(tf.stack([low, place[1]]), tf.uint64),
+        key=key,
+        counter=counter,
         alg=_PHILOX,
         dtype=tf.uint32,
     )

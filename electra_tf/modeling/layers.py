@@ -63,7 +63,7 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
 def add_to_seed(seed: Seed, number: int) -> Seed:
     """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
     return (
-        None if seed is None else seed + tf.constant([0, number, 0], tf.int64)
+        None if seed is None else seed + tf.constant([0, 0, number], tf.int64)
     )
 
 

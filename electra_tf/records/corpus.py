@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import pathlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -201,10 +202,11 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
             f"of them ('texts/*.txt'), {TFDS_PREFIX}NAME, or {PYTHON_DOCS}."
         )
     paths = {
-        path.relative_to(root).as_posix(): path
+        name: path
         for folder in found
         for path in (folder, *folder.rglob("*"))
-        if path.is_file()
+        if not re.search(r"(^|/)\.", name := path.relative_to(root).as_posix())
+        and _is_file(path, folder)
     }
     origin = paths.pop(python_docs.PROVENANCE_FILE, None)
     tables = {name for name in paths if name.endswith(readers.TABLE_SUFFIXES)}
@@ -212,9 +214,20 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         Source(name, str(path), path.stat().st_size)
         for name, path in sorted(paths.items())
         if name in (tables or paths)
-        and not any(part.startswith(".") for part in name.split("/"))
     ]
     return sources, json.loads(origin.read_text("utf-8")) if origin else {}
+
+
+def _is_file(path: Any, folder: Any) -> bool:
+    """Whether it is one; `DataError` for a link to a folder below `folder`."""
+    is_file: bool = path.is_file()
+    is_link = isinstance(path, pathlib.Path) and path.is_symlink()
+    if is_link and not is_file and path.is_dir() and path != folder:
+        raise errors.DataError(
+            f"{path} is a link to a folder, and those are not followed inside "
+            f"a corpus. Name it by a pattern, such as '{path.parent}/*'."
+        )
+    return is_file
 
 
 def _is_literal(name: str) -> bool:

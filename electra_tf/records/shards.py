@@ -85,12 +85,13 @@ class BuildSettings:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
-        additions = self.validation_fraction or self.selection or self.packed
+        names = "validation_fraction", "packed", "deduplicate", "corpus_weights"
+        additions = [f"{n}={v}" for n in names if (v := getattr(self, n))]
         schema.require(
             not (self.original_order and additions),
             "The original takes every document once, in a row of its own, and "
             "holds none out: with original_order set validation_fraction to 0 "
-            f"and take no packed rows. Received: {additions}.",
+            f"and leave out the others. Received: {', '.join(additions)}.",
         )
         schema.require(
             len(self.corpus_weights) in (0, len(self.corpus)),

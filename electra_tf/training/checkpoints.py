@@ -121,14 +121,14 @@ def claim_folder(
     folder: pathlib.Path,
     content: Any,
     vocabulary: vocabulary_lib.Vocabulary,
-    is_extended: bool = False,
+    replaces_config: bool = False,
 ) -> None:
     """Writes config and vocabulary to a folder that was checked before.
 
     Call it last: a run that failed before can have other settings next time.
     """
     path = folder / CONFIG_FILE
-    if is_extended or not path.exists():
+    if replaces_config or not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         atomic.write_text(path, schema.to_json(content))
     for own in (folder, folder / _FOLDER):

@@ -314,8 +314,8 @@ def _find_lost(strategy: Any, message: str) -> str:
 def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
-    It would make a step on a CPU several times slower (`compiles_parts` is
-    for these); TPUs compile anyway.
+    It would make a step on a CPU slower (`compiles_parts` is for these);
+    TPUs compile anyway.
     """
     choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))

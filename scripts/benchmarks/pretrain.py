@@ -10,7 +10,8 @@ from benchmarks import side as side_lib
 from benchmarks import timing
 from electra_tf import config
 
-SIDES = ("electra_tf", "transformers", "transformers_compiled")
+TORCH_SIDES = ("transformers", "transformers_compiled")
+SIDES = ("electra_tf", *TORCH_SIDES, "keras_hub")
 VOCAB_SIZE = 30_522
 """What a config is timed with that takes its dataset's vocabulary."""
 _PEAK_SECONDS = 0.2
@@ -53,7 +54,9 @@ def list_sides(
     group, found = settings.training.precision, []
     for name in names:
         side = timing.Side(name, group, kind, described)
-        if name != "electra_tf":
+        if name == "keras_hub":
+            side.module = "keras_hub_peer"
+        if name in TORCH_SIDES:
             side.module, side.python = "torch_peer", peer_python
             compiles = name == "transformers_compiled"
             options = {"attention": attention, "compiles": compiles}

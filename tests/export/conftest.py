@@ -12,17 +12,15 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
+from electra_tf.export.models import pretrained
 from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
+from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny_electra
 from tests.export import finetuned_tiny
 
-_WORDS = (
-    "the cat sat on mat dog table returns number of items in a cafe un ##aff "
-    "##able ##s ##ed . , ! ? ( ) … 東 京"
-)
 # An exported run of one objective; a run's folder and what it was made of.
 ObjectiveExport = collections.namedtuple(
     "ObjectiveExport", "folder model_dir settings model call"
@@ -35,29 +33,24 @@ TinyRun = collections.namedtuple(
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
     """A run that 'trained' in bfloat16 and kept averaged weights."""
-    settings = config.freeze(
-        {
-            "encoder": {
-                "vocab_size": 0,
-                "embedding_size": 16,
-                "hidden_size": 32,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 2,
-                "intermediate_size": 64,
-                "max_position_embeddings": 24,
-                # Large, so that probabilities are far from 0.5.
-                "initializer_range": 0.5,
-            },
-            "data": {"max_seq_length": 16},
-            "training": {"precision": "bfloat16", "ema_decay": 0.9},
-        }
+    encoder = dataclasses.replace(
+        finetuned_tiny.ENCODER,
+        vocab_size=0,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        max_position_embeddings=24,
     )
-    vocabulary = vocabulary_lib.Vocabulary(
-        (*vocabulary_lib.SPECIAL_TOKENS, *_WORDS.split())
+    settings = config.ExperimentConfig(
+        encoder=encoder,
+        data=config.DataConfig(max_seq_length=16),
+        training=config.TrainingConfig(precision="bfloat16", ema_decay=0.9),
     )
+    vocabulary = finetuned_tiny.VOCABULARY
     keras.utils.set_random_seed(3)
     discriminator = networks.Discriminator(
-        dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
+        dataclasses.replace(encoder, vocab_size=vocabulary.size)
     )
     model_dir = tmp_path_factory.mktemp("tiny") / "run"
     save_run(model_dir, settings, vocabulary, discriminator.variables, (6, 7))
@@ -73,7 +66,6 @@ def export_unchecked(*args, **kwargs):
 
 @pytest.fixture(scope="session")
 def exported(tiny_run, tmp_path_factory):
-    """The exported folder; its own self-check has passed."""
     folder = tmp_path_factory.mktemp("exports") / "tiny"
     result = saved_model.export(tiny_run.model_dir, folder)
     assert result.folder == folder
@@ -82,9 +74,27 @@ def exported(tiny_run, tmp_path_factory):
     return folder
 
 
+def build_module(run, network=None, objective="", max_length=0):
+    """Signatures of a run's discriminator, or of another network."""
+    return pretrained.build_module(
+        objective,
+        network or run.discriminator,
+        tokenizer_lib.Tokenizer(run.vocabulary),
+        max_length,
+    )
+
+
+def load_network(run, **options):
+    """The main network of a run, from its files."""
+    vocabulary = vocabulary_lib.Vocabulary.load(run.model_dir)
+    checkpoint = checkpoints.find(run.model_dir, "latest")
+    return pretrained.load_network(
+        run.settings, vocabulary, checkpoint, **options
+    )
+
+
 @pytest.fixture(scope="session")
 def loaded(exported):
-    """Calls a signature by name with arrays, answers with arrays."""
     return load(exported)
 
 
@@ -137,7 +147,6 @@ def load(folder):
 
 @pytest.fixture(scope="session")
 def tiny_trial(tmp_path_factory):
-    """The trial of five tasks."""
     folder = tmp_path_factory.mktemp("finetuning") / "trial_01"
     return finetuned_tiny.write_trial(folder, finetuned_tiny.build_settings())
 
@@ -159,13 +168,11 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")]
 
 @pytest.fixture(params=["run", "sst2", "chunking", "squad2", *SLOW])
 def any_export(request, exported, task_exports):
-    """The folder of each kind of export."""
     name = request.param
     return exported if name == "run" else task_exports(name)
 
 
 def encode(*texts):
-    """Texts as an array of UTF-8."""
     data = [t if isinstance(t, bytes) else t.encode() for t in texts]
     return np.array(data, object)
 

@@ -5,7 +5,6 @@ same weights.
 """
 
 import pathlib
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -54,7 +53,7 @@ class TinyTrial(NamedTuple):
     prepared: task_data.PreparedTasks
     model: Any
 
-    def decode(self, name: str, examples: Sequence[Any]) -> Any:
+    def decode(self, name, examples):
         """What the trainer predicts for examples."""
         task = self.prepared.tasks[name]
         rows = task.build_rows(
@@ -68,7 +67,7 @@ class TinyTrial(NamedTuple):
         return task.decode(examples, rows, predictor.predict(name, rows))
 
 
-def build_settings(**qa: Any) -> finetuning_config.FinetuningConfig:
+def build_settings(**qa):
     """Settings of five tasks, whose files are nowhere."""
     options = {"max_query_length": 6, "doc_stride": 5, "beam_size": 5,
                "n_best_size": 5, "max_answer_length": 4}  # fmt: skip
@@ -80,23 +79,24 @@ def build_settings(**qa: Any) -> finetuning_config.FinetuningConfig:
     )
 
 
-def write_trial(
-    folder: pathlib.Path,
-    settings: finetuning_config.FinetuningConfig,
-    labels: dict[str, tuple[str, ...]] | None = None,
-    seed: int = 3,
-    conventions: dict[str, words.Conventions] | None = None,
-) -> TinyTrial:
+def build_own_settings(max_seq_length=LENGTH, **own):
+    """Settings of a task of one's own, whose files are nowhere."""
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(
+            names="own", max_seq_length=max_seq_length
+        ),
+        own=finetuning_config.OwnTaskConfig(**own),
+    )
+
+
+def write_trial(folder, settings, labels=None, seed=3, conventions=None):
     """Makes a trial's folder, with random weights."""
     keras.utils.set_random_seed(seed)
     if labels is None:
         labels, conventions = LABELS, CONVENTIONS
+    length = ENCODER.max_position_embeddings
     prepared = task_data.PreparedTasks(
-        settings,
-        VOCABULARY,
-        ENCODER.max_position_embeddings,
-        labels,
-        conventions,
+        settings, VOCABULARY, length, labels, conventions
     )
     loaded = finetuning_model.random_encoder(ENCODER, VOCABULARY, seed=seed)
     model = trial_lib.build_model(settings, loaded, prepared)
@@ -105,12 +105,9 @@ def write_trial(
             # Large too, and biases are not zero.
             noise = tf.random.stateless_normal(variable.shape, [seed, 1])
             variable.assign(variable.value + 0.3 * noise)
+    source = "tiny, checkpoint latest"
     description = trial_lib.TrialDescription(
-        settings,
-        ENCODER,
-        prepared.labels,
-        "tiny, checkpoint latest",
-        conventions,
+        settings, ENCODER, prepared.labels, source, conventions
     )
     trial_lib.claim(folder, description, VOCABULARY)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
@@ -118,7 +115,7 @@ def write_trial(
     return TinyTrial(folder, settings, prepared, model)
 
 
-def write_scores(folder: pathlib.Path, value: float) -> None:
+def write_scores(folder, value):
     """Finishes a trial: all of its tasks have this score."""
     names = trial_lib.read_description(folder).settings.task_names
     metrics = ("accuracy", "best_f1", "f1", "spearman")

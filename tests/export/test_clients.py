@@ -10,8 +10,7 @@ from electra_tf.export.clients import display
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
-from electra_tf.export.models import pretrained
-from electra_tf.text import tokenizer as tokenizer_lib
+from tests import tiny_electra
 from tests.export import conftest
 
 
@@ -28,9 +27,8 @@ def scored(text, probabilities):
 @pytest.fixture(scope="module")
 def build(tiny_run):
     """A model of the run's discriminator, as of an objective."""
-    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
     return lambda objective: text_models.InMemoryModel(
-        pretrained.build_module(objective, tiny_run.discriminator, tokenizer)
+        conftest.build_module(tiny_run, objective=objective)
     )
 
 
@@ -70,15 +68,12 @@ def test_texts_of_another_kind_are_named():
 
 def test_what_is_not_offered_is_refused_with_what_is(exported):
     export = text_models.LoadedExport(exported)
-    with pytest.raises(
-        ValueError, match="'likelihood_text'.*objective 'electra'.*score_ids"
-    ):
+    message = "'likelihood_text'.*objective 'electra'.*score_ids"
+    with pytest.raises(ValueError, match=message):
         scoring.score(export, ["the cat"], scoring.LIKELIHOOD_SIGNATURE)
 
 
 def test_saved_model_of_another_kind_offers_nothing(tmp_path):
-    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        text_models.LoadedExport(tmp_path)
     module = tf.Module()
     module.double = tf.function(
         lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([])]
@@ -119,20 +114,6 @@ def test_few_texts_are_answered_without_a_graph(build, monkeypatch):
     conftest.assert_close(answers[-1][1], answers[0][1])
 
 
-def test_pieces_of_a_word_are_joined():
-    # [CLS] un ##aff ##able cat [SEP] [PAD]; then an equal word.
-    row = {
-        "word_starts": np.array([-1, 0, 0, 0, 10, 14, -1, -1]),
-        "word_ends": np.array([-1, 9, 9, 9, 13, 17, -1, -1]),
-        "p": np.array([0.99, 0.25, 0.75, 0.5, 0.125, 0.5, 0.99, 0.0]),
-    }
-    assert scoring.join_pieces(b"Unaffable cat cat", row, "p") == {
-        ("Unaffable", 0, 9): [0.25, 0.75, 0.5],
-        ("cat", 10, 13): [0.125],
-        ("cat", 14, 17): [0.5],
-    }
-
-
 def test_swap_exchanges_the_first_whole_word():
     swap = scoring.swap_word("Über at, atlas at", "at:on top of")
     assert swap.data.decode() == "Über on top of, atlas at"
@@ -141,11 +122,12 @@ def test_swap_exchanges_the_first_whole_word():
 
 
 def test_swap_of_another_form_is_refused():
-    for swap in ("cat", "cat:", ":dog", ""):
-        with pytest.raises(ValueError, match="WORD:REPLACEMENT"):
-            scoring.swap_word("the cat", swap)
-    with pytest.raises(ValueError, match="'cat' for 'concatenate'"):
-        scoring.swap_word("concatenate", "cat:dog")
+    for text, swap, message in (
+        *(("the cat", s, "WORD:R") for s in ("cat", "cat:", ":dog", "")),
+        ("concatenate", "cat:dog", "'cat' for 'concatenate'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scoring.swap_word(text, swap)
 
 
 def test_suspect_is_the_worst_word_that_touches_a_part():
@@ -224,21 +206,15 @@ def test_swap_is_described_before_and_after():
     for value, words in ((-7, "less"), (-2, "more"), (-5, "equally")):
         texts = [scoring.ScoredText(b"", (), 0, v) for v in (-5, value)]
         sentence = display.describe_swap(*texts, swap)
-        assert f"{words} likely" in sentence
-        assert f"{value:.3f}" in sentence
+        assert f"{words} likely" in sentence and f"{value:.3f}" in sentence
 
 
+SHARES, SCORE = np.float32([0.3, 0.7]), np.float32(1.25)
 ROWS = {
-    "classify_text": {
-        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 2,
-    },
-    "label_text": {
-        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 0,
-    },
-    "compare_pair_text": {
-        "choice_score": np.float32(1.25), "num_truncated": 0,
-    },
-    "regress_pair_text": {"score": np.float32(1.25), "num_truncated": 0},
+    "classify_text": {"probabilities": SHARES, "num_truncated": 2},
+    "label_text": {"probabilities": SHARES, "num_truncated": 0},
+    "compare_pair_text": {"choice_score": SCORE, "num_truncated": 0},
+    "regress_pair_text": {"score": SCORE, "num_truncated": 0},
     "tag_text": {
         "words": np.array(["é".encode(), b"cats", b"sat", b"on", b""]),
         "num_words": 4,
@@ -248,7 +224,7 @@ ROWS = {
         "tagged_ends": np.int32([2, 7, 11, 15, -1]),
         "num_truncated": 1,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -300,9 +276,8 @@ def predict(signature, text, metadata, rows=None):
 def test_labels_are_ranked_by_their_probability():
     metadata = {"kind": "classification", "labels": ("poor", "ok")}
     found = predict("classify_text", "the cats", metadata)
-    assert found.label == "ok" and found.num_truncated == 2
-    ranked = pytest.approx({"ok": 0.7, "poor": 0.3})
-    assert found.probabilities == ranked
+    shares = pytest.approx({"ok": 0.7, "poor": 0.3})
+    assert found == predictions.LabelPrediction("ok", shares, 2)
     assert list(found.probabilities) == ["ok", "poor"]
 
 
@@ -336,16 +311,11 @@ def test_an_answer_is_believed_up_to_the_threshold():
     assert not predict("answer_text", context, qa, [none]).is_answerable
 
 
-def answer(text, first, last, first_byte, last_byte):
-    return {
-        "answers": np.bytes_(text),
-        "answer_starts": first,
-        "answer_ends": last,
-        "answer_byte_starts": first_byte,
-        "answer_byte_ends": last_byte,
-        "answer_scores": 1.5,
-        "null_odds": -2.0,
-    }
+def answer(text, *places):
+    names = ("answer_starts", "answer_ends",
+             "answer_byte_starts", "answer_byte_ends")  # fmt: skip
+    found = {"answers": np.bytes_(text), "answer_scores": 1.5}
+    return found | {"null_odds": -2.0} | dict(zip(names, places, strict=True))
 
 
 def test_answers_are_marked_in_their_context():
@@ -369,14 +339,83 @@ def test_answers_are_marked_in_their_context():
     assert text.splitlines()[3] == f"  {'x' * 200}>>cat<<{'y' * 200}"
 
 
-def test_inputs_that_the_model_does_not_take_are_refused():
-    export = StubExport("answer_text", kind="question_answering")
+def test_a_pretrained_model_is_referred_to_the_other_command():
     detector = StubExport("score_text", kind="detector")
-    for model, inputs, message in (
-        (export, {"texts": ["a"]}, "questions and contexts, as.*: 1 texts"),
-        (export, {"questions": ["a"] * 3, "contexts": ["b"] * 4},
-         "3 questions and 4 contexts"),
-        (detector, {"texts": ["a"]}, "electra-score is for pre-trained"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            describe(model, **inputs)
+    with pytest.raises(ValueError, match="electra-score is for pre-trained"):
+        describe(detector, texts=["a"])
+
+
+@pytest.fixture(scope="module")
+def electra():
+    return tiny_electra.build()
+
+
+def _expected(electra, ids, position, top_k):
+    """Tokens and probabilities for one row, from the Keras model."""
+    rows = conftest.as_ids([ids])
+    rows["segment_ids"] = np.zeros_like(rows["input_ids"])
+    logits = electra.generator(rows)[0, position]
+    probabilities = tf.nn.softmax(logits).numpy()
+    best = np.argsort(-probabilities, kind="stable")[:top_k]
+    tokens = electra.vocabulary.tokens
+    return [tokens[place] for place in best], probabilities[best]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("the [MASK] sat .", "[CLS] the [MASK] sat . [SEP]"),
+        ("[MASK]", "[CLS] [MASK] [SEP]"),
+        ("The cats([MASK])!", "[CLS] the cat ##s ( [MASK] ) ! [SEP]"),
+        ("un[MASK]able", "[CLS] un [MASK] [UNK] [SEP]"),
+        ("[MASK][MASK] cat", "[CLS] [MASK] [MASK] cat [SEP]"),
+        ("[mask] [MASK]", "[CLS] [UNK] [UNK] [UNK] [MASK] [SEP]"),
+    ],
+)
+def test_fillings_are_the_generators_for_the_row(electra, text, tokens):
+    ids = [electra.vocabulary.id_of(token) for token in tokens.split()]
+    mask_id = electra.vocabulary.mask_id
+    filled = electra.fill_masks([text], top_k=4)[0]
+    positions = [place for place, id in enumerate(ids) if id == mask_id]
+    assert len(filled) == len(positions)
+    for row, position in zip(filled, positions, strict=True):
+        found, values = zip(*row, strict=True)
+        expected, probabilities = _expected(electra, ids, position, 4)
+        assert list(found) == expected
+        np.testing.assert_allclose(values, probabilities, rtol=1e-5)
+
+
+def test_many_texts_keep_their_order_and_their_answers(electra):
+    texts = [
+        " ".join(["cat"] * (number % 7) + ["[MASK]"] * (1 + number % 3))
+        for number in range(70)
+    ]
+    together = electra.fill_masks(texts, 3)
+    counts = [text.count("[MASK]") for text in texts]
+    assert [len(masks) for masks in together] == counts
+    for number in (0, 6, 33, 69):
+        (alone,) = electra.fill_masks([texts[number]], 3)
+        for first, second in zip(alone, together[number], strict=True):
+            tokens, values = zip(*first, strict=True)
+            others, found = zip(*second, strict=True)
+            assert tokens == others
+            np.testing.assert_allclose(found, values, rtol=1e-4)
+
+
+def test_a_long_text_is_cut_behind_its_masks(electra):
+    assert len(electra.fill_masks(["[MASK] " + "cat " * 40])[0]) == 1
+    # The last place before [SEP] is still seen, the next is not.
+    assert electra.fill_masks(["cat " * 13 + "[MASK]"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "top_k", "message"),
+    [
+        (["[MASK]", "cat " * 14 + "[MASK]"], 1, "16 tokens.*text 1 .*token 15"),
+        (["[MASK]", "[mask]"], 1, r"hold \[MASK\].*text 1 .*with none"),
+        *((["[MASK]"], k, "int, 1 to 24") for k in (0, 25, 2.0, None)),
+    ],
+)
+def test_what_cannot_be_filled_is_told(electra, texts, top_k, message):
+    with pytest.raises(ValueError, match=message):
+        electra.fill_masks(texts, top_k)

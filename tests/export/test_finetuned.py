@@ -1,4 +1,4 @@
-"""Exports of fine-tuned models answer raw text as their trainer does."""
+"""Exports of fine-tuned models answer as their trainer does."""
 
 import functools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions as questions_lib
@@ -16,6 +16,7 @@ from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging import words
 from electra_tf.text import tokenizer as tokenizer_lib
+from tests.export import conftest
 from tests.export import finetuned_tiny
 from tests.export.conftest import as_ids
 from tests.export.conftest import encode
@@ -106,8 +107,7 @@ def test_texts_are_packed_cut_and_labelled_as_in_training(load, tiny_trial):
     expected = tiny_trial.decode("mrpc", examples(TEXTS, PAIRS))
     require_labels(answer, expected, tasks["mrpc"].labels)
     assert answer["num_tokens"].max() == finetuned_tiny.LENGTH
-    assert answer["num_truncated"][3] > 0
-    assert answer["num_truncated"][0] == 0
+    assert answer["num_truncated"][0] == 0 < answer["num_truncated"][3]
     scores = load("stsb")("regress_pair_text", **inputs)["score"]
     expected = tiny_trial.decode("stsb", examples(TEXTS, PAIRS))
     np.testing.assert_allclose(scores, expected, atol=1e-4)
@@ -139,9 +139,8 @@ def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):
     answer = load("chunking")("tag_text", texts=encode(*WORDS))
     found = list(read_tagged(answer, encode(*WORDS)))
     expected = list(decode_tags(tiny_trial, "chunking", WORDS))
-    for row, wanted, shares in zip(
-        found, expected, answer["tag_probabilities"], strict=True
-    ):
+    columns = found, expected, answer["tag_probabilities"]
+    for row, wanted, shares in zip(*columns, strict=True):
         assert row == [(w, "O" if tag is None else tag) for w, tag in wanted]
         is_seen = np.array([tag is not None for _, tag in wanted], bool)
         np.testing.assert_array_equal(shares[: len(wanted)] > 0, is_seen)
@@ -165,17 +164,24 @@ def test_ids_with_positions_are_tagged_as_their_text(load):
     rows = as_ids([[2, IDS("the"), IDS("cat"), IDS("sat"), 3]], 7)
     rows["segment_ids"] = rows["input_mask"]
     answer = call("tag_ids", word_positions=np.int32([[1, 2, 3, 0]]), **rows)
-    np.testing.assert_array_equal(answer["tags"][:, :3], text["tags"])
-    np.testing.assert_allclose(
-        answer["tag_probabilities"][:, :3], text["tag_probabilities"], atol=1e-5
+    names = ("tags", "tag_probabilities")
+    conftest.assert_close(
+        {name: answer[name][:, :3] for name in names},
+        {name: text[name] for name in names},
     )
     assert answer["tags"][0, 3] == b""
     assert answer["tag_logits"].shape == (1, 4, 6)
     assert not answer["tag_logits"][0, 3].any()
 
 
-def check_answers(answer, pairs, predictions, atol=1e-4):
-    """Answers are the decoding's, and offsets give exactly their text."""
+def check_answers(trial, call, pairs, atol=1e-4):
+    """Answers are the trainer's, and offsets give exactly their text."""
+    examples = [
+        records.Example(str(number), question, context)
+        for number, (question, context) in enumerate(pairs)
+    ]
+    predictions = trial.decode("squad2", examples)
+    answer = ask(call, pairs)
     for number, (_, context) in enumerate(pairs):
         row = {name: values[number] for name, values in answer.items()}
         best = predictions.nbest[str(number)][0]
@@ -193,20 +199,11 @@ def check_answers(answer, pairs, predictions, atol=1e-4):
             [score, predictions.null_odds[str(number)]],
             atol=atol,
         )
-
-
-def as_examples(pairs):
-    return [
-        records.Example(str(number), question, context)
-        for number, (question, context) in enumerate(pairs)
-    ]
+    return answer
 
 
 def test_answers_of_all_windows_are_the_trainers(load, tiny_trial):
-    call = load("squad2")
-    answer = ask(call, QUESTIONS)
-    predictions = tiny_trial.decode("squad2", as_examples(QUESTIONS))
-    check_answers(answer, QUESTIONS, predictions)
+    answer = check_answers(tiny_trial, load("squad2"), QUESTIONS)
     assert answer["num_windows"].max() > 32
     assert answer["num_windows"][4] == 1
     assert answer["num_question_truncated"][2] > 0
@@ -260,7 +257,6 @@ def test_no_texts_have_no_answers(load):
     ("task", "signature", "inputs", "message"),
     [
         ("sst2", "classify_ids", {"input_ids": [[999, 3]]}, "`input_ids`"),
-        ("sst2", "classify_ids", {"input_ids": [[7] * 33]}, "32 positions"),
         ("chunking", "tag_ids", {"word_positions": [[-1]]}, "word_positions"),
         ("chunking", "tag_ids", {"word_positions": [[2]]}, "word_positions"),
         ("chunking", "tag_ids", {"word_positions": [[1]] * 2}, "as many rows"),
@@ -296,16 +292,8 @@ def test_inputs_that_cannot_be_are_refused(
 def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
     settings = finetuned_tiny.build_settings(**options)
     trial = finetuned_tiny.write_trial(tmp_path / "trial", settings, seed=4)
-    pairs = QUESTIONS[:3]
-    predictions = trial.decode("squad2", as_examples(pairs))
-    answer = ask(run_eagerly(trial, "squad2"), pairs)
-    check_answers(answer, pairs, predictions, atol=1e-3)
-
-
-def test_windows_must_have_room_for_a_context(tiny_trial):
-    options = saved_model.ExportOptions(max_length=9)
-    with pytest.raises(ValueError, match="more than 9 tokens. Received: 9"):
-        saved_model.load_task(tiny_trial.folder, "squad2", options)
+    call = run_eagerly(trial, "squad2")
+    check_answers(trial, call, QUESTIONS[:3], atol=1e-3)
 
 
 def test_spans_end_inside_words_where_their_pieces_do():
@@ -340,13 +328,7 @@ def test_spans_end_inside_words_where_their_pieces_do():
 
 def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     labels = ("DET", "NOUN", "VERB")
-    # A task of one's own, whose files are gone.
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own", max_seq_length=20),
-        own=finetuning_config.OwnTaskConfig(
-            train_file="gone.jsonl", kind="tagging"
-        ),
-    )
+    settings = finetuned_tiny.build_own_settings(20, kind="tagging")
     trial = finetuned_tiny.write_trial(tmp_path, settings, {"own": labels})
     texts = ["the cat sat " * 30, "", "sat", "the unaffable cat " * 11]
     run = run_eagerly(trial)
@@ -365,27 +347,18 @@ def test_long_own_texts_are_tagged_to_the_end(tmp_path):
 @pytest.mark.parametrize("scheme", ["IOB1", "BILOU"])
 def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
     labels = ("B-X", "I-X", "E-X", "S-X", "S-Y", "O")
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own"),
-        own=finetuning_config.OwnTaskConfig(train_file="gone", kind="tagging"),
-    )
+    settings = finetuned_tiny.build_own_settings(32, kind="tagging")
     conventions = {"own": words.Conventions(scheme, True)}
     trial = finetuned_tiny.write_trial(
         tmp_path, settings, {"own": labels}, conventions=conventions
     )
     texts = ["The cat, (東京) sat... on table!", "", "the " * 12 + "mat."]
+    parts = ["The cat , ( 東京 ) sat ... on table !", "", "the " * 12 + "mat ."]
     answer = run_eagerly(trial)("tag_text", texts=encode(*texts))
-    parts = (
-        "The cat , ( 東京 ) sat ... on table !",
-        "",
-        "the " * 12 + "mat .",
-    )
     seen = set()
-    for found, wanted in zip(
-        read_tagged(answer, encode(*texts)),
-        decode_tags(trial, "own", parts),
-        strict=True,
-    ):
+    found_tags = read_tagged(answer, encode(*texts))
+    expected_tags = decode_tags(trial, "own", parts)
+    for found, wanted in zip(found_tags, expected_tags, strict=True):
         before, expected = "O", []
         for word, tag in wanted:
             place = {"E": "L", "S": "U"}.get(tag[0], tag[0])
@@ -397,3 +370,42 @@ def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
         assert found == expected
         seen |= {tag for _, tag in wanted}
     assert len(seen) > 2
+
+
+def ask_own(folder, **own):
+    """What a model of one's own pairs says of some, and the trainer."""
+    settings = finetuned_tiny.build_own_settings(**own)
+    labels = {"own": tuple(filter(None, own.get("labels", "").split(",")))}
+    trial = finetuned_tiny.write_trial(folder, settings, labels)
+    trained = saved_model.load_task(folder)
+    assert set(trained.module.signature_names) < set(export_metadata.SIGNATURES)
+    signature, texts = trained.module.signature_names[0], TEXTS[:3]
+    inputs = {"texts": encode(*texts), "text_pairs": encode(*PAIRS[:3])}
+    found = run_eagerly(trial)(signature, **inputs)
+    return trained, found, trial.decode("own", examples(texts, PAIRS[:3]))
+
+
+def test_several_labels_are_those_of_the_trainer(tmp_path):
+    own = {"labels": "a,b,c", "threshold": 0.4, "text_pair_column": "pair"}
+    trained, found, expected = ask_own(tmp_path, kind="multilabel", **own)
+    assert trained.origin["threshold"] == 0.4
+    probabilities = found["probabilities"]
+    np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-5)
+    names = np.where(expected.classes > 0, [b"a", b"b", b"c"], b"")
+    assert found["labels"].tolist() == names.tolist()
+    # Both happen, and one between the threshold and the usual one.
+    assert 0 < expected.classes.sum() < names.size
+    np.testing.assert_array_equal(expected.classes, probabilities >= 0.4)
+
+
+@pytest.mark.parametrize("kind", ["ranking", "multiple_choice"])
+def test_what_is_compared_has_the_trainers_scores(tmp_path, kind):
+    pair = "pair" if kind == "ranking" else ""
+    trained, found, expected = ask_own(
+        tmp_path, kind=kind, text_pair_column=pair
+    )
+    assert trained.module.kind == kind
+    np.testing.assert_allclose(
+        found["choice_score"], expected.scores, rtol=1e-4, atol=1e-5
+    )
+    assert np.ptp(expected.scores) > 0.1

@@ -7,10 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import export_metadata
-from electra_tf.export.models import pretrained
 from electra_tf.pretraining import model as model_lib
-from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.training import checkpoints
 from tests.export import conftest
 from tests.export.conftest import as_ids
 from tests.export.conftest import encode
@@ -26,16 +23,9 @@ TEXTS = (
 )
 FEATURES = {"features_text", "features_ids"}
 SCORES = FEATURES | {"score_text", "score_ids"}
-OFFERED = {
-    "electra": SCORES,
-    "electra_15": SCORES,
-    "sentence_order": SCORES,
-    "two_stage": SCORES,
-    "fast_electra": SCORES,
-    "adversarial": SCORES,
+OFFERED = dict.fromkeys(model_lib.OBJECTIVES, SCORES) | {
     "mlm": FEATURES | {"predict_ids"},
     "replace_mlm": FEATURES | {"predict_ids"},
-    "all_tokens_mlm": SCORES,
     "electric": FEATURES | {"likelihood_text", "likelihood_ids"},
 }
 # Their networks are of the same kinds as others'.
@@ -51,17 +41,6 @@ _SLOW = ("electra", "electra_15", "adversarial", "replace_mlm")
 )
 def export(request, objective_exports):
     return objective_exports(request.param)
-
-
-@pytest.fixture(scope="module")
-def build(tiny_run):
-    """Builds a module of the run's discriminator."""
-    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
-
-    def call(network=tiny_run.discriminator, max_length=0):
-        return pretrained.build_module("", network, tokenizer, max_length)
-
-    return call
 
 
 def of_ids(export):
@@ -180,19 +159,15 @@ def test_text_is_framed_and_padded(loaded, tiny_run):
         assert " ".join(names[i] for i in ids) == expected
     assert rows["input_ids"].shape[1] == max(rows["num_tokens"])
     np.testing.assert_array_equal(rows["input_mask"].sum(1), rows["num_tokens"])
-    is_padding = rows["input_mask"] == 0
-    assert is_padding.any()
-    assert (rows["input_ids"][is_padding] == 0).all()
-    assert (rows["replaced_probability"][is_padding] == 0).all()
+    assert not (rows["input_ids"] * (1 - rows["input_mask"])).any()
     default = loaded("serving_default", texts=encode(*TEXTS))
     conftest.assert_close(default, rows, 0)
 
 
 def test_empty_batch_gives_empty_answers(loaded):
-    texts = np.array([], dtype=np.bytes_)
-    rows = loaded("score_text", texts=texts)
+    rows = loaded("score_text", texts=encode())
     assert len(rows["replaced_probability"]) == len(rows["num_tokens"]) == 0
-    features = loaded("features_text", texts=texts)
+    features = loaded("features_text", texts=encode())
     assert features["sentence_features"].shape == (0, 32)
     ids = {name: np.zeros([0, 7], np.int32) for name in as_ids([[2]])}
     assert loaded("score_ids", **ids)["replaced_logits"].shape == (0, 7)
@@ -228,8 +203,8 @@ def test_ids_that_cannot_be_are_refused(loaded, change, message):
         loaded("score_ids", **ids)
 
 
-def test_shorter_max_length_cuts_text_but_not_ids(build):
-    module = build(max_length=4)
+def test_shorter_max_length_cuts_text_but_not_ids(tiny_run):
+    module = conftest.build_module(tiny_run, max_length=4)
     rows = module.run("score_text", texts=tf.constant(["the cat sat on"]))
     np.testing.assert_array_equal(rows["input_ids"], [[2, 5, 6, 3]])
     np.testing.assert_array_equal(rows["num_truncated"], [2])
@@ -237,17 +212,9 @@ def test_shorter_max_length_cuts_text_but_not_ids(build):
     assert scores["replaced_logits"].shape == (1, MAX_LENGTH)
 
 
-@pytest.mark.parametrize("name", ["mlm", "all_tokens_mlm", "electric"])
-def test_network_of_any_objective_is_loaded_whole(
-    objective_exports, tiny_run, name
-):
-    run = objective_exports(name)
-    path = checkpoints.find(run.model_dir, "latest")
-    for use_average, factor in ((False, 1.0), (True, 0.5)):
-        network = pretrained.load_network(
-            run.settings, tiny_run.vocabulary, path, use_average=use_average
-        )
-        assert type(network) is type(run.model.main)
-        trained = {v.path: factor * v.numpy() for v in run.model.main.variables}
-        found = {v.path: v.numpy() for v in network.variables}
-        conftest.assert_close(found, trained, 0)
+def test_averages_are_loaded_instead_of_the_last_weights(objective_exports):
+    run = objective_exports("electric")
+    network = conftest.load_network(run, use_average=True)
+    trained = {v.path: 0.5 * v.numpy() for v in run.model.main.variables}
+    found = {v.path: v.numpy() for v in network.variables}
+    conftest.assert_close(found, trained, 0)

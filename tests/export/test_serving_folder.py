@@ -21,14 +21,6 @@ def parse(folder):
     return text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
 
 
-def read_batching(text):
-    """Fields of BatchingParameters, of which there is no class to parse by."""
-    fields = re.findall(r"^(\w+) ?(?:\{ value: (\d+) \}|: (\w+))$", text, re.M)
-    return {
-        name: int(number) if number else word for name, number, word in fields
-    }
-
-
 def test_versions_count_up_and_ignore_what_is_no_version(tmp_path):
     folder = serving_folder.ServingFolder(tmp_path, "electra")
     assert folder.versions == []
@@ -50,8 +42,10 @@ def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
     assert entry.base_path == "/models/electra"
     assert entry.model_platform == "tensorflow"
     assert entry.model_version_policy.latest.num_versions == 1
+    # There is no class to parse it by.
     text = (tmp_path / "new" / "batching.config").read_text()
-    batching = read_batching(text)
+    fields = re.findall(r"^(\w+) ?(?:\{ value: (\d+) \}|: (\w+))$", text, re.M)
+    batching = {name: int(n) if n else word for name, n, word in fields}
     # A model whose warm-up is larger than a batch would not be loaded.
     assert batching["max_batch_size"] >= max(serving_folder.BATCH_SIZES)
     # It would pad `input_mask` with its first value, 1.
@@ -64,11 +58,12 @@ def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
 def test_another_model_is_added_and_comments_stay(tmp_path):
     serving_folder.ServingFolder(tmp_path, "electra").write_settings()
     path = tmp_path / "models.config"
-    mine = path.read_text().replace(
-        "latest { num_versions: 1 }", "specific { versions: 4 }", 1
-    )
-    mine = "# first line\n" + mine + "# the end\n"
-    mine = mine.replace('"tensorflow"\n', '"tensorflow"  # mine\n')
+    mine = f"# first line\n{path.read_text()}# the end\n"
+    for old, new in (
+        ("latest { num_versions: 1 }", "specific { versions: 4 }"),
+        ('"tensorflow"\n', '"tensorflow"  # mine\n'),
+    ):
+        mine = mine.replace(old, new, 1)
     path.write_text(mine)
     (tmp_path / "batching.config").write_text("max_batch_size { value: 9 }")
     other = serving_folder.ServingFolder(tmp_path, "tagger", "/srv/m/")
@@ -110,18 +105,16 @@ def test_line_ends_of_a_file_stay(tmp_path):
     assert data.endswith(b"}\n}\r\n")
 
 
-def test_names_that_are_no_part_of_an_address_are_refused(tmp_path):
-    for name in ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x"):
-        with pytest.raises(errors.ModelError, match="--model_name"):
-            serving_folder.ServingFolder(tmp_path, name)
-
-
-def test_another_base_path_than_the_files_is_refused(tmp_path):
+def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
     serving_folder.ServingFolder(tmp_path, "electra").write_settings()
-    with pytest.raises(errors.ModelError, match="/srv/electra"):
-        serving_folder.ServingFolder(tmp_path, "electra", "/srv")
-    with pytest.raises(errors.ModelError, match="absolute"):
-        serving_folder.ServingFolder(tmp_path, "electra", "srv")
+    names = ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x")
+    for name, server_dir, message in (
+        *((name, "", "--model_name") for name in names),
+        ("electra", "/srv", "/srv/electra"),  # another than the file's
+        ("electra", "srv", "absolute"),
+    ):
+        with pytest.raises(errors.ModelError, match=message):
+            serving_folder.ServingFolder(tmp_path, name, server_dir)
 
 
 def read_warm_up(folder):
@@ -131,10 +124,8 @@ def read_warm_up(folder):
         log = prediction_log_pb2.PredictionLog.FromString(record)
         assert log.WhichOneof("log_type") == "predict_log"
         request = log.predict_log.request
-        yield (
-            request.model_spec.signature_name,
-            {k: tf.make_ndarray(v) for k, v in request.inputs.items()},
-        )
+        inputs = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}
+        yield request.model_spec.signature_name, inputs
 
 
 def test_every_signature_answers_its_warm_up(any_export, exported):
@@ -151,11 +142,8 @@ def test_every_signature_answers_its_warm_up(any_export, exported):
         answers = call(signature, **inputs)
         assert set(answers) == set(documented[signature]["outputs"])
         assert {len(value) for value in answers.values()} == sizes
-    assert set(asked) == {
-        (signature, size)
-        for signature in documented
-        for size in serving_folder.BATCH_SIZES
-    }
+    sizes = serving_folder.BATCH_SIZES
+    assert set(asked) == {(name, size) for name in documented for size in sizes}
     assert len(asked) <= 1000
     if any_export == exported:
         ids = [i["input_ids"] for s, i in requests if s == "score_ids"]

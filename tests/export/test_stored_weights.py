@@ -3,26 +3,18 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import saved_model
-from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
-from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
 from tests.export import conftest
 
 COMPACT = ("bfloat16", "int8")
 TEXTS = tf.constant(["the cat sat on the mat", "", "unaffable dog !"])
 
 
-def random_matrix(seed=0):
-    generator = np.random.default_rng(seed)
-    scales = 10.0 ** generator.uniform(-3, 3, (40, 1))
-    return (scales * generator.normal(size=(40, 12))).astype(np.float32)
-
-
 @pytest.mark.parametrize("axis", [0, 1])
 def test_int8_is_off_by_half_a_scale_at_most(axis):
-    values = random_matrix()
+    generator = np.random.default_rng(0)
+    scales = 10.0 ** generator.uniform(-3, 3, (40, 1))
+    values = (scales * generator.normal(size=(40, 12))).astype(np.float32)
     multiples, scales = stored_weights.quantize(values, axis)
     assert multiples.dtype == np.int8
     assert scales.shape == ((40, 1) if axis == 0 else (1, 12))
@@ -33,37 +25,10 @@ def test_int8_is_off_by_half_a_scale_at_most(axis):
 
 
 @pytest.mark.parametrize("weights", COMPACT)
-def test_rows_are_those_of_the_whole_matrix(weights):
-    values = random_matrix()
-    table = values, weights, 0, "float32", "table"
-    matrix = stored_weights.StoredWeights(*table)
-    whole = tf.convert_to_tensor(matrix).numpy()
-    if weights == "bfloat16":
-        np.testing.assert_allclose(whole, values, rtol=2**-8)
-    ids = tf.constant([[3, 3], [39, 0]])
-    np.testing.assert_array_equal(matrix.look_up(ids), whole[ids.numpy()])
-    assert matrix.look_up(ids).dtype == tf.float32
-
-
-def load_network(run):
-    return pretrained.load_network(
-        run.settings,
-        vocabulary_lib.Vocabulary.load(run.model_dir),
-        checkpoints.find(run.model_dir, "latest"),
-    )
-
-
-def build_module(run, network):
-    return pretrained.DetectorModule(
-        network, tokenizer_lib.Tokenizer(run.vocabulary)
-    )
-
-
-@pytest.mark.parametrize("weights", COMPACT)
 def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
-    compact = build_module(tiny_run, load_network(tiny_run))
+    compact = conftest.build_module(tiny_run, conftest.load_network(tiny_run))
     compact.prepare(weights, "any")
-    rounded = load_network(tiny_run)
+    rounded = conftest.load_network(tiny_run)
     for variable in rounded.variables:
         if len(variable.shape) == 2:
             values = variable.value.numpy()
@@ -73,7 +38,7 @@ def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
                 axis = 1 if variable.name == "kernel" else 0
                 values = np.multiply(*stored_weights.quantize(values, axis))
             variable.assign(values)
-    expected = build_module(tiny_run, rounded)
+    expected = conftest.build_module(tiny_run, rounded)
     for signature in ("score_text", "features_text"):
         conftest.assert_close(
             compact.run(signature, texts=TEXTS),
@@ -107,9 +72,8 @@ def test_compact_export_is_small_and_answers(
 def test_masked_language_model_shares_its_compact_table(
     objective_exports, tiny_run
 ):
-    network = load_network(objective_exports("mlm"))
-    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
-    module = pretrained.MaskedLanguageModule(network, tokenizer)
+    network = conftest.load_network(objective_exports("mlm"))
+    module = conftest.build_module(tiny_run, network)
     rows = conftest.as_ids([[2, 5, 4, 7, 3]])
     before = module.run("predict_ids", **rows)["top_probabilities"]
     module.prepare("bfloat16", "any")

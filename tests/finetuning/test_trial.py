@@ -8,6 +8,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
+from electra_tf.processes import atomic
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from tests import tiny
@@ -123,11 +124,29 @@ def test_a_start_that_failed_claims_nothing(ask):
     trial = finetune.Session(request).start(1)
     assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
+    # As after a kill between the files of a claim.
+    (request.folder(1) / "vocab.txt").unlink()
     again = little_task.replace(request, "training", train_batch_size=16)
     trial = finetune.Session(again).start(1)
     described = json.loads((trial.folder / "config.json").read_text())
     assert described["settings"]["training"]["train_batch_size"] == 16
     assert described["source"] == "random weights"
+    assert (trial.folder / "vocab.txt").exists()
+
+
+def test_a_claim_that_is_killed_can_be_made_again(
+    data, pretrained_dir, tmp_path, monkeypatch
+):
+    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
+    finetune.Session(request).start(1)
+
+    def kill(*arguments):
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(atomic, "write_text", kill)
+        finetune.Session(request).start(1)
+    finetune.Session(request).start(1)
 
 
 def test_early_stopping_takes_the_best_weights(ask):

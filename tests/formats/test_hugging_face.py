@@ -1,6 +1,5 @@
 """Models of Hugging Face's are read whole, or refused with the reason."""
 
-import dataclasses
 import json
 import math
 import pathlib
@@ -17,17 +16,7 @@ from tests.formats import tiny_models
 
 
 def _write(folder, kind):
-    folder.mkdir()
-    model = tiny_models.build(kind)
-    hugging_face.write(model, folder)
-    return model
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A discriminator's."""
-    _write(tmp_path / "hf", "discriminator")
-    return tmp_path / "hf"
+    return tiny_models.write(folder, kind, "huggingface")
 
 
 def _tensors(folder):
@@ -36,13 +25,6 @@ def _tensors(folder):
 
 def _put_tensors(folder, tensors):
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
-
-
-def _change_config(folder, **fields):
-    path = folder / "config.json"
-    content = json.loads(path.read_text()) | fields
-    content = {n: v for n, v in content.items() if v is not ...}
-    path.write_text(json.dumps(content))
 
 
 def _refuses(folder, message, kind=errors.ModelError):
@@ -67,8 +49,7 @@ def _refuses(folder, message, kind=errors.ModelError):
     ],
 )
 def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
-    folder = tmp_path / "hf"
-    model = _write(folder, kind)
+    folder, model = tmp_path, _write(tmp_path, kind)
     content = json.loads((folder / "config.json").read_text())
     assert content["architectures"] == [architecture]
     tensors = _tensors(folder)
@@ -81,29 +62,41 @@ def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
 
 
 def test_two_towers_are_two_folders(tmp_path):
-    model = _write(tmp_path / "hf", "embeddings")
-    names = tiny_models.names_in(tmp_path / "hf")
-    assert names == ["discriminator", "generator"]
-    tiny_models.require_same(hugging_face.read(tmp_path / "hf"), model)
+    model = _write(tmp_path, "embeddings")
+    assert tiny_models.names_in(tmp_path) == ["discriminator", "generator"]
+    tiny_models.require_same(hugging_face.read(tmp_path), model)
     # One alone is a model too.
-    shutil.rmtree(tmp_path / "hf" / "generator")
-    alone = hugging_face.read(tmp_path / "hf")
+    shutil.rmtree(tmp_path / "generator")
+    alone = hugging_face.read(tmp_path)
     assert alone.parts == ("discriminator_predictions", "electra")
     assert alone.generator is None
 
 
+def _task(labels):
+    return {"task": portable.PortableTask("mnli", "classification", labels)}
+
+
 @pytest.mark.parametrize(
-    ("kind", "message"),
+    ("kind", "fields", "message"),
     [
-        ("electric", "--drop='cloze_pred.*ltr"),
-        ("discriminator", "are energies.*--drop='discriminator_pred"),
+        ("electric", {}, "--drop='cloze_pred.*ltr"),
+        ("discriminator", {"objective": "electric"},
+         "are energies.*--drop='discriminator_pred"),
+        ("classification", _task(()), "--labels=NAME"),
+        ("classification", _task(("a", "a", "b")), "no two the same"),
+        ("joint_answering", {}, "end apart.*joint_prediction=false"),
     ],
-)
-def test_what_has_no_class_is_listed(tmp_path, kind, message):
-    model = tiny_models.build(kind, objective="electric")
+)  # fmt: skip
+def test_what_has_no_class_or_name_there_is_not_written(
+    tmp_path, kind, fields, message
+):
+    model = tiny_models.build(kind, **fields)
     with pytest.raises(errors.ModelError, match=message):
         hugging_face.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+_LABELS = {"0": "a", "1": "b", "2": "c"}
 
 
 @pytest.mark.parametrize(
@@ -123,41 +116,47 @@ def test_what_has_no_class_is_listed(tmp_path, kind, message):
         ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),
         ({"architectures": ["ElectraModel"]}, "discriminator_predictions"),
         ({"architectures": None}, "discriminator_predictions.*not used"),
+        # Of a task, which has to say what the outputs are.
+        ({"id2label": {"0": None}}, ""),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, ""),
+        ({"id2label": _LABELS | {"2": "a"}}, ""),
+        ({"id2label": _LABELS | {"2": "c\nd"}}, ""),
+        ({"finetuning_task": "a/b"}, ""),
+        ({"problem_type": "other"}, ""),
+        ({"text_pairs": "false"}, ""),
+        ({"regression_value_range": [0, 1, 2]}, ""),
+        ({"regression_value_range": [0, math.inf]}, ""),
     ],
 )
-def test_what_ours_does_not_compute_is_refused(folder, fields, message):
-    _change_config(folder, **fields)
-    _refuses(folder, rf"config\.json.*{message}")
+def test_what_ours_does_not_compute_is_refused(tmp_path, fields, message):
+    _write(tmp_path, "discriminator" if message else "classification")
+    tiny_models.change_json(tmp_path / "config.json", **fields)
+    _refuses(tmp_path, rf"config\.json.*{message}")
 
 
-def test_buffers_of_older_releases_are_left_out(folder):
+def test_buffers_of_older_releases_are_left_out(tmp_path):
+    model = _write(tmp_path, "discriminator")
     positions = {"electra.embeddings.position_ids": np.arange(20)[None]}
-    _put_tensors(folder, _tensors(folder) | positions)
-    tiny_models.require_same(
-        hugging_face.read(folder), tiny_models.build("discriminator")
-    )
+    _put_tensors(tmp_path, _tensors(tmp_path) | positions)
+    tiny_models.require_same(hugging_face.read(tmp_path), model)
 
 
 def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
-    folder = tmp_path / "hf"
-    model = _write(folder, "masked_lm")
-    tensors = _tensors(folder)
+    model, tensors = _write(tmp_path, "masked_lm"), _tensors(tmp_path)
     table = tensors["electra.embeddings.word_embeddings.weight"]
-    _put_tensors(folder, tensors | {"generator_lm_head.weight": table})
-    found = hugging_face.read(folder)
+    _put_tensors(tmp_path, tensors | {"generator_lm_head.weight": table})
+    found = hugging_face.read(tmp_path)
     tiny_models.require_same(found, model)
     assert "generator_lm_head.weight" in found.notes[0]
-    _put_tensors(folder, tensors | {"generator_lm_head.weight": table + 1})
-    _refuses(folder, "tied to. Received: another")
+    _put_tensors(tmp_path, tensors | {"generator_lm_head.weight": table + 1})
+    _refuses(tmp_path, "tied to. Received: another")
 
 
 def test_a_bare_encoder_may_have_its_prefix(tmp_path):
-    folder = tmp_path / "hf"
-    model = _write(folder, "encoder")
-    tensors = _tensors(folder)
+    model, tensors = _write(tmp_path, "encoder"), _tensors(tmp_path)
     assert "embeddings.LayerNorm.bias" in tensors
-    _put_tensors(folder, {f"electra.{n}": v for n, v in tensors.items()})
-    tiny_models.require_same(hugging_face.read(folder), model)
+    _put_tensors(tmp_path, {f"electra.{n}": v for n, v in tensors.items()})
+    tiny_models.require_same(hugging_face.read(tmp_path), model)
 
 
 def test_more_than_nine_labels_keep_their_order(tmp_path):
@@ -167,30 +166,13 @@ def test_more_than_nine_labels_keep_their_order(tmp_path):
     assert hugging_face.read(tmp_path).task.labels == labels
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [((), "--labels=NAME"), (("a", "a", "b"), "no two the same")],
-)
-def test_labels_that_do_not_name_the_outputs_are_not_written(
-    tmp_path, labels, message
-):
-    model = tiny_models.build("classification")
-    task = dataclasses.replace(model.task, labels=labels)
-    with pytest.raises(errors.ModelError, match=f"tiny classif.*{message}"):
-        hugging_face.write(dataclasses.replace(model, task=task), tmp_path)
-
-
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):
-    model = tiny_models.build("tagging")
-    hugging_face.write(model, tmp_path)
-    written = _tensors(tmp_path)
+    model, written = _write(tmp_path, "tagging"), _tensors(tmp_path)
     theirs = written["electra.embeddings.token_type_embeddings.weight"]
     ours = model.tensors["electra/embeddings/token_type_embeddings"]
     # Words are in segment 1 here and in 0 there; a third stays.
     np.testing.assert_array_equal(theirs, ours[[1, 0, 2]])
-    found = hugging_face.read(tmp_path)
-    tiny_models.require_same(found, model)
-    assert any("segments 0 and 1" in note for note in found.notes)
+    assert "segments 0 and 1" in hugging_face.read(tmp_path).notes[0]
 
 
 def _gelu(values):
@@ -200,14 +182,10 @@ def _gelu(values):
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 def test_a_linear_layer_and_its_gelu_twin_are_equal(tmp_path, kind):
-    model = _write(tmp_path / "hf", kind)
-    there = {
-        n: v.astype(np.float64) for n, v in _tensors(tmp_path / "hf").items()
-    }
-    head = portable.take_part(model.tensors, model.task.head)
-    kernel, bias = (
-        head[f"{model.task.head}/dense/{v}"] for v in ("kernel", "bias")
-    )
+    model = _write(tmp_path, kind)
+    there = {n: v.astype(np.float64) for n, v in _tensors(tmp_path).items()}
+    layer = f"{model.task.head}/dense"
+    kernel, bias = (model.tensors[f"{layer}/{v}"] for v in ("kernel", "bias"))
     states = np.random.default_rng(1).normal(size=[200, 16])
     inner = states @ there["classifier.dense.weight"].T
     found = _gelu(inner + there["classifier.dense.bias"])
@@ -219,10 +197,8 @@ def test_a_linear_layer_and_its_gelu_twin_are_equal(tmp_path, kind):
 
 def test_a_head_that_differs_anywhere_is_no_twin():
     model = tiny_models.build("classification")
-    tensors, head = (
-        hugging_face.to_class(model.tensors, model.task),
-        model.task.head,
-    )
+    tensors = hugging_face.to_class(model.tensors, model.task)
+    head = model.task.head
     assert not hugging_face.from_class(tensors, model.task)[1].has_hidden_layer
     # The bias of the output is the linear layer's own.
     for layer in ("hidden/kernel", "hidden/bias", "dense/kernel"):
@@ -249,78 +225,44 @@ def test_more_labels_than_half_the_width_have_no_twin():
 
 
 def test_start_and_end_are_the_rows_of_one_layer(tmp_path):
-    model = _write(tmp_path / "hf", "answering")
-    tensors = _tensors(tmp_path / "hf")
+    model, tensors = _write(tmp_path, "answering"), _tensors(tmp_path)
     for row, name in enumerate(("dense", "dense_1")):
         kernel = model.tensors[f"task_specific/squad1/{name}/kernel"][:, 0]
         bias = model.tensors[f"task_specific/squad1/{name}/bias"]
         np.testing.assert_array_equal(tensors["qa_outputs.weight"][row], kernel)
         assert tensors["qa_outputs.bias"][row] == bias
-    with pytest.raises(errors.ModelError, match="joint_prediction=false"):
-        _write(tmp_path / "joint", "joint_answering")
-
-
-_LABELS = {"0": "a", "1": "b", "2": "c"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("id2label", {"0": None}),
-        ("id2label", {"1": "a", "2": "b", "3": "c"}),
-        ("id2label", _LABELS | {"2": "a"}),
-        ("id2label", _LABELS | {"2": "c\nd"}),
-        ("finetuning_task", "a/b"),
-        ("problem_type", "other"),
-        ("text_pairs", "false"),
-        ("regression_value_range", [0, 1, 2]),
-        ("regression_value_range", [0, math.inf]),
-    ],
-)
-def test_a_config_that_does_not_say_what_the_outputs_are_is_refused(
-    tmp_path, field, value
-):
-    _write(tmp_path / "hf", "classification")
-    _change_config(tmp_path / "hf", **{field: value})
-    _refuses(tmp_path / "hf", r"config\.json")
 
 
 _NUMBER = {"id2label": {"0": "a"}}
-_ONE_LABEL = _NUMBER | {"problem_type": "single_label_classification"}
+_UNNAMED = {"id2label": None, "finetuning_task": "rte"}
 
 
 @pytest.mark.parametrize(
-    ("architecture", "stated", "expected"),
+    ("kind", "problem", "stated", "expected"),
     [
-        ("classification", {}, ("own", "classification", ("a", "b", "c"))),
-        ("classification", _NUMBER, ("own", "regression")),
-        (
-            "classification",
-            {"problem_type": "regression"},
-            ("own", "regression"),
-        ),
-        ("classification", _ONE_LABEL, ("own", "classification", ("a",))),
-        (
-            "classification",
-            {"id2label": None, "finetuning_task": "rte"},
-            ("rte", "classification", ("LABEL_0", "LABEL_1")),
-        ),
-        (
-            "classification",
-            {"problem_type": "multi_label_classification"},
-            ("own", "multilabel", ("a", "b", "c")),
-        ),
-        ("multiple_choice", _NUMBER, ("own", "multiple_choice")),
-        ("tagging", _NUMBER, ("own", "tagging", ("a",))),
-        ("qa", {"finetuning_task": "squad1"}, ("squad1", "qa")),
+        ("classification", None, {}, ("classification", ("a", "b", "c"))),
+        ("classification", None, _NUMBER, ("regression",)),
+        ("classification", "regression", {}, ("regression",)),
+        ("classification", "single_label_classification", _NUMBER,
+         ("classification", ("a",))),
+        ("classification", None, _UNNAMED,
+         ("classification", ("LABEL_0", "LABEL_1"))),
+        ("classification", "multi_label_classification", {},
+         ("multilabel", ("a", "b", "c"))),
+        ("multiple_choice", None, _NUMBER, ("multiple_choice",)),
+        ("tagging", None, _NUMBER, ("tagging", ("a",))),
+        ("qa", None, {"finetuning_task": "squad1"}, ("qa",)),
     ],
-)
+)  # fmt: skip
 def test_a_task_is_what_its_class_and_config_say(
-    architecture, stated, expected
+    kind, problem, stated, expected
 ):
-    fields = {"id2label": _LABELS, "text_pairs": True} | stated
-    name = hugging_face.CLASSES[architecture]
-    task = hugging_face.read_task(fields, name, pathlib.Path("config.json"))
-    plain = portable.PortableTask(*expected, has_pairs=True)
-    has_hidden_layer = architecture in ("classification", "multiple_choice")
-    assert task == dataclasses.replace(plain, has_hidden_layer=has_hidden_layer)
+    fields = {"id2label": _LABELS, "text_pairs": True, "problem_type": problem}
+    name = hugging_face.CLASSES[kind]
+    task = hugging_face.read_task(fields | stated, name, pathlib.Path("a"))
+    assert task == portable.PortableTask(
+        stated.get("finetuning_task", "own"),
+        *expected,
+        has_pairs=True,
+        has_hidden_layer=kind in ("classification", "multiple_choice"),
+    )

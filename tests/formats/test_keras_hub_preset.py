@@ -10,34 +10,22 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.formats import keras_hub_preset
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
 
 @pytest.fixture(scope="session")
 def written_preset(tmp_path_factory):
-    """An encoder's."""
-    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
-    folder.mkdir()
-    keras_hub_preset.write(tiny_models.build("encoder"), folder)
+    folder = tmp_path_factory.mktemp("preset")
+    tiny_models.write(folder, "encoder", "keras_hub")
     return folder
 
 
 @pytest.fixture
 def preset(written_preset, tmp_path):
-    """A copy of it."""
     return shutil.copytree(written_preset, tmp_path / "preset")
 
 
-def _change(folder, name, **fields):
-    """Puts fields into one of its JSON files."""
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
-
-
 def _refuses(folder, message):
-    """Checks that it is not read, and why."""
     with pytest.raises(errors.ModelError, match=message):
         keras_hub_preset.read(folder)
 
@@ -57,10 +45,7 @@ def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
 
 
 def test_what_a_preset_cannot_state_is_noted(tmp_path):
-    vocabulary = vocabulary_lib.Vocabulary(
-        tiny_models.VOCABULARY.tokens,
-        vocabulary_lib.TokenizerSettings(max_word_length=9),
-    )
+    vocabulary = tiny_models.vocabulary_of(max_word_length=9)
     model = tiny_models.build("encoder", vocabulary=vocabulary)
     written = keras_hub_preset.write(model, tmp_path)
     assert "attention_probs_dropout_prob: 0.05, 0.25" in written.notes[0]
@@ -137,28 +122,30 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
     preset, monkeypatch, field, value, message
 ):
     monkeypatch.delattr(keras_hub_preset, "_load_backbone")
-    content = json.loads((preset / "config.json").read_text())
-    _change(preset, "config.json", config=content["config"] | {field: value})
+    sizes = json.loads((preset / "config.json").read_text())["config"]
+    changed = sizes | {field: value}
+    tiny_models.change_json(preset / "config.json", config=changed)
     _refuses(preset, f"config.json.*{message}")
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("name", "fields", "message"),
     [
-        ({"class_name": "BertBackbone"}, "one of BertBackbone"),
-        ({"registered_name": "keras_hub>BertBackbone"}, "hub>BertBackbone"),
-        ({"config": None}, "`config` must be"),
+        ("config", {"class_name": "BertBackbone"}, "one of BertBackbone"),
+        ("config", {"registered_name": "keras_hub>Bert"}, "keras_hub>Bert"),
+        ("config", {"config": None}, "`config` must be"),
+        *(
+            ("tokenizer", {"config": options}, f"`{max(options)}` must ")
+            for options in (
+                {"lowercase": "no"},
+                {"suffix_indicator": "@@"},
+                {"strip_accents": True},
+            )
+        ),
     ],
 )
-def test_another_backbone_is_refused(preset, fields, message):
-    _change(preset, "config.json", **fields)
-    _refuses(preset, message)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"lowercase": "no"}, {"suffix_indicator": "@@"}, {"strip_accents": True}],
-)
-def test_another_tokenizer_is_refused(preset, options):
-    _change(preset, "tokenizer.json", config=options)
-    _refuses(preset, rf"preset.*: `{max(options)}` must ")
+def test_another_backbone_or_tokenizer_is_refused(
+    preset, name, fields, message
+):
+    tiny_models.change_json(preset / f"{name}.json", **fields)
+    _refuses(preset, rf"preset.*{message}")

@@ -1,7 +1,6 @@
 """The original's checkpoints are read whole, or refused with the reason."""
 
 import dataclasses
-import json
 import struct
 
 import numpy as np
@@ -16,16 +15,8 @@ from electra_tf.formats import portable
 from tests.formats import tiny_models
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "tf1"
-
-
 def _write(folder, kind="embeddings", **fields):
-    folder.mkdir()
-    model = tiny_models.build(kind, **fields)
-    original_model.write(model, folder)
-    return model
+    return tiny_models.write(folder, kind, "tf1", **fields)
 
 
 def _tensors(folder):
@@ -54,51 +45,51 @@ def _refuses(folder, message):
 )
 @pytest.mark.parametrize("has_hparams", [True, False])
 def test_every_tensor_is_needed_and_no_other_has_a_place(
-    folder, kind, has_hparams
+    tmp_path, kind, has_hparams
 ):
-    model = _write(folder, kind)
+    model = _write(tmp_path, kind)
     if not has_hparams:
-        (folder / "hparams.json").unlink()
-    tensors = _tensors(folder)
-    found = original_model.read(folder)
+        (tmp_path / "hparams.json").unlink()
+    tensors = _tensors(tmp_path)
+    found = original_model.read(tmp_path)
     ignored = ("task",) if has_hparams else ("task", "encoder", "generator")
     tiny_models.require_same(found, model, ignored)
     assert found.step == model.step
     name = max(tensors.keys() - {"global_step"})
-    _put_tensors(folder, {n: tensors[n] for n in tensors if n != name})
-    _refuses(folder, "TF1 checkpoint .*(is missing|is not used)")
-    _put_tensors(folder, tensors | {f"{name}_2": tensors[name]})
-    _refuses(folder, "(kernel|bias|gamma|beta|embeddings)_2 .*not used")
+    _put_tensors(tmp_path, {n: tensors[n] for n in tensors if n != name})
+    _refuses(tmp_path, "TF1 checkpoint .*(is missing|is not used)")
+    _put_tensors(tmp_path, tensors | {f"{name}_2": tensors[name]})
+    _refuses(tmp_path, "(kernel|bias|gamma|beta|embeddings)_2 .*not used")
 
 
-def test_moments_and_step_are_told_from_weights(folder):
-    model = _write(folder)
-    tensors = _tensors(folder)
+def test_moments_and_step_are_told_from_weights(tmp_path):
+    model = _write(tmp_path)
+    tensors = _tensors(tmp_path)
     weights = {n: v for n, v in tensors.items() if n != "global_step"}
     first = {f"{name}/adam_m": 2 * value for name, value in weights.items()}
     second = {f"{name}/adam_v": 3 * value for name, value in weights.items()}
-    _put_tensors(folder, tensors | first | second)
-    checkpoint = original_model.read_checkpoint(folder)
+    _put_tensors(tmp_path, tensors | first | second)
+    checkpoint = original_model.read_checkpoint(tmp_path)
     assert checkpoint.global_step == 41
     for name, value in weights.items():
         np.testing.assert_array_equal(checkpoint.variables[name], value)
         moments = checkpoint.first_moments, checkpoint.second_moments
         for factor, moment in enumerate(moments, start=2):
             np.testing.assert_array_equal(moment[name], factor * value)
-    found = original_model.read(folder)
+    found = original_model.read(tmp_path)
     tiny_models.require_same(found, model)
     assert found.notes == (f"left out {2 * len(weights)} optimizer slots",)
 
 
 @pytest.mark.parametrize(("width", "heads"), [(48, 1), (192, 3)])
-def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
+def test_a_released_checkpoint_has_heads_64_wide(tmp_path, width, heads):
     encoder = dataclasses.replace(
         tiny_models.ENCODER, hidden_size=width, num_attention_heads=heads
     )
-    _write(folder, "discriminator", encoder=encoder)
-    assert original_model.read(folder).notes == ()
-    (folder / "hparams.json").unlink()
-    found = original_model.read(folder / "model.ckpt")
+    _write(tmp_path, "discriminator", encoder=encoder)
+    assert original_model.read(tmp_path).notes == ()
+    (tmp_path / "hparams.json").unlink()
+    found = original_model.read(tmp_path / "model.ckpt")
     assert f"took {heads} attention heads" in found.notes[0]
     # No tensor tells these.
     assert found.encoder == dataclasses.replace(
@@ -116,12 +107,12 @@ def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
         "electra/encoder/layer_0/intermediate/dense/kernel",
     ],
 )
-def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path):
-    _write(folder, "encoder")
-    (folder / "hparams.json").unlink()
+def test_sizes_cannot_be_read_off_what_is_no_matrix(tmp_path, path):
+    _write(tmp_path, "encoder")
+    (tmp_path / "hparams.json").unlink()
     cube = {path: np.zeros([1, 2, 3], np.float32)}
-    _put_tensors(folder, _tensors(folder) | cube)
-    _refuses(folder, f"matrix {path}")
+    _put_tensors(tmp_path, _tensors(tmp_path) | cube)
+    _refuses(tmp_path, f"matrix {path}")
 
 
 @pytest.mark.parametrize(
@@ -132,35 +123,34 @@ def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path):
         ({"hiden_size": 3}, r"hparams\.json: .*hiden_size"),
     ],
 )
-def test_hyperparameters_of_another_model_are_refused(folder, changes, message):
-    _write(folder)
-    file = folder / "hparams.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-    _refuses(folder, message)
+def test_hparams_of_another_model_are_refused(tmp_path, changes, message):
+    _write(tmp_path)
+    tiny_models.change_json(tmp_path / "hparams.json", **changes)
+    _refuses(tmp_path, message)
 
 
-def test_no_checkpoint_and_several_are_errors(folder):
-    _write(folder)
+def test_no_checkpoint_and_several_are_errors(tmp_path):
+    _write(tmp_path)
     with pytest.raises(FileNotFoundError, match="absent. Received: "):
-        original_model.read(folder / "absent")
-    _put_tensors(folder, _tensors(folder), "model.ckpt-2")
+        original_model.read(tmp_path / "absent")
+    _put_tensors(tmp_path, _tensors(tmp_path), "model.ckpt-2")
     with pytest.raises(FileNotFoundError, match=r"model.ckpt-2.index"):
-        original_model.read(folder)
+        original_model.read(tmp_path)
 
 
-def test_a_step_may_be_absent_but_not_anything_else(folder):
-    _write(folder)
-    tensors = _tensors(folder)
-    _put_tensors(folder, tensors | {"global_step": np.float32(3)})
-    _refuses(folder, r"global_step, at .*model\.ckpt")
+def test_a_step_may_be_absent_but_not_anything_else(tmp_path):
+    _write(tmp_path)
+    tensors = _tensors(tmp_path)
+    _put_tensors(tmp_path, tensors | {"global_step": np.float32(3)})
+    _refuses(tmp_path, r"global_step, at .*model\.ckpt")
     del tensors["global_step"]
-    _put_tensors(folder, tensors)
-    assert original_model.read(folder).step == 0
+    _put_tensors(tmp_path, tensors)
+    assert original_model.read(tmp_path).step == 0
 
 
-def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(folder):
-    _write(folder, "classification")
-    tensors = _tensors(folder)
+def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(tmp_path):
+    _write(tmp_path, "classification")
+    tensors = _tensors(tmp_path)
     for name, rest, message in (
         ("cola", tensors, "Received: cola, mnli"),
         ("ccgbank", {}, "Received: ccgbank"),
@@ -168,28 +158,32 @@ def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(folder):
         renamed = {
             n.replace("/mnli/", f"/{name}/"): tensors[n] for n in tensors
         }
-        _put_tensors(folder, rest | renamed)
-        _refuses(folder, f"one task of the original: chunking.*{message}")
+        _put_tensors(tmp_path, rest | renamed)
+        _refuses(tmp_path, f"one task of the original: chunking.*{message}")
 
 
 @pytest.mark.parametrize(
     ("kind", "scope"), [("regression", "sts"), ("tagging", "chunk")]
 )
-def test_tasks_are_called_as_the_original_calls_them(folder, kind, scope):
-    model = _write(folder, kind)
-    assert f"task_specific/{scope}/dense/kernel" in _tensors(folder)
-    task = original_model.read(folder).task
+def test_tasks_are_called_as_the_original_calls_them(tmp_path, kind, scope):
+    model = _write(tmp_path, kind)
+    assert f"task_specific/{scope}/dense/kernel" in _tensors(tmp_path)
+    task = original_model.read(tmp_path).task
     assert task == dataclasses.replace(model.task, labels=())
+
+
+_task = portable.PortableTask
+_LABELS = ("a", "b")
 
 
 @pytest.mark.parametrize(
     "task",
     [
-        portable.PortableTask("own", "classification", ("a", "b")),
-        portable.PortableTask("rte", "classification", ("a", "b"), True),
+        _task("own", "classification", _LABELS),
+        _task("rte", "classification", _LABELS, True),
         # Its outputs are the values, those of the original are not.
-        portable.PortableTask("stsb", "regression"),
-        portable.PortableTask("mnli", "tagging", ("a", "b")),
+        _task("stsb", "regression"),
+        _task("mnli", "tagging", _LABELS),
     ],
 )
 def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
@@ -200,13 +194,14 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
 
 
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
-    model = tiny_models.build("discriminator")
-    model.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    with pytest.raises(errors.ModelError, match="--drop='copy_predictions'"):
-        original_model.write(model, tmp_path)
-    message = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
-    with pytest.raises(errors.ModelError, match=message):
-        original_model.write(tiny_models.build("other_heads"), tmp_path)
+    main, heads = map(tiny_models.build, ("discriminator", "other_heads"))
+    main.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
+    sizes = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
+    for model, message in (
+        (main, "--drop='copy_predictions'"), (heads, sizes),
+    ):  # fmt: skip
+        with pytest.raises(errors.ModelError, match=message):
+            original_model.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -230,13 +225,8 @@ def _table(entries, starts=None):
     footer = bytes([len(data) & 127 | 128, len(data) >> 7, len(names) - 5])
     start = len(data) + len(names)
     footer += bytes([start & 127 | 128, start >> 7, len(table) - 5])
-    return (
-        data
-        + names
-        + table
-        + footer.ljust(40, b"\0")
-        + bytes.fromhex("57fb808b247547db")
-    )
+    magic = bytes.fromhex("57fb808b247547db")
+    return data + names + table + footer.ljust(40, b"\0") + magic
 
 
 def _entry(axes=(2, 3), **fields):
@@ -248,10 +238,7 @@ def _entry(axes=(2, 3), **fields):
     return entry.SerializeToString()
 
 
-_HEADER = (
-    b"",
-    tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(),
-)
+_HEADER = (b"", b"\x08\x01")  # of one shard
 
 
 # Most of them would end the process in TensorFlow.

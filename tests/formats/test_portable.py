@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
@@ -14,6 +13,7 @@ from electra_tf.modeling import networks
 from electra_tf.pretraining import model as pretraining_model
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny
+from tests import tiny_run
 from tests.formats import tiny_models
 
 
@@ -21,13 +21,42 @@ def _shapes_of(variables):
     return {v.path: tuple(v.shape) for v in variables}
 
 
-def _require_parts(settings, variables):
-    """Checks that the variables of a config have the shapes of its parts."""
-    encoder = networks.resolve_vocab_size(
-        settings.encoder, tiny.VOCABULARY.size
-    )
+_TWO_TOWERS = {"two_tower_generator": True}
+_UNTIED = {"untied_generator_embeddings": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "generator", "embedding_size"),
+    [
+        *((name, {}, None) for name in tiny.OBJECTIVE_NAMES),
+        *(
+            ("electra", generator, size)
+            for size in (12, 16)
+            for generator in (
+                {},
+                _UNTIED,
+                {"untied_generator": False, "generator_hidden_size": 0.25},
+                {"generator_hidden_size": 4.0},
+                {"generator_layers": 0.5},
+                _TWO_TOWERS,
+                _TWO_TOWERS | _UNTIED,
+            )
+        ),
+    ],
+)
+def test_a_model_has_the_variables_that_its_layers_make(
+    name, generator, embedding_size
+):
+    settings = tiny.with_objective(tiny.build_settings(), name)
+    sizes = {"embedding_size": embedding_size} if embedding_size else {}
+    settings = tiny_run.replace(settings, encoder=sizes, generator=generator)
+    counts = np.ones(tiny.VOCABULARY.size)
+    variables = pretraining_model.build_pretraining_model(
+        settings, tiny.VOCABULARY, counts
+    ).trainable_variables
+    encoder = networks.resolve_vocab_size(settings.encoder, counts.size)
     generator = None
-    if settings.generator.has_encoder and settings.objective.name != "mlm":
+    if settings.generator.has_encoder and name != "mlm":
         generator = settings.generator.encoder_config(encoder)
     tying = settings.generator.weight_tying
     model = portable.PortableModel({}, encoder, generator, tying)
@@ -37,53 +66,11 @@ def _require_parts(settings, variables):
     assert found == expected
 
 
-@pytest.mark.parametrize("embedding_size", [12, 16])
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"untied_generator_embeddings": True},
-        {"untied_generator": False, "generator_hidden_size": 0.25},
-        {"generator_hidden_size": 4.0},
-        {"generator_layers": 0.5},
-        {"two_tower_generator": True},
-        {"two_tower_generator": True, "untied_generator_embeddings": True},
-    ],
-)
-def test_a_model_has_the_variables_that_its_layers_make(fields, embedding_size):
-    settings = tiny.build_settings()
-    encoder = dataclasses.replace(
-        settings.encoder,
-        embedding_size=embedding_size,
-        vocab_size=tiny.VOCABULARY.size,
-    )
-    fields = {"generator_hidden_size": 0.5} | fields
-    settings = dataclasses.replace(
-        settings, encoder=encoder, generator=config.GeneratorConfig(**fields)
-    )
-    main = networks.Discriminator(encoder)
-    generator = networks.build_generator(settings.generator, main.encoder)
-    _require_parts(settings, [*main.variables, *generator.variables])
-
-
-@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
-def test_every_objective_has_the_variables_of_its_parts(name):
-    settings = tiny.with_objective(tiny.build_settings(), name)
-    counts = np.ones(tiny.VOCABULARY.size)
-    model = pretraining_model.build_pretraining_model(
-        settings, tiny.VOCABULARY, counts
-    )
-    _require_parts(settings, model.trainable_variables)
-
-
-def _build_head(labels, **sections):
+def _build_head(labels=None, qa=None, **task):
     """The shapes of a task's head, 16 wide, and the task."""
-    kinds = {
-        "task": finetuning_config.TaskConfig,
-        "qa": finetuning_config.QuestionAnsweringConfig,
-    }
     settings = finetuning_config.FinetuningConfig(
-        **{name: kinds[name](**fields) for name, fields in sections.items()}
+        task=finetuning_config.TaskConfig(**task),
+        qa=finetuning_config.QuestionAnsweringConfig(**(qa or {})),
     )
     tasks = task_data.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
     task = tasks[settings.task.names]
@@ -100,15 +87,10 @@ def _build_head(labels, **sections):
     ],
 )
 def test_a_task_has_the_variables_of_its_head(name, kind, has_hidden_layer):
-    fields = {"names": name, "hidden_layer": has_hidden_layer}
     labels = {"chunking": ("B-NP", "O")} if name == "chunking" else None
-    found, task = _build_head(labels, task=fields)
-    described = portable.PortableTask(
-        name,
-        kind,
-        () if name == "stsb" else tuple(task.labels),
-        has_hidden_layer,
-    )
+    found, task = _build_head(labels, names=name, hidden_layer=has_hidden_layer)
+    labels = () if name == "stsb" else tuple(task.labels)
+    described = portable.PortableTask(name, kind, labels, has_hidden_layer)
     assert found == portable.task_shapes(described, 16, {})
     # The number of outputs can be read off.
     unknown = dataclasses.replace(described, labels=())
@@ -128,7 +110,7 @@ def test_answering_has_the_variables_of_its_head(
         "answerable_classifier": has_classifier,
         "answerable_uses_start_logits": uses_start,
     }
-    found, _ = _build_head(None, task={"names": "squad2"}, qa=options)
+    found, _ = _build_head(qa=options, names="squad2")
     described = portable.PortableTask("squad2", "qa")
     assert found == portable.task_shapes(described, 16, found)
     for path in found:
@@ -161,22 +143,8 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
         refuses({**model.tensors, name: changed}, f"{name} .*{message}")
 
 
-def _split(kind):
-    parts = portable.split(tiny_models.build(kind))
-    return parts["discriminator"], parts["generator"]
-
-
-@pytest.mark.parametrize("kind", ["embeddings", "none", "all", "same_size"])
-def test_joining_undoes_splitting(kind):
-    main, generator = _split(kind)
-    assert main.parts == ("discriminator_predictions", "electra")
-    assert generator.parts == ("electra", "generator_predictions")
-    model = tiny_models.build(kind)
-    tiny_models.require_same(portable.join(main, generator), model)
-
-
 def test_tying_is_told_by_the_bits():
-    main, generator = _split("same_size")
+    main, generator = portable.split(tiny_models.build("same_size")).values()
     # One bit of one embedding less alike, and they are two.
     path = "electra/embeddings/token_type_embeddings"
     changed = generator.tensors[path].copy()
@@ -197,6 +165,9 @@ def test_tying_is_told_by_the_bits():
     assert portable.join(main, other).tying == "embeddings"
 
 
+_TOKENS = tiny_models.VOCABULARY.tokens
+
+
 @pytest.mark.parametrize(
     ("main", "generator", "message"),
     [
@@ -205,23 +176,20 @@ def test_tying_is_told_by_the_bits():
         # Both would have something that is not looked at.
         ("same_size", "masked_lm", "here discriminator_predictions"),
         ("discriminator", "same_size", "here generator_predictions"),
+        *(
+            ("discriminator", vocabulary, "one vocabulary and")
+            for vocabulary in (
+                vocabulary_lib.Vocabulary((*_TOKENS[:-2], *_TOKENS[:-3:-1])),
+                tiny_models.vocabulary_of(do_lower_case=False),
+                None,
+            )
+        ),
     ],
 )
-def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
-    models = tiny_models.build(main), tiny_models.build(generator)
+def test_what_is_not_of_one_model_is_not_joined(main, generator, message):
+    kind, fields = generator, {}
+    if not isinstance(generator, str):
+        kind, fields = "masked_lm", {"vocabulary": generator}
+    models = tiny_models.build(main), tiny_models.build(kind, **fields)
     with pytest.raises(errors.ModelError, match=message):
         portable.join(*models)
-
-
-def test_models_of_two_vocabularies_are_not_joined():
-    main, generator = _split("embeddings")
-    tokens = generator.vocabulary.tokens
-    cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
-    for other in (
-        vocabulary_lib.Vocabulary((*tokens[:-2], tokens[-1], tokens[-2])),
-        vocabulary_lib.Vocabulary(tokens, cased),
-        None,
-    ):
-        changed = dataclasses.replace(generator, vocabulary=other)
-        with pytest.raises(errors.ModelError, match="one vocabulary and"):
-            portable.join(main, changed)

@@ -7,8 +7,6 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning import portable_trial
-from electra_tf.formats import hugging_face
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -44,12 +42,9 @@ def test_what_is_no_model_is_refused(tmp_path):
         reading.detect(tmp_path)
     (tmp_path / "model.ckpt.index").write_text("")
     assert reading.detect(str(tmp_path / "model.ckpt")) == "tf1"
-    with pytest.raises(ValueError, match="tf1, electra_tf.*'onnx'"):
-        reading.read(tmp_path, "onnx")
-    portable_trial.write(tiny_models.build("tagging"), tmp_path / "trial")
-    with pytest.raises(
-        errors.ModelError, match="fine-tuned one.*--drop=task_spec"
-    ):
+    tiny_models.write(tmp_path / "trial", "tagging", "electra_tf")
+    message = "fine-tuned one.*--drop=task_spec"
+    with pytest.raises(errors.ModelError, match=message):
         reading.read(tmp_path / "trial")
 
 
@@ -68,13 +63,6 @@ def test_all_weights_of_a_model_are_in_its_layers(kind):
     assert found.keys() == model.tensors.keys()
     for path, value in model.tensors.items():
         np.testing.assert_array_equal(found[path], value)
-
-
-def test_shared_weights_are_one_variable():
-    built = reading.build_networks(tiny_models.build("all"))
-    assert built.generator.encoder is built.main.encoder
-    built = reading.build_networks(tiny_models.build("embeddings"))
-    assert built.generator.encoder.embeddings is built.main.encoder.embeddings
 
 
 def test_products_have_the_precision_and_weights_are_float32():
@@ -107,17 +95,9 @@ def _values(target):
     return {n: v.numpy().copy() for n, v in target.variables.items()}
 
 
-def _write(folder, kind="embeddings", target_format="tf1", **fields):
-    model = tiny_models.build(kind, **fields)
-    folder.mkdir()
-    conversion.write(model, target_format, folder)
-    return model
-
-
 @pytest.fixture
 def source(tmp_path):
-    """A model on disk."""
-    _write(tmp_path / "source")
+    tiny_models.write(tmp_path / "source", "embeddings", "tf1")
     return tmp_path / "source"
 
 
@@ -131,7 +111,7 @@ def _refuses(source, target, message):
 
 
 def test_a_model_starts_another(tmp_path):
-    model = _write(tmp_path / "source", target_format="huggingface")
+    model = tiny_models.write(tmp_path / "source", "embeddings", "huggingface")
     target = _target()
     report = reading.warm_start(tmp_path / "source", target)
     for name, value in _values(target).items():
@@ -179,10 +159,7 @@ _CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        (
-            ((*TOKENS[:-2], "new", "newer"),),
-            r"2 tokens such as \['ran', '##é'\]",
-        ),
+        (((*TOKENS[:-2], "new", "newer"),), r"2 tokens such as \['ran', '##é'"),
         ((TOKENS[:5],), "19 tokens such as .'the', 'cat'"),
         ((TOKENS, _CASED), "tokenizer settings"),
     ],
@@ -193,12 +170,13 @@ def test_another_vocabulary_is_refused(source, vocabulary, message):
 
 
 def test_a_model_without_a_vocabulary_is_refused(tmp_path):
-    _write(tmp_path / "source", vocabulary=None)
-    _refuses(tmp_path / "source", _target(), "vocab.txt")
+    source = tmp_path / "source"
+    tiny_models.write(source, "embeddings", "tf1", vocabulary=None)
+    _refuses(source, _target(), "vocab.txt")
 
 
 def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
-    model = _write(tmp_path / "source", "discriminator")
+    model = tiny_models.write(tmp_path / "source", "discriminator", "tf1")
     target = _target()
     before = _values(target)
     report = reading.warm_start(tmp_path / "source", target)
@@ -242,21 +220,17 @@ def test_other_sizes_are_refused_and_told(source, part, field, value):
 
 
 def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):
-    size = tiny_models.VOCABULARY.size
+    size, plain = tiny_models.VOCABULARY.size, tiny_models.VOCABULARY
     sizes = dataclasses.replace(tiny_models.ENCODER, vocab_size=size + 3)
-    source = tmp_path / "source"
-    source.mkdir()
-    model = tiny_models.build(
-        "discriminator",
-        encoder=sizes,
-        vocabulary=tokenizer_files.fit_rows(
-            tiny_models.VOCABULARY, sizes, source
-        ),
+    fields = {
+        "encoder": sizes,
+        "vocabulary": tokenizer_files.fit_rows(plain, sizes, tmp_path),
+    }
+    model = tiny_models.write(
+        tmp_path, "discriminator", "huggingface", **fields
     )
-    hugging_face.write(model, source)
     target = _target("discriminator")
-    reading.warm_start(source, target)
-    table = "electra/embeddings/word_embeddings"
+    reading.warm_start(tmp_path, target)
     np.testing.assert_array_equal(
-        target.variables[table].numpy(), model.tensors[table][:size]
+        target.variables[WORDS].numpy(), model.tensors[WORDS][:size]
     )

@@ -35,9 +35,7 @@ def folder(tmp_path):
 
 
 def _change(folder, name="tokenizer.json", **fields):
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
+    tiny_models.change_json(folder / name, **fields)
 
 
 def _described(folder):
@@ -52,10 +50,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     (folder / missing).unlink()
     # What tokenizer.json says of long words stands nowhere else.
     length = 100 if missing == "tokenizer.json" else 200
-    settings = vocabulary_lib.TokenizerSettings(max_word_length=length)
-    assert _load(folder) == vocabulary_lib.Vocabulary(
-        VOCABULARY.tokens, settings
-    )
+    assert _load(folder) == tiny_models.vocabulary_of(max_word_length=length)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +58,7 @@ def test_some_of_the_files_are_enough(folder, missing):
     [{"do_lower_case": False}, {"strip_accents": False, "max_word_length": 9}],
 )
 def test_tokenizers_make_our_ids(tmp_path, settings):
-    vocabulary = vocabulary_lib.Vocabulary(
-        VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
-    )
+    vocabulary = tiny_models.vocabulary_of(**settings)
     tokenizer_files.write_hugging_face(vocabulary, tmp_path, 20)
     assert _load(tmp_path) == vocabulary
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -76,8 +69,8 @@ def test_tokenizers_make_our_ids(tmp_path, settings):
 
 
 def test_settings_of_ours_are_read_as_ours(tmp_path):
-    settings = vocabulary_lib.TokenizerSettings(False, True, 37)
-    vocabulary = vocabulary_lib.Vocabulary(VOCABULARY.tokens, settings)
+    settings = {"do_lower_case": False, "max_word_length": 37}
+    vocabulary = tiny_models.vocabulary_of(**settings)
     assert _load(tmp_path) is None
     vocabulary.save(tmp_path)
     assert _load(tmp_path) == vocabulary
@@ -109,31 +102,11 @@ def test_lists_that_contradict_each_other_are_refused(folder):
 @pytest.mark.parametrize("name", ["do_lower_case", "strip_accents"])
 def test_settings_that_contradict_each_other_are_refused(folder, name):
     """Which one transformers takes depends on the tokenizer's class."""
-    file = folder / "tokenizer_config.json"
-    _change(folder, file.name, **{name: False})
+    _change(folder, "tokenizer_config.json", **{name: False})
     with pytest.raises(errors.ModelError, match=f"agree.*{name}=False and Tr"):
         _load(folder)
-    content = json.loads(file.read_text())
-    del content[name]
-    file.write_text(json.dumps(content))
+    _change(folder, "tokenizer_config.json", **{name: ...})
     assert _load(folder) == VOCABULARY
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("strip_accents", 0),
-        ("tokenize_chinese_chars", False),
-        ("tokenizer_class", "BertJapaneseTokenizer"),
-        ("word_tokenizer_type", "mecab"),
-        ("never_split", ["[ENT]"]),
-    ],
-)
-def test_settings_of_another_tokenizer_are_refused(folder, name, value):
-    (folder / "tokenizer.json").unlink()
-    _change(folder, "tokenizer_config.json", **{name: value})
-    with pytest.raises(errors.ModelError, match=f"config.json: `{name}"):
-        _load(folder)
 
 
 def test_added_tokens_come_after_the_others(folder):
@@ -157,34 +130,37 @@ def _with(stage, **fields):
     [
         (_with("model", type="BPE", merges=[]), "model.type` must be 'WordP"),
         (_with("model", continuing_subword_prefix="@@"), "must be '##'.*'@@'"),
-        (lambda content: {"model": None}, "must describe a tokenizer"),
+        ({"model": None}, "must describe a tokenizer"),
         (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
-        (lambda content: {"normalizer": None}, "must be 'BertNorm.*None"),
-        (
-            lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
-            "must be 'BertPreTokenizer'.*Whitespace",
-        ),
+        ({"normalizer": None}, "must be 'BertNorm.*None"),
+        ({"pre_tokenizer": {"type": "Whitespace"}},
+         "must be 'BertPreTokenizer'.*Whitespace"),
         (_with("normalizer", handle_chinese_chars=False), "handle_chinese_ch"),
         (_with("normalizer", clean_text=False), "clean_text"),
         (_with("normalizer", lowercase=False), "strip_accents` must go with"),
+        # Of the other file.
+        ({"strip_accents": 0}, "config.json: `strip_accents"),
+        ({"tokenize_chinese_chars": False}, "config.json: `tokenize_chinese_c"),
+        ({"tokenizer_class": "BertJapanese"}, "config.json: `tokenizer_class"),
+        ({"word_tokenizer_type": "mecab"}, "config.json: `word_tokenizer_type"),
+        ({"never_split": ["[ENT]"]}, "config.json: `never_split"),
     ],
-)
+)  # fmt: skip
 def test_another_tokenizer_is_refused(folder, change, message):
-    _change(folder, **change(_described(folder)))
-    (folder / "vocab.txt").unlink()
-    (folder / "tokenizer_config.json").unlink()
+    names = ["tokenizer.json", "tokenizer_config.json"]
+    name = names.pop(message.startswith("config.json"))
+    fields = change(_described(folder)) if callable(change) else change
+    _change(folder, name, **fields)
+    for other in (*names, *["vocab.txt"] * (name == "tokenizer.json")):
+        (folder / other).unlink()
     with pytest.raises(ValueError, match=message):
         _load(folder)
 
 
 def test_accents_without_lower_casing_make_no_difference():
-    def build(**settings):
-        return vocabulary_lib.Vocabulary(
-            VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
-        )
-
     are_alike = tokenizer_files.are_alike
+    build = tiny_models.vocabulary_of
     cased = build(do_lower_case=False)
     assert are_alike(build(do_lower_case=False, strip_accents=False), cased)
     others = build(strip_accents=False), cased, build(max_word_length=9), None

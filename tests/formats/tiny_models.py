@@ -1,11 +1,12 @@
 """Portable models of every kind, small, with random weights."""
 
 import dataclasses
-import pathlib
+import json
 
 import numpy as np
 
 from electra_tf import config
+from electra_tf.export import conversion
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -31,7 +32,6 @@ ENCODER = config.EncoderConfig(
     initializer_range=0.03,
 )
 EQUAL_WIDTHS = dataclasses.replace(ENCODER, embedding_size=16)
-_TAGS = ("B-NP", "I-NP", "O")
 
 _GENERATORS = {
     "embeddings": {"hidden_size": 8, "num_hidden_layers": 1},
@@ -46,42 +46,43 @@ _GENERATORS = {
 }  # fmt: skip
 """Kind of a model with two towers to the generator's sizes."""
 
+_task = portable.PortableTask
 _TASKS = {
-    "classification": portable.PortableTask(
+    "classification": _task(
         "mnli", "classification", ("contradiction", "entailment", "neutral")
     ),
-    "regression": portable.PortableTask(
-        "stsb", "regression", value_range=(0.0, 5.0)
-    ),
-    "tagging": portable.PortableTask("chunking", "tagging", _TAGS),
-    "answering": portable.PortableTask("squad1", "qa"),
-    "joint_answering": portable.PortableTask("squad2", "qa"),
-    "hidden_layer": portable.PortableTask(
+    "regression": _task("stsb", "regression", value_range=(0.0, 5.0)),
+    "tagging": _task("chunking", "tagging", ("B-NP", "I-NP", "O")),
+    "answering": _task("squad1", "qa"),
+    "joint_answering": _task("squad2", "qa"),
+    "hidden_layer": _task(
         "rte", "classification", ("entailment", "not_entailment"), True
     ),
-    "hidden_regression": portable.PortableTask(
-        "own", "regression", (), True, (-10.0, 30.0)
-    ),
-    "multilabel": portable.PortableTask(
+    "hidden_regression": _task("own", "regression", (), True, (-10.0, 30.0)),
+    "multilabel": _task(
         "own", "multilabel", ("a", "b"), threshold=0.25, has_pairs=True
     ),
-    "multiple_choice": portable.PortableTask("own", "multiple_choice"),
-    "ranking": portable.PortableTask("own", "ranking", (), True),
-    "own": portable.PortableTask(
-        "own", "classification", ("good, or so", "bad")
-    ),
+    "multiple_choice": _task("own", "multiple_choice"),
+    "ranking": _task("own", "ranking", (), True),
+    "own": _task("own", "classification", ("good, or so", "bad")),
 }
 # Layers of a head of question answering that are not always there.
 _JOINT_LAYERS = ("qa_hidden", "dense_2", "dense_3")
 
-PRETRAINED = (*_GENERATORS, "discriminator", "masked_lm", "encoder")
 FINETUNED = tuple(_TASKS)
 
 
-def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
-    """A model with random weights, of `PRETRAINED` or `FINETUNED` kind.
+def vocabulary_of(**settings):
+    """The same tokens, with other settings of the tokenizer."""
+    changed = vocabulary_lib.TokenizerSettings(**settings)
+    return vocabulary_lib.Vocabulary(VOCABULARY.tokens, changed)
 
-    `fields` are those of `PortableModel`, instead of those of the kind.
+
+def build(kind, seed=0, **fields):
+    """A model with random weights, of a kind that the tables above name.
+
+    With one tower it is a `discriminator`, `masked_lm` or `encoder`. `fields`
+    are those of `PortableModel`, instead of those of the kind.
     """
     model = dataclasses.replace(
         _build_sizes(kind), origin=f"tiny {kind}", vocabulary=VOCABULARY
@@ -98,7 +99,7 @@ def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
     return dataclasses.replace(model, tensors=tensors)
 
 
-def _build_sizes(kind: str) -> portable.PortableModel:
+def _build_sizes(kind):
     if kind in _TASKS:
         return portable.PortableModel({}, ENCODER, task=_TASKS[kind], step=7)
     if kind not in _GENERATORS:
@@ -118,7 +119,7 @@ def _build_sizes(kind: str) -> portable.PortableModel:
     )
 
 
-def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
+def _shapes(kind, model):
     parts = ["electra"]
     if kind == "electric":
         parts += ["generator_ltr", "generator_rtl", "cloze_predictions"]
@@ -140,11 +141,22 @@ def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
     )
 
 
-def require_same(
-    one: portable.PortableModel,
-    other: portable.PortableModel,
-    ignoring: tuple[str, ...] = (),
-) -> None:
+def write(folder, kind, format_name, **fields):
+    """Makes a model, and a folder that holds it."""
+    model = build(kind, **fields)
+    folder.mkdir(exist_ok=True)
+    conversion.write(model, format_name, folder)
+    return model
+
+
+def change_json(path, **fields):
+    """Puts fields into an object in a file; those that are `...` go."""
+    content = json.loads(path.read_text()) | fields
+    content = {n: v for n, v in content.items() if v is not ...}
+    path.write_text(json.dumps(content))
+
+
+def require_same(one, other, ignoring=()):
     """Fails unless two models, but for some fields, are the same to the bit."""
     require_tensors(other.tensors, one.tensors)
     for field in ("encoder", "generator", "tying", "vocabulary", "task"):
@@ -152,7 +164,7 @@ def require_same(
             assert getattr(one, field) == getattr(other, field), field
 
 
-def names_in(folder: pathlib.Path) -> list[str]:
+def names_in(folder):
     """What lies in a folder, hidden names too."""
     return sorted(path.name for path in folder.iterdir())
 

@@ -6,16 +6,23 @@ crash, 2 GB of memory or 30 s for one input ends it; the input is kept there.
 """
 
 import argparse
+import json
 import pathlib
+import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import atheris
 from absl import logging
 
 with atheris.instrument_imports(include=["electra_tf"]):
     from tests.fuzz import targets
+
+# What may stand in the place of a value of JSON.
+_VALUES = (None, True, 0, -1, 2**70, 1e400, 0.5, "", "a", "\ud800", [], {})
 
 
 def main() -> None:
@@ -49,8 +56,44 @@ def main() -> None:
          f"-artifact_prefix={corpus}/", "-print_final_stats=1", "-verbosity=0",
          str(corpus)],
         run_one,
+        custom_mutator=_mutate,
     )  # fmt: skip
     atheris.Fuzz()
+
+
+def _mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """Changes bytes; of JSON one time in four a value, so it stays JSON."""
+    rng = random.Random(seed)
+    try:
+        tree = json.loads(data[1:]) if rng.random() < 0.25 else None
+    except (ValueError, RecursionError):
+        tree = None
+    places = [*_places(tree)]
+    if not places:
+        return atheris.Mutate(data, max_size)
+    inside, place = rng.choice(places)
+    other, key = rng.choice(places)
+    if (action := rng.randrange(4)) == 0:
+        del inside[place]
+    elif action == 1:
+        inside[place] = rng.choice(_VALUES)
+    elif action == 2:
+        # Not the value itself: what holds itself cannot be written.
+        inside[place] = json.loads(json.dumps(other[key]))
+    elif isinstance(inside, dict):
+        inside[rng.choice(["a", "", f"{place}_"])] = inside.pop(place)
+    else:
+        inside.append(inside[place])
+    return (data[:1] + json.dumps(tree).encode())[:max_size]
+
+
+def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container inside a value of JSON, with each key or index."""
+    if isinstance(tree, dict | list):
+        keys = [*tree] if isinstance(tree, dict) else range(len(tree))
+        for key in keys:
+            yield tree, key
+            yield from _places(tree[key])
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ with stopping.StopRequest() as stop:
 def test_a_closed_terminal_leaves_the_time_to_save(tmp_path):
     process, terminal = pty.fork()
     if process == 0:
+        # `nohup make test` ignores it, and so would what it starts.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         command = [sys.executable, "-c", _IN_A_TERMINAL, str(tmp_path / "end")]
         os.execv(sys.executable, command)
     while b"ready" not in os.read(terminal, 100):

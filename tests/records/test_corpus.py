@@ -32,6 +32,18 @@ def test_folder_is_searched_recursively_in_sorted_order(tmp_path):
     assert all_documents(corpus) == [["a/z.txt"], ["b.txt"], ["c"]]
 
 
+def test_a_link_to_a_folder_is_not_left_out_in_silence(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a.txt").write_text("one")
+    (tmp_path / "near").mkdir()
+    for name in (".hidden", "link"):
+        (tmp_path / "near" / name).symlink_to(tmp_path / "far")
+    with pytest.raises(errors.DataError, match="near/link is a link to a fol"):
+        open_corpus(str(tmp_path / "near"))
+    corpus = open_corpus(str(tmp_path / "near" / "*"))
+    assert all_documents(corpus) == [["one"]]
+
+
 def test_several_names_are_joined_in_the_given_order(tmp_path):
     (tmp_path / "a.txt").write_text("one")
     (tmp_path / "b" / "openwebtext").mkdir(parents=True)

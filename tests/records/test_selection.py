@@ -188,7 +188,7 @@ def test_what_cannot_be_selected_is_refused(settings, tmp_path):
     ):
         with pytest.raises(errors.ConfigError, match=message):
             select(settings, corpus, empty, corpus_weights=weights)
-    with pytest.raises(errors.ConfigError, match="'deduplicate': 'exact'"):
+    with pytest.raises(errors.ConfigError, match="deduplicate=exact"):
         select(settings, corpus, original_order=True, deduplicate="exact")
 
 

@@ -134,7 +134,7 @@ def test_number_of_shards_is_as_asked_or_grows_with_the_corpus(
         ({"original_order": True}, "set validation_fraction to 0"),
         (
             {"original_order": True, "packed": True, "validation_fraction": 0},
-            "take no packed rows",
+            "leave out the others. Received: packed=True.",
         ),
     ],
 )

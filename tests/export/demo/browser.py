@@ -45,7 +45,6 @@ class Browser:
         self._base += f"/{created['sessionId']}"
 
     def close(self):
-        """Ends browser and driver."""
         try:
             self._ask("", "DELETE")
         finally:
@@ -53,7 +52,6 @@ class Browser:
             self._process.wait(10)
 
     def open(self, url):
-        """Loads a page."""
         self._ask("/url", url=url)
 
     def run(self, script):

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from tests.export.demo import browser as browser_lib
+from tests.export.demo import stubs
 
 EVIL = '<img src=x onerror="window.stolen=1"> & \U0001f600 שלום'
 
@@ -20,16 +21,16 @@ def browser(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def _page_of(browser, serve, model):
-    with serve(model) as server:
+def _page_of(browser, model):
+    with stubs.serve(model) as server:
         browser.open(server.url)
         browser.wait("!document.getElementById('submit').disabled")
         yield browser
 
 
 @pytest.fixture(scope="module")
-def page(browser, serve, stub_model):
-    with _page_of(browser, serve, stub_model) as opened:
+def page(browser):
+    with _page_of(browser, stubs.PRETRAINED) as opened:
         yield opened
 
 
@@ -108,8 +109,8 @@ def test_the_page_breaks_none_of_its_own_rules(page):
     assert loaded and all(name.startswith(origin) for name in loaded)
 
 
-def test_labels_have_bars(browser, serve, classifier):
-    with _page_of(browser, serve, classifier) as page:
+def test_labels_have_bars(browser):
+    with _page_of(browser, stubs.CLASSIFIER) as page:
         _submit(page, "a film", "predict")
         shown = "e.querySelector('.name').textContent"
         assert _of_all(page, "#labels li", shown) == ["good", "bad"]
@@ -121,8 +122,8 @@ def test_labels_have_bars(browser, serve, classifier):
         ]  # fmt: skip
 
 
-def test_a_number_stands_on_its_range(browser, serve, rater):
-    with _page_of(browser, serve, rater) as page:
+def test_a_number_stands_on_its_range(browser):
+    with _page_of(browser, stubs.RATER) as page:
         page.act("#second", "value", text="another")
         for text, width, is_outside in (
             ("abc", "75%", 0),
@@ -136,15 +137,15 @@ def test_a_number_stands_on_its_range(browser, serve, rater):
         assert _of_all(page, "#verdict", "e.textContent") == ["5.00"]
 
 
-def test_what_is_compared_has_a_score(browser, serve, ranker):
-    with _page_of(browser, serve, ranker) as page:
+def test_what_is_compared_has_a_score(browser):
+    with _page_of(browser, stubs.RANKER) as page:
         page.act("#second", "value", text="another")
         _submit(page, "a text", "predict")
         assert _of_all(page, "#verdict", "e.textContent") == ["2.50"]
 
 
-def test_spans_bear_their_tags(browser, serve, tagger):
-    with _page_of(browser, serve, tagger) as page:
+def test_spans_bear_their_tags(browser):
+    with _page_of(browser, stubs.TAGGER) as page:
         text = "\U0001f600Ann  sat, " + EVIL
         _submit(page, text.replace("\U0001f600", ""), "predict")
         page.run(f"document.getElementById('text').value = {text!r}")
@@ -161,8 +162,8 @@ def test_spans_bear_their_tags(browser, serve, tagger):
         assert page.run("return document.images.length") == 0
 
 
-def test_an_answer_is_marked_in_its_text_or_denied(browser, serve, reader):
-    with _page_of(browser, serve, reader) as page:
+def test_an_answer_is_marked_in_its_text_or_denied(browser):
+    with _page_of(browser, stubs.READER) as page:
         labels = _of_all(page, "label", "[e.htmlFor, e.textContent]")
         assert labels == [["text", "A question"],
                           ["second", "A text with the answer"]]  # fmt: skip

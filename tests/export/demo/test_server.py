@@ -1,32 +1,41 @@
-"""The page's server: what it gives, and everything that it refuses."""
+"""The page's server: what it gives, everything that it refuses, its models."""
 
 import http.client
 import json
+import pathlib
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent import futures
 
 import pytest
 
+import electra_tf
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.demo import server as server_lib
+from tests import tiny_electra
+from tests.export.demo import stubs
 
-JSON = {"Content-Type": "application/json"}
+_JSON = "application/json"
+HEADERS = {"Content-Type": _JSON}
+_TEXT = b'{"text": "a"}'
+SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
 
 
 @pytest.fixture(scope="module")
-def server(serve, stub_model):
-    with serve(stub_model) as running:
+def server():
+    with stubs.serve(stubs.PRETRAINED) as running:
         yield running
 
 
 def _ask(server, method, path, body=None, headers=None):
-    """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection(
-        "127.0.0.1", server.server_address[1], timeout=20
-    )
+    """Status, headers and body of one request to a server, or to a port."""
+    port = getattr(server, "port", server)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
@@ -35,7 +44,7 @@ def _ask(server, method, path, body=None, headers=None):
         connection.close()
 
 
-def _post(server, path, value, headers=JSON):
+def _post(server, path, value, headers=HEADERS):
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     status, _, answer = _ask(server, "POST", path, body, headers)
     return status, json.loads(answer)
@@ -87,50 +96,45 @@ def test_parts_put_together_are_the_text(server):
 
 
 def test_a_request_that_makes_no_sense_is_told_why(server):
-    for body, message in (
-        (b"", "no JSON"),
-        (b"[" * 16000, "no JSON"),
-        (b"[]", "JSON object"),
-        (b'{"text": "a", "more": 1}', "nothing else"),
-        (b'{"text": 3}', "JSON object"),
-        (b'{"text": "  \\n "}', "blanks alone"),
-        (b'{"text": "\\ud800"}', "surrogate"),
-        (b'{"text": "' + b"x" * 5001 + b'"}', "1 to 5,000 characters"),
+    for body, kind, expected, message in (
+        (b"", _JSON, 400, "no JSON"),
+        (b"[" * 16000, _JSON, 400, "no JSON"),
+        (b"[]", _JSON, 400, "JSON object"),
+        (b'{"text": "a", "more": 1}', _JSON, 400, "nothing else"),
+        (b'{"text": 3}', _JSON, 400, "JSON object"),
+        (b'{"text": "  \\n "}', _JSON, 400, "blanks alone"),
+        (b'{"text": "\\ud800"}', _JSON, 400, "surrogate"),
+        (b'{"text": "%5001d"}' % 1, _JSON, 400, "1 to 5,000 characters"),
+        (_TEXT, "text/plain", 415, _JSON),
+        (_TEXT, "application/x-www-form-urlencoded", 415, _JSON),
+        (_TEXT, "", 415, _JSON),
+        # What is too large is not read.
+        (b" " * (server_lib.MAX_BYTES + 1), _JSON, 413, "49,152 bytes"),
+        (b" " * 3_000_000, _JSON, 413, "49,152 bytes"),
     ):
-        status, answer = _post(server, "/api/score", body)
-        assert (status, message in answer["error"]) == (400, True), answer
-
-
-def test_only_json_is_taken(server):
-    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         headers = {"Content-Type": kind}
-        status, answer = _post(server, "/api/score", {"text": "a"}, headers)
-        assert status == 415 and "application/json" in answer["error"]
+        status, answer = _post(server, "/api/score", body, headers)
+        assert (status, message in answer["error"]) == (expected, True), answer
 
 
-def test_a_large_body_is_refused_unread(server):
-    for size in (server_lib.MAX_BYTES + 1, 3_000_000):
-        status, answer = _post(server, "/api/score", b" " * size)
-        assert status == 413 and "49,152 bytes" in answer["error"]
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_unknown_paths_do_not_exist(server, method):
+def test_unknown_paths_do_not_exist(server):
     for path in ("/nowhere", "/page.html", "/../pyproject.toml",
                  "/%2e%2e/server.py", "/api/score/"):  # fmt: skip
-        status, _, body = _ask(server, method, path, b"{}", JSON)
-        assert status == 404 and b"error" in body
+        for method in ("GET", "POST"):
+            status, _, body = _ask(server, method, path, b"{}", HEADERS)
+            assert status == 404 and b"error" in body
 
 
 def test_other_methods_are_not_allowed(server):
-    status, headers, _ = _ask(server, "POST", "/")
-    assert (status, headers["Allow"]) == (405, "GET, HEAD")
-    status, headers, _ = _ask(server, "GET", "/api/score")
-    assert (status, headers["Allow"]) == (405, "POST")
+    for method, path, allowed in (
+        ("POST", "/", "GET, HEAD"), ("GET", "/api/score", "POST"),
+    ):  # fmt: skip
+        status, headers, _ = _ask(server, method, path)
+        assert (status, headers["Allow"]) == (405, allowed)
 
 
 def test_other_names_of_this_machine_and_other_sites_are_refused(server):
-    port = server.server_address[1]
+    port = server.port
     for host, status in (
         ("evil.example", 421),
         (f"evil.example:{port}", 421),
@@ -144,41 +148,33 @@ def test_other_names_of_this_machine_and_other_sites_are_refused(server):
         ("null", 403),
         (f"http://127.0.0.1:{port}", 200),
     ):
-        headers = JSON | {"Origin": origin}
-        assert _post(server, "/api/score", {"text": "a"}, headers)[0] == status
+        headers = HEADERS | {"Origin": origin}
+        assert _post(server, "/api/score", _TEXT, headers)[0] == status
 
 
-def test_a_server_that_was_opened_answers_to_other_names(serve, stub_model):
-    with serve(stub_model, "0.0.0.0") as server:
+def test_a_server_that_was_opened_answers_to_other_names():
+    with stubs.serve(stubs.PRETRAINED, "0.0.0.0") as server:
         assert not server.is_local
         status = _ask(server, "GET", "/", headers={"Host": "box.example"})[0]
         assert status == 200
 
 
-def test_a_taken_port_gives_one_clear_error(server, stub_model):
-    port = server.server_address[1]
+def test_a_taken_port_gives_one_clear_error(server):
     with pytest.raises(OSError, match="Choose another --port"):
-        server_lib.DemoServer(stub_model, "127.0.0.1", port)
+        server_lib.DemoServer(stubs.PRETRAINED, "127.0.0.1", server.port)
 
 
-def test_a_model_that_fails_does_not_end_the_server(serve):
+def test_a_model_that_fails_does_not_end_the_server():
     def fail(texts):
         raise RuntimeError("secret of the inside")
 
-    with serve(server_lib.DemoModel("broken", fail)) as server:
-        status, answer = _post(server, "/api/score", {"text": "a"})
+    with stubs.serve(server_lib.DemoModel("broken", fail)) as server:
+        status, answer = _post(server, "/api/score", _TEXT)
         assert status == 500 and "secret" not in answer["error"]
         assert _ask(server, "GET", "/")[0] == 200
 
 
-def test_what_a_model_cannot_do_is_said(serve, stub_model):
-    only_fills = server_lib.DemoModel("fills", fill=lambda texts, k: [[]])
-    with serve(only_fills) as server:
-        status, answer = _post(server, "/api/score", {"text": "a"})
-        assert status == 400 and "no discriminator" in answer["error"]
-
-
-def test_the_model_sees_one_request_at_a_time(serve):
+def test_the_model_sees_one_request_at_a_time():
     inside, most = [0], [0]
     guard = threading.Lock()
 
@@ -191,9 +187,9 @@ def test_the_model_sees_one_request_at_a_time(serve):
             inside[0] -= 1
         return [scoring.ScoredText(texts[0].encode(), (), 0)]
 
-    request = "/api/score", {"text": "a"}
+    request = "/api/score", _TEXT
     with (
-        serve(server_lib.DemoModel("slow", score)) as server,
+        stubs.serve(server_lib.DemoModel("slow", score)) as server,
         futures.ThreadPoolExecutor(4) as pool,
     ):
         asked = [pool.submit(_post, server, *request) for _ in range(4)]
@@ -201,10 +197,8 @@ def test_the_model_sees_one_request_at_a_time(serve):
     assert most[0] == 1
 
 
-def test_fine_tuned_models_predict_of_the_texts_that_they_read(
-    serve, tagger, reader
-):
-    with serve(tagger) as running:
+def test_fine_tuned_models_predict_of_the_texts_that_they_read():
+    with stubs.serve(stubs.TAGGER) as running:
         told = json.loads(_ask(running, "GET", "/api/model")[2])
         assert (told["kind"], told["inputs"]) == ("tagging", ["text"])
         assert not (told["can_score"] or told["can_fill"])
@@ -212,7 +206,7 @@ def test_fine_tuned_models_predict_of_the_texts_that_they_read(
         assert (status, answer["spans"]) == (200, [["Ann", 0, 3, "PER", 0.9]])
         status, answer = _post(running, "/api/score", {"text": "Ann"})
         assert (status, "no discriminator" in answer["error"]) == (400, True)
-    with serve(reader) as running:
+    with stubs.serve(stubs.READER) as running:
         texts = {"context": "It sat.", "question": "Who?"}
         status, answer = _post(running, "/api/predict", texts)
         # In the order of the model's inputs, not of the request.
@@ -221,29 +215,27 @@ def test_fine_tuned_models_predict_of_the_texts_that_they_read(
         assert (status, '"context": ' in answer["error"]) == (400, True)
 
 
-def test_models_are_asked_before_anybody_waits(serve, stub_model, reader):
+def test_models_are_asked_before_anybody_waits():
     asked = []
 
     def note(answer):
         return answer and (lambda *texts: asked.append(texts) or answer(*texts))
 
-    for model in (stub_model, reader):
+    for model in (stubs.PRETRAINED, stubs.READER):
         fields = {
             n: note(getattr(model, n)) for n in ("score", "fill", "predict")
         }
-        with serve(model._replace(**fields)) as running:
+        with stubs.serve(model._replace(**fields)) as running:
             running.warm_up()
     mask = ["[MASK]"] * (text_models.NUM_EAGER_TEXTS + 1)
     assert asked == [(mask,), (mask, 5), (mask, mask)]
 
 
-def test_who_sends_slowly_is_cut_off_and_others_wait(
-    serve, stub_model, monkeypatch
-):
+def test_who_sends_slowly_is_cut_off_and_others_wait(monkeypatch):
     monkeypatch.setattr(server_lib, "_MAX_SECONDS", 0.5)
     monkeypatch.setattr(server_lib, "_MAX_CONNECTIONS", 1)
     with (
-        serve(stub_model) as server,
+        stubs.serve(stubs.PRETRAINED) as server,
         socket.create_connection(server.server_address[:2]) as slow,
     ):
         slow.sendall(b"GET / HTTP/1.1\r\n")
@@ -253,3 +245,55 @@ def test_who_sends_slowly_is_cut_off_and_others_wait(
         slow.settimeout(1)
         # What it had sent was no whole request.
         assert slow.recv(100).startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    tiny_electra.write_run(folder)
+    return folder
+
+
+def test_an_export_and_a_model_do_what_each_can(run, exported):
+    alone = server_lib.build_demo_model(export_dir=exported)
+    assert alone.fill is None
+    both = server_lib.build_demo_model(electra_tf.load(run), exported)
+    assert both.description.startswith("exported model; discr")
+    assert len(both.fill(["a [MASK]"], 5)[0][0]) == 5
+    assert both.score(["the cat"])[0].words
+
+
+def test_nothing_to_show_is_an_error(tmp_path):
+    tiny_electra.write_run(tmp_path, "all_tokens_mlm")
+    with pytest.raises(ValueError, match="none of these"):
+        server_lib.DemoServer(
+            server_lib.build_demo_model(electra_tf.load(tmp_path))
+        )
+
+
+@pytest.mark.slow
+def test_the_script_serves_until_it_is_interrupted(run):
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, f"--model={run}", "--port=0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell has its background jobs, and theirs, ignore SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert lines[1].startswith("Open http://127.0.0.1:"), lines
+        port = int(lines[1].rstrip("/\n").rpartition(":")[2])
+        _, answer = _post(port, "/api/score", {"text": "the cat"})
+        assert len(answer["parts"]) == 3
+        again = subprocess.run(
+            [sys.executable, SCRIPT, f"--model={run}", f"--port={port}"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        assert again.stderr.startswith("error: Cannot listen")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "Ended." in output and "Traceback" not in errors
+    finally:
+        process.kill()

@@ -1,0 +1,222 @@
+"""Steps of an ELECTRA made of KerasHub's layers, as users would write it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from benchmarks import side
+
+_MASK_ID = 4
+
+
+class Embeddings(keras.layers.Layer):
+    """Tokens, positions and segments; both networks share one."""
+
+    def __init__(self, encoder: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        layers, width = keras_hub.layers, encoder["embedding_size"]
+        self.tokens = layers.ReversibleEmbedding(encoder["vocab_size"], width)
+        length = encoder["max_position_embeddings"]
+        self.positions = layers.PositionEmbedding(length)
+        self.segments = keras.layers.Embedding(
+            encoder["type_vocab_size"], width
+        )
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-12)
+        self.dropout = keras.layers.Dropout(encoder["hidden_dropout_prob"])
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, S, E]` of ids `[B, S]`."""
+        tokens = self.tokens(ids)
+        segments = self.segments(tf.zeros_like(ids))
+        return self.dropout(
+            self.norm(tokens + self.positions(tokens) + segments)
+        )
+
+
+class Encoder(keras.layers.Layer):
+    """The embeddings, a projection where widths differ, and the blocks."""
+
+    def __init__(
+        self, encoder: dict[str, Any], embeddings: Embeddings, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        width = encoder["hidden_size"]
+        self.blocks = [
+            keras_hub.layers.TransformerEncoder(
+                encoder["intermediate_size"],
+                encoder["num_attention_heads"],
+                dropout=encoder["hidden_dropout_prob"],
+                activation=_gelu,
+                layer_norm_epsilon=1e-12,
+            )
+            for _ in range(encoder["num_hidden_layers"])
+        ]
+        if width != encoder["embedding_size"]:
+            self.blocks.insert(0, keras.layers.Dense(width))
+        self.embeddings = embeddings
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns `[B, S, H]` of ids `[B, S]`."""
+        states = self.embeddings(ids)
+        for block in self.blocks:
+            states = block(states)
+        return states
+
+
+def _gelu(states: tf.Tensor) -> tf.Tensor:
+    return keras.activations.gelu(states, approximate=True)
+
+
+def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
+    """The joint step: fill the gaps, sample, tell what is replaced."""
+    _set_precision(settings)
+    encoder, masking = settings["encoder"], settings["masking"]
+    embeddings = Embeddings(encoder)
+    main, small = Encoder(encoder, embeddings), Encoder(generator, embeddings)
+    gaps = keras_hub.layers.MaskedLMHead(
+        token_embedding=embeddings.tokens, intermediate_activation=_gelu
+    )
+    head = keras.Sequential(
+        [
+            keras.layers.Dense(encoder["hidden_size"], _gelu),
+            keras.layers.Dense(1),
+        ]
+    )
+    ids, objective = _random_ids(settings), settings["objective"]
+    rows, length = ids.shape
+    slots = int((masking["mask_prob"] + 0.005) * length)
+
+    def compute_loss() -> tf.Tensor:
+        # Position 0 holds [CLS].
+        order = tf.random.uniform([rows, length - 1])
+        positions = tf.math.top_k(order, slots, sorted=False).indices + 1
+        truth = tf.gather(ids, positions, batch_dims=1)
+        draw = tf.random.uniform(positions.shape)
+        shown = tf.where(draw < masking["replace_prob"], _MASK_ID, truth)
+        states = small(_put(ids, positions, shown), training=True)
+        logits = tf.cast(gaps(states, positions), tf.float32)
+        gen_loss = keras.losses.sparse_categorical_crossentropy(
+            truth, logits, from_logits=True
+        )
+        uniform = tf.random.uniform(logits.shape, 1e-9, 1.0)
+        noise = -tf.math.log(-tf.math.log(uniform))
+        sampled = tf.argmax(logits + noise, -1, output_type=tf.int32)
+        corrupted = _put(ids, positions, sampled)
+        found = tf.cast(head(main(corrupted, training=True)), tf.float32)
+        disc_loss = keras.losses.binary_crossentropy(
+            corrupted[..., None] != ids[..., None], found, from_logits=True
+        )
+        return objective["gen_weight"] * tf.reduce_mean(gen_loss) + objective[
+            "disc_weight"
+        ] * tf.reduce_mean(disc_loss)
+
+    layers = [main, small, gaps, head]
+    return _build(settings, layers, compute_loss, masked=slots)
+
+
+def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
+    """A step of a classifier of two classes."""
+    del generator
+    _set_precision(settings)
+    encoder = settings["encoder"]
+    rate = encoder["hidden_dropout_prob"]
+    main = Encoder(encoder, Embeddings(encoder))
+    head = keras.Sequential(
+        [
+            keras.layers.Dropout(rate),
+            keras.layers.Dense(encoder["hidden_size"], _gelu),
+            keras.layers.Dropout(rate),
+            keras.layers.Dense(2),
+        ]
+    )
+    ids = _random_ids(settings)
+    labels = tf.range(ids.shape[0]) % 2
+
+    def compute_loss() -> tf.Tensor:
+        first = main(ids, training=True)[:, 0]
+        logits = tf.cast(head(first, training=True), tf.float32)
+        losses = keras.losses.sparse_categorical_crossentropy(
+            labels, logits, from_logits=True
+        )
+        return tf.reduce_mean(losses)
+
+    return _build(settings, [main, head], compute_loss)
+
+
+def _set_precision(settings: dict[str, Any]) -> None:
+    name = settings["training"]["precision"]
+    keras.config.set_dtype_policy(
+        name if name == "float32" else f"mixed_{name}"
+    )
+
+
+def _random_ids(settings: dict[str, Any]) -> tf.Tensor:
+    rows = settings["training"]["train_batch_size"]
+    shape = rows, settings["data"]["max_seq_length"]
+    size = settings["encoder"]["vocab_size"]
+    return tf.random.uniform(shape, 5, size, tf.int32)
+
+
+def _put(ids: tf.Tensor, positions: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """`ids` with others at some positions of each row."""
+    rows = tf.broadcast_to(tf.range(ids.shape[0])[:, None], positions.shape)
+    return tf.tensor_scatter_nd_update(
+        ids, tf.stack([rows, positions], -1), new
+    )
+
+
+def _build(
+    settings: dict[str, Any],
+    layers: list[keras.layers.Layer],
+    compute_loss: Callable[[], tf.Tensor],
+    **sizes: Any,
+) -> side.Built:
+    """Loss, gradients, clipping and AdamW, after their first run."""
+    options, training = settings["optimizer"], settings["training"]
+    adam = keras.optimizers.AdamW(
+        options["learning_rate"],
+        options["weight_decay_rate"],
+        options["beta_1"],
+        options["beta_2"],
+        options["epsilon"],
+        global_clipnorm=options["clip_norm"] or None,
+    )
+    adam.exclude_from_weight_decay(var_names=["bias", "norm"])
+    # The first call makes the weights.
+    compute_loss()
+    weights = {
+        id(v): v for layer in layers for v in layer.trainable_variables
+    }.values()
+    adam.build([*weights])
+
+    # Keras would compile it on CPUs too, where XLA's products are slow.
+    is_gpu = bool(tf.config.list_physical_devices("GPU"))
+
+    @tf.function(autograph=False, jit_compile=is_gpu)
+    def train() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = compute_loss()
+        values = [v.value for v in weights]
+        adam.apply(tape.gradient(loss, values))
+        return loss
+
+    rows, length = training["train_batch_size"], settings["data"]
+
+    def step(_: Any) -> float:
+        train().numpy()
+        return rows * length["max_seq_length"]
+
+    step(None)
+    sizes |= {
+        "batch": [rows, length["max_seq_length"]],
+        "weights": sum(v.numpy().size for v in weights),
+        "dropout": settings["encoder"]["hidden_dropout_prob"],
+    }
+    return side.Built(step, sizes, ("keras-hub", "keras", "tensorflow"))
+
+
+if __name__ == "__main__":
+    side.serve({"pretrain": pretrain, "finetune": finetune})
