@@ -7,9 +7,9 @@ from analyses import calibration
 from scipy import special
 
 
-def _pieces(logits: np.ndarray, seed: int = 0) -> pd.DataFrame:
+def _pieces(logits):
     """Pieces that are replaced as often as sigmoid of `logits` says."""
-    draws = np.random.default_rng(seed).random(len(logits))
+    draws = np.random.default_rng(0).random(len(logits))
     return pd.DataFrame(
         {
             "sentence": np.arange(len(logits)) // 20,
@@ -19,37 +19,31 @@ def _pieces(logits: np.ndarray, seed: int = 0) -> pd.DataFrame:
     )
 
 
-@pytest.fixture
-def logits() -> np.ndarray:
-    return np.random.default_rng(1).normal(-1.5, 1.5, 40_000)
+LOGITS = np.random.default_rng(1).normal(-1.5, 1.5, 40_000)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_the_factor_of_overconfident_logits_is_found(
-    logits: np.ndarray, factor: float
-) -> None:
-    pieces = _pieces(logits).assign(logit=logits * factor)
+def test_the_factor_of_overconfident_logits_is_found(factor):
+    pieces = _pieces(LOGITS).assign(logit=LOGITS * factor)
     found = calibration.fit_temperature(pieces)
     assert found == pytest.approx(factor, rel=0.05)
 
 
-def test_a_calibrated_scorer_has_no_error_and_an_extreme_one_has(
-    logits: np.ndarray,
-) -> None:
-    pieces = _pieces(logits)
-    own = calibration.judge(pieces, special.expit(logits), seed=1)
-    sure = calibration.judge(pieces, special.expit(4 * logits), seed=1)
+def test_a_calibrated_scorer_has_no_error_and_an_extreme_one_has():
+    pieces = _pieces(LOGITS)
+    own = calibration.judge(pieces, special.expit(LOGITS), seed=1)
+    sure = calibration.judge(pieces, special.expit(4 * LOGITS), seed=1)
     assert own["ECE"] < 0.01
     assert own["low"] <= own["ECE"] <= own["high"]
     assert sure["ECE"] > 0.08
     assert sure["low"] > own["high"]
     # What the best possible answers still miss: the variance of the truth.
-    share = special.expit(logits)
+    share = special.expit(LOGITS)
     assert own["Brier"] == pytest.approx(np.mean(share * (1 - share)), rel=0.03)
     assert sure["Brier"] > own["Brier"]
 
 
-def test_the_error_of_two_bins_by_hand() -> None:
+def test_the_error_of_two_bins_by_hand():
     pieces = pd.DataFrame(
         {"sentence": [0, 0, 1, 1], "is_replaced": [True, False, True, True]}
     )

@@ -1,7 +1,5 @@
 """Measures over the checkpoints of a run."""
 
-import pathlib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +14,7 @@ from tests import tiny_electra
 TEXT = "The cat sat on a good mat and was a bad dog , good film .\n" * 3
 
 
-def test_every_checkpoint_has_a_row(tmp_path: pathlib.Path) -> None:
+def test_every_checkpoint_has_a_row(tmp_path):
     run, text = tmp_path / "run", tmp_path / "text.txt"
     text.write_text(TEXT)
     model = tiny_electra.write_run(run)
@@ -42,7 +40,7 @@ def test_every_checkpoint_has_a_row(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(pulls, 1)
 
 
-def test_precision_and_recall_of_a_band_by_hand() -> None:
+def test_precision_and_recall_of_a_band_by_hand():
     pieces = pd.DataFrame(
         {
             "id": [5, 6, 6, 6],
@@ -65,9 +63,7 @@ def test_precision_and_recall_of_a_band_by_hand() -> None:
     assert found["precision, 2 to 10"] == 0.5
 
 
-def test_the_gradients_of_the_pieces_that_occur(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_gradients_of_the_pieces_that_occur(tmp_path):
     run = tmp_path / "run"
     tiny_electra.write_run(run)
     electra = study.load(run)

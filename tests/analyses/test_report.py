@@ -1,6 +1,5 @@
 """The page holds every study that was run, and nothing from outside."""
 
-import pathlib
 import re
 from html import parser
 
@@ -18,14 +17,14 @@ SENTENCE = "The cat sat on a good mat and was a bad dog ."
 class _Reader(parser.HTMLParser):
     """Finds addresses, identifiers and unclosed elements."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.open: list[str] = []
-        self.links: list[str] = []
-        self.names: list[str] = []
+        self.open = []
+        self.links = []
+        self.names = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list) -> None:
+    def handle_starttag(self, tag, attrs):
         values = dict(attrs)
         self.links += [values[k] for k in ("src", "href") if k in values]
         self.names += [values["id"]] if "id" in values else []
@@ -34,13 +33,11 @@ class _Reader(parser.HTMLParser):
         if tag not in ("img", "meta"):
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def test_one_page_of_all_that_was_found(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_page_of_all_that_was_found(tmp_path, monkeypatch):
     electra, folder = tiny_electra.build(), epath.Path(tmp_path / "out")
     text = tmp_path / "text.txt"
     lines = [f"{SENTENCE[:-2]} {word} ." for word in ("film", "s", "un")]

@@ -9,36 +9,33 @@ from analyses import texts
 
 from tests import tiny_electra
 
-
-@pytest.fixture
-def states() -> np.ndarray:
-    return np.random.default_rng(0).normal(size=[2_000, 8])
+STATES = np.random.default_rng(0).normal(size=[2_000, 8])
 
 
-def test_cka_sees_rotations_and_not_independence(states: np.ndarray) -> None:
+def test_cka_sees_rotations_and_not_independence():
     rotation, _ = np.linalg.qr(np.random.default_rng(1).normal(size=[8, 8]))
-    assert representations.cka(states, states) == pytest.approx(1)
-    turned = 3 * states @ rotation + 5
-    assert representations.cka(states, turned) == pytest.approx(1)
+    assert representations.cka(STATES, STATES) == pytest.approx(1)
+    turned = 3 * STATES @ rotation + 5
+    assert representations.cka(STATES, turned) == pytest.approx(1)
     other = np.random.default_rng(2).normal(size=[2_000, 8])
-    assert representations.cka(states, other) < 0.02
+    assert representations.cka(STATES, other) < 0.02
 
 
-def test_anisotropy_of_a_ball_and_of_a_cone(states: np.ndarray) -> None:
-    assert representations.anisotropy(states, 1) == pytest.approx(0, abs=0.02)
-    cone = states * 0.01 + np.eye(8)[0]
+def test_anisotropy_of_a_ball_and_of_a_cone():
+    assert representations.anisotropy(STATES, 1) == pytest.approx(0, abs=0.02)
+    cone = STATES * 0.01 + np.eye(8)[0]
     assert representations.anisotropy(cone, 1) > 0.99
 
 
-def test_a_probe_reads_what_is_there_and_no_more(states: np.ndarray) -> None:
+def test_a_probe_reads_what_is_there_and_no_more():
     words = pd.DataFrame({"sentence": np.arange(2_000) // 10})
-    words["label"] = np.where(states[:, 3] > 0, "noun", "verb")
-    assert representations.probe(states, words) > 0.95
+    words["label"] = np.where(STATES[:, 3] > 0, "noun", "verb")
+    assert representations.probe(STATES, words) > 0.95
     words["label"] = words["label"].sample(frac=1, random_state=1).to_numpy()
-    assert representations.probe(states, words) == pytest.approx(0.5, abs=0.05)
+    assert representations.probe(STATES, words) == pytest.approx(0.5, abs=0.05)
 
 
-def test_states_and_attention_are_those_of_the_words() -> None:
+def test_states_and_attention_are_those_of_the_words():
     electra = tiny_electra.build()
     sentences = [
         texts.Sentence(("the", "cats", "sat")),
@@ -58,9 +55,7 @@ def test_states_and_attention_are_those_of_the_words() -> None:
     assert (found.attention.sum(1) < 1).all()
 
 
-def test_attention_to_neighbours_by_hand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_attention_to_neighbours_by_hand(monkeypatch):
     electra = tiny_electra.build()
     # Row t looks at s with weight (s + 1) / 15, the same for all t.
     weights = np.tile(np.arange(1, 6) / 15, [1, 1, 5, 1]).astype(np.float32)

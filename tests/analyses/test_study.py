@@ -1,7 +1,5 @@
 """A study leaves its files, is not measured twice, and reads its texts."""
 
-import pathlib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ from analyses import study
 from analyses import texts
 from etils import epath
 
-from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf.modeling import networks
 from tests import tiny_electra
@@ -20,18 +17,16 @@ REQUEST = study.Request("unused", seed=3, mask_prob=0.4)
 
 
 @pytest.fixture(scope="module")
-def electra() -> electra_lib.Electra:
+def electra():
     return tiny_electra.build()
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch):
     """What a study of one table was asked."""
-    asked: list[str] = []
+    asked = []
 
-    def measure(
-        electra: electra_lib.Electra, request: study.Request, work: study.Work
-    ) -> study.Findings:
+    def measure(electra, request, work):
         asked.append(request.data)
         items = list(range(2_500))
         found = work.in_parts("squares", items, lambda part: np.square(part))
@@ -43,9 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_study_is_measured_once_for_a_request(
-    electra: electra_lib.Electra, calls: list[str], tmp_path: pathlib.Path
-) -> None:
+def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     folder = epath.Path(tmp_path)
     first = study.run("toy", electra, REQUEST, folder)
     again = study.run("toy", electra, REQUEST, folder)
@@ -54,30 +47,24 @@ def test_a_study_is_measured_once_for_a_request(
     assert first.notes == again.notes
     names = {path.name for path in (tmp_path / "toy").iterdir()}
     assert names >= {study.FINDINGS, study.TABLE, study.PICTURE}
-    assert (
-        "| all | 1 | 5,205,208,750 |"
-        in (tmp_path / "toy" / study.TABLE).read_text()
-    )
+    written = (tmp_path / "toy" / study.TABLE).read_text()
+    assert "| all | 1 | 5,205,208,750 |" in written
     study.run("toy", electra, study.Request("other"), folder)
     assert calls == ["unused", "other"]
 
 
-def test_damaged_findings_are_refused_with_their_path(
-    electra: electra_lib.Electra, calls: list[str], tmp_path: pathlib.Path
-) -> None:
+def test_damaged_findings_are_refused_with_their_path(electra, calls, tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / study.FINDINGS).write_text('{"table": 3}')
     with pytest.raises(errors.DataError, match="toy/findings.json"):
         study.run("toy", electra, REQUEST, epath.Path(tmp_path))
 
 
-def test_parts_that_are_known_are_not_measured_again(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_parts_that_are_known_are_not_measured_again(tmp_path):
     work = study.Work(epath.Path(tmp_path), "key")
-    seen: list[int] = []
+    seen = []
 
-    def measure(part: list[int]) -> np.ndarray:
+    def measure(part):
         if part[0] == 1_000 and len(seen) < 3:
             seen.append(part[0])
             raise KeyboardInterrupt
@@ -91,7 +78,7 @@ def test_parts_that_are_known_are_not_measured_again(
     assert found.tolist() == list(range(1_200))
 
 
-def test_bounds_are_those_of_a_share() -> None:
+def test_bounds_are_those_of_a_share():
     # 30 of 100 sentences; the standard error of a share is known.
     sums = np.stack([np.arange(100) < 30, np.ones(100)], -1)
     found = study.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
@@ -100,32 +87,28 @@ def test_bounds_are_those_of_a_share() -> None:
     assert found["high"] == pytest.approx(0.3 + error, abs=0.02)
 
 
-def test_an_unknown_study_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_study_is_refused_with_the_known_ones():
     with pytest.raises(errors.ConfigError, match="calibration"):
         study.find("calibratoin")
 
 
-def test_the_brown_corpus_is_read_with_parts_of_speech(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
     (tmp_path / "ca01").write_text(
         "\n\tThe/at cat/nn sat/vbd ./.\n\n\tA/at mat/nn-tl\n"
     )
     (tmp_path / "README").write_text("not a text")
     found = texts.read(str(tmp_path), limit=0, seed=1)
+    kinds = ("determiner", "noun", "verb", "punctuation")
     assert sorted(found) == [
-        (("A", "mat"), ("determiner", "noun")),
-        (
-            ("The", "cat", "sat", "."),
-            ("determiner", "noun", "verb", "punctuation"),
-        ),
+        (("A", "mat"), kinds[:2]),
+        (("The", "cat", "sat", "."), kinds),
     ]
     (tmp_path / "cb02").write_text("\n\nbroken line\n")
     with pytest.raises(errors.DataError, match="cb02, line 3"):
         texts.read(str(tmp_path), limit=0, seed=1)
 
 
-def test_pieces_belong_to_words(electra: electra_lib.Electra) -> None:
+def test_pieces_belong_to_words(electra):
     sentences = [
         texts.Sentence(("good", "cats,", "unable"), ("a", "b", "c")),
         texts.Sentence(("mat",)),
@@ -142,9 +125,7 @@ def test_pieces_belong_to_words(electra: electra_lib.Electra) -> None:
     assert words["sentence"].tolist() == [0, 0, 0, 1]
 
 
-def test_labels_are_what_the_discriminator_was_shown(
-    electra: electra_lib.Electra, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_are_what_the_discriminator_was_shown(electra, monkeypatch):
     words = ("the", "cat", "sat", "on", "a", "mat")
     sentences = [texts.Sentence(words)] * 100
     shown = []
@@ -167,7 +148,7 @@ def test_labels_are_what_the_discriminator_was_shown(
     assert 0 < found["is_replaced"].mean() < masked.mean()
 
 
-def test_a_model_without_generator_is_refused() -> None:
+def test_a_model_without_generator_is_refused():
     electra = tiny_electra.build()
     electra.generator = None
     with pytest.raises(ValueError, match="a generator are needed"):

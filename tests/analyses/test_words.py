@@ -1,7 +1,5 @@
 """Wrong words and parts of speech, on answers that are known."""
 
-import pathlib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +13,7 @@ from electra_tf import errors
 from tests import tiny_electra
 
 
-def test_f_half_by_hand() -> None:
+def test_f_half_by_hand():
     # 1.25 * 0.5 * 0.25 / (0.25 * 0.5 + 0.25)
     assert error_detection.f_half(0.5, 0.25) == pytest.approx(0.15625 / 0.375)
     assert error_detection.f_half(0.0, 0.0) == 0
@@ -23,7 +21,7 @@ def test_f_half_by_hand() -> None:
     assert precise > error_detection.f_half(0.3, 0.9)
 
 
-def test_a_detector_that_knows_is_perfect_and_a_blind_one_is_not() -> None:
+def test_a_detector_that_knows_is_perfect_and_a_blind_one_is_not():
     generator = np.random.default_rng(0)
     words = pd.DataFrame({"sentence": np.arange(2_000) // 10})
     words["is_wrong"] = generator.random(2_000) < 0.1
@@ -41,14 +39,14 @@ def test_a_detector_that_knows_is_perfect_and_a_blind_one_is_not() -> None:
     assert found["low"] <= found["F0.5"] <= found["high"]
 
 
-def test_the_border_weighs_precision() -> None:
+def test_the_border_weighs_precision():
     # The first is certain, the second costs three false alarms.
     is_wrong = [True, False, False, False, True]
     suspicion = [5.0, 4.0, 3.0, 2.0, 2.0]
     assert error_detection.find_border(is_wrong, suspicion) == 5.0
 
 
-def test_a_file_is_judged_on_its_second_half(tmp_path: pathlib.Path) -> None:
+def test_a_file_is_judged_on_its_second_half(tmp_path):
     blocks = ["the\tc\ncat\ti\n.\tc", "a\tc\ndog\tc", "good\ti", "un\tc\ns\ti"]
     path = tmp_path / "words.tsv"
     path.write_text("\n\n".join(blocks) + "\n")
@@ -57,29 +55,28 @@ def test_a_file_is_judged_on_its_second_half(tmp_path: pathlib.Path) -> None:
     electra = tiny_electra.build()
     request = study.Request(str(path), seed=2)
     found = error_detection.measure(electra, request, work)
-    assert {"everything", "rare words", "discriminator"} < set(
-        found.table.index
-    )
+    names = {"everything", "rare words", "discriminator"}
+    assert names < {*found.table.index}
     assert found.table.loc["everything", "recall"] == 1
-    halves = [
+    first, second = (
         (tmp_path / "out" / f"{name}.tsv").read_text().strip().split("\n\n")
         for name in ("tuned_on", "judged_on")
-    ]
-    assert [len(half) for half in halves] == [2, 2]
-    assert sorted(sum(halves, [])) == sorted(blocks)
+    )
+    assert len(first) == len(second) == 2
+    assert sorted(first + second) == sorted(blocks)
     path.write_text("a\tc\n")
     with pytest.raises(errors.DataError, match="label 'i'"):
         error_detection.measure(electra, request, work)
 
 
-def test_the_worst_piece_of_a_word_counts() -> None:
+def test_the_worst_piece_of_a_word_counts():
     pieces = pd.DataFrame({"flat_word": [0, 0, 2, 2, 2]})
     values = np.array([1.0, 3.0, 2.0, -5.0, 0.0])
     found = texts.worst_pieces(pieces, values, 4)
     assert found.tolist() == [3.0, -5.0, 2.0, -5.0]
 
 
-def test_false_alarms_and_misses_by_hand() -> None:
+def test_false_alarms_and_misses_by_hand():
     pieces = pd.DataFrame(
         {
             "logit": [3.0, 1.0, -1.0, -2.0, 2.0, -3.0],

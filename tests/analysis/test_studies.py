@@ -98,16 +98,12 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
         ({"seeds": ()}, "`seeds` must be different numbers"),
         ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
         ({"budget_fractions": (0.0,)}, "0` must be greater than 0"),
-        (
-            {"arms": {"electra": {"masking": {"mask_prb": 0.1}}}},
-            "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'",
-        ),
-        (
-            {"arms": {"electra": {"training": {"seed": 3}}}},
-            "sets `training.seed`, which a study decides",
-        ),
+        ({"arms": {"electra": {"masking": {"mask_prb": 0.1}}}},
+         "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'"),
+        ({"arms": {"electra": {"training": {"seed": 3}}}},
+         "sets `training.seed`, which a study decides"),
     ],
-)
+)  # fmt: skip
 def test_a_study_that_cannot_work_says_why(fields, message):
     with pytest.raises(errors.ConfigError, match=message):
         toy_study.build_study(**fields)
@@ -128,9 +124,8 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
     assert studies.select_arms(plan, []) == plan
     without = toy_study.build_plan(has_tasks=True, tasks=())
     assert all(arm.is_trained for arm in without.arms)
-    with pytest.raises(
-        errors.ConfigError, match="--arms.*'mln'. Did you mean 'mlm'"
-    ):
+    message = "--arms.*'mln'. Did you mean 'mlm'"
+    with pytest.raises(errors.ConfigError, match=message):
         studies.select_arms(plan, ["mln"])
 
 

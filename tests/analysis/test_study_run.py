@@ -23,9 +23,8 @@ def _measure(folder, arm, *tasks):
     data = dataclasses.replace(settings.data, dataset_dir=str(folder / "data"))
     settings = dataclasses.replace(settings, data=data)
     plan = toy_study.build_plan(tasks=tasks, seeds=(3,), has_tasks=True)
-    requests = study_runner.build_requests(
-        plan, folder / "data", folder, folder
-    )
+    folders = folder / "data", folder, folder
+    requests = study_runner.build_requests(plan, *folders)
     (request,) = [r for r in requests if r.arm.name == arm]
     request = dataclasses.replace(request, folder=folder)
     return study_run.measure_tasks(request, settings)

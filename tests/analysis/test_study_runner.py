@@ -35,10 +35,8 @@ def _results(tmp_path):
     return json.loads((tmp_path / "study" / "results.json").read_text())
 
 
-def _run(
-    tmp_path, run_fn=toy_study.take_steps, num_steps=2, seeds=(1,), **fields
-):
-    plan = toy_study.build_plan(num_steps, seeds=seeds, **fields)
+def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
+    plan = toy_study.build_plan(num_steps, **({"seeds": (1,)} | fields))
     folders = _write_folders(tmp_path)
     return study_runner.run_study(plan, *folders, run_fn=run_fn)
 
@@ -151,10 +149,8 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
 
 def test_results_of_other_settings_are_refused(tmp_path):
     _run(tmp_path)
-    with pytest.raises(
-        errors.ConfigError,
-        match=r"electra/seed-1.*settings.training.num_train_steps: 2, 3",
-    ):
+    message = "electra/seed-1.*settings.training.num_train_steps: 2, 3"
+    with pytest.raises(errors.ConfigError, match=message):
         _run(tmp_path, num_steps=3)
     path = _folder(tmp_path, "electra", 1) / study_run.REQUEST_FILE
     request = json.loads(path.read_text())
@@ -172,10 +168,8 @@ def test_results_of_other_settings_are_refused(tmp_path):
 
 
 def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
-    with (
-        locks.hold(tmp_path / "study"),
-        pytest.raises(BlockingIOError, match="in use"),
-    ):
+    in_use = pytest.raises(BlockingIOError, match="in use")
+    with locks.hold(tmp_path / "study"), in_use:
         _run(tmp_path)
     assert _run(tmp_path) == []
 

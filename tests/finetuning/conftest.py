@@ -1,13 +1,16 @@
 """Little task files and a random encoder that reads them."""
 
 import dataclasses
+import functools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from electra_tf import config
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -66,6 +69,17 @@ def write_run(
 def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The files of the little task."""
     return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
+
+
+@pytest.fixture
+def ask(
+    data: pathlib.Path, pretrained_dir: pathlib.Path, tmp_path: pathlib.Path
+) -> Callable[..., finetune.Request]:
+    """Builds requests of the little task that write to `out`."""
+    output_dir = tmp_path / "out"
+    return functools.partial(
+        little_task.build_request, data, pretrained_dir, output_dir
+    )
 
 
 @pytest.fixture(scope="session")

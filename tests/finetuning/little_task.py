@@ -8,6 +8,9 @@ import numpy as np
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import finetune
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.processes import stopping
+from electra_tf.training import reporting
 
 _ADJECTIVES = {"bad": ("poor", "awful"), "good": ("fine", "great")}
 
@@ -82,3 +85,28 @@ def replace(
     """A request with other fields in a section of its settings."""
     settings = schema.replace_fields(request.settings, **{section: fields})
     return dataclasses.replace(request, settings=settings)
+
+
+def run(
+    request: finetune.Request, stop: stopping.StopRequest | None = None
+) -> tuple[trial_lib.Trial, trial_lib.TrialResult | None]:
+    """Starts the first trial and runs it; no result if it was stopped."""
+    trial = finetune.Session(request).start(1)
+    return trial, trial_lib.run_trial(trial, stop or stopping.StopRequest())
+
+
+class StopAfter(stopping.StopRequest):
+    """Asks to stop once training has logged eight steps."""
+
+    def __init__(self, request: finetune.Request) -> None:
+        super().__init__()
+        self._path = request.folder(1) / "metrics.jsonl"
+
+    @property
+    def signal_name(self) -> str:
+        lines = reporting.read_lines(self._path)
+        return "SIGTERM" if lines and lines[-1]["step"] >= 8 else ""
+
+    @signal_name.setter
+    def signal_name(self, value: str) -> None:
+        del value

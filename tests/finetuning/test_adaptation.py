@@ -18,8 +18,6 @@ from electra_tf.finetuning import trial as trial_lib
 from electra_tf.training import checkpoints
 from tests.finetuning import little_task
 from tests.finetuning.conftest import VOCABULARY
-from tests.finetuning.test_trial import _run
-from tests.finetuning.test_trial import _StopAfter
 
 _QKV = "electra/encoder/layer_0/attention/self/qkv"
 _ALL = ",".join(finetuning_config.PROJECTIONS)
@@ -103,21 +101,15 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
         ({}, {"frozen_layers": -1}, "nothing"),
         ({}, {"frozen_layers": 1}, "layer_1/"),
         # A frozen layer has no adapters.
-        (
-            {"rank": 2, "projections": _ALL},
-            {"frozen_layers": 1, "strategy": "mirrored"},
-            "layer_1/.*kernel",
-        ),
+        ({"rank": 2, "projections": _ALL},
+         {"frozen_layers": 1, "strategy": "mirrored"}, "layer_1/.*kernel"),
     ],
-)
+)  # fmt: skip
 def test_only_what_is_trained_moves_and_has_moments(
-    lora, training, moving, data, pretrained_dir, loaded, tmp_path
+    lora, training, moving, ask, loaded
 ):
-    training["num_train_epochs"] = 0.5
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
-    )
-    trial, _ = _run(little_task.replace(request, "lora", **lora))
+    request = ask(training | {"num_train_epochs": 0.5})
+    trial, _ = little_task.run(little_task.replace(request, "lora", **lora))
     last = {v.path: v.numpy() for v in trial.model.weights}
     for variable in loaded.encoder.variables:  # those that it began with
         has_moved = not np.array_equal(variable.numpy(), last[variable.path])
@@ -128,18 +120,15 @@ def test_only_what_is_trained_moves_and_has_moments(
 
 
 def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
-    data, pretrained_dir, tmp_path
+    ask, tmp_path
 ):
-    training = {"eval_steps": 4, "early_stopping_patience": 3}
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
-    )
+    request = ask({"eval_steps": 4, "early_stopping_patience": 3})
     request = little_task.replace(request, "lora", rank=4, projections=_ALL)
-    uncut, expected = _run(request)
+    uncut, expected = little_task.run(request)
     assert expected.scores["own"]["dev"].metrics["accuracy"] > 60
     cut = dataclasses.replace(request, output_dir=tmp_path / "cut")
-    assert _run(cut, _StopAfter(cut))[1] is None
-    trial, result = _run(cut)
+    assert little_task.run(cut, little_task.StopAfter(cut))[1] is None
+    trial, result = little_task.run(cut)
     assert result == dataclasses.replace(expected, seconds=result.seconds)
     checkpoint = trial_lib.final_checkpoint(trial.folder, trial.settings)
     saved = checkpoints.load_tensors(checkpoint, "model")
@@ -172,7 +161,6 @@ def test_a_frozen_layer_has_no_dropout(loaded):
 
 @pytest.mark.parametrize("projections", ["query,queri", "", "output,all"])
 def test_unknown_projections_are_refused(projections):
-    with pytest.raises(
-        errors.ConfigError, match=r"`lora\.projections` must be"
-    ):
+    message = r"`lora\.projections` must be"
+    with pytest.raises(errors.ConfigError, match=message):
         finetuning_config.LoRAConfig(projections=projections)

@@ -56,9 +56,8 @@ def test_an_encoder_of_any_format_is_restored(
     assert other.vocabulary == one.vocabulary
     assert other.settings == one.settings
     assert str(folder) in other.origin
-    for mine, found in zip(
-        one.encoder.variables, other.encoder.variables, strict=True
-    ):
+    pairs = zip(one.encoder.variables, other.encoder.variables, strict=True)
+    for mine, found in pairs:
         np.testing.assert_array_equal(mine.numpy(), found.numpy())
     for options in ({"which": "best"}, {"use_average": True}):
         with pytest.raises(ValueError, match="choose among the weights of a"):

@@ -55,9 +55,8 @@ def test_trials_differ_by_their_seed_alone(done):
 
 def test_scores_can_be_made_again_from_what_was_trained(done):
     request, summary = done
-    evaluating = dataclasses.replace(
-        request, pretrained_dir=None, actions=("eval",)
-    )
+    asked = {"pretrained_dir": None, "actions": ("eval",)}
+    evaluating = dataclasses.replace(request, **asked)
     assert finetune.finetune(evaluating).scores == summary.scores
 
 
@@ -108,10 +107,8 @@ def test_what_cannot_be_done_is_refused(data, tmp_path, options, message):
         little_task.build_request(data, output_dir=tmp_path, **options)
 
 
-def test_a_trial_that_another_process_runs_is_refused(
-    data, pretrained_dir, tmp_path
-):
-    request = little_task.build_request(data, pretrained_dir, tmp_path)
+def test_a_trial_that_another_process_runs_is_refused(ask):
+    request = ask()
     with (
         locks.hold(request.folder(1)),
         pytest.raises(BlockingIOError, match="trial_01 is in use by process"),
@@ -121,11 +118,9 @@ def test_a_trial_that_another_process_runs_is_refused(
 
 @pytest.mark.slow
 def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
-    done, data, pretrained_dir, tmp_path
+    done, ask
 ):
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", num_trials=2, num_parallel=2
-    )
+    request = ask(num_trials=2, num_parallel=2)
 
     def interrupt():
         logs = [request.folder(n) / "metrics.jsonl" for n in (1, 2)]
@@ -137,7 +132,7 @@ def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
     with contextlib.suppress(errors.Stopped):
         assert finetune.finetune(request).scores == done[1].scores
     assert finetune.finetune(request).scores == done[1].scores
-    logs = sorted((tmp_path / "out" / "logs").iterdir())
+    logs = sorted((request.output_dir / "logs").iterdir())
     assert [log.name for log in logs] == ["trial_01.txt", "trial_02.txt"]
 
 
@@ -148,7 +143,6 @@ def test_a_trial_that_fails_is_named_with_its_log(pretrained_dir, tmp_path):
     request = little_task.build_request(
         files, pretrained_dir, tmp_path / "out", num_trials=2, num_parallel=2
     )
-    with pytest.raises(
-        ValueError, match=r"2 of 2 trials failed.*'ugly'.*trial_01\.txt"
-    ):
+    message = r"2 of 2 trials failed.*'ugly'.*trial_01\.txt"
+    with pytest.raises(ValueError, match=message):
         finetune.finetune(request)

@@ -1,24 +1,15 @@
 """Rows that are compared are learned together, in groups that stay whole."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import schema
-from electra_tf.export import saved_model
-from electra_tf.finetuning import finetune
-from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import hugging_face
 from electra_tf.modeling import task_heads
-from electra_tf.processes import stopping
 from electra_tf.tasks import rows as rows_lib
 from tests.finetuning import little_task
-from tests.formats import tiny_models
 
 
 def _head(kind, *arguments, units=1):
@@ -29,26 +20,25 @@ def _head(kind, *arguments, units=1):
     return head
 
 
-def _losses(scores, relevance):
+@pytest.mark.parametrize(
+    ("scores", "relevance", "expected"),
+    [
+        # log(e + e^2) - 2, and two equal shares of log 2.
+        ([1.0, 2.0, 0.0, 0.0], [[0, 1], [2, 2]], [0.313262, 0.693147]),
+        # log(e + e^3 + e^2) = 3.407606, less 2/3 of 3 and 1/3 of 2.
+        ([1.0, 3.0, 2.0], [[0, 2, 1]], [0.740939]),
+        # What fills a group changes nothing. Where nothing is relevant there
+        # is nothing to learn.
+        ([1.0, 2.0, 50.0, 0.5, 1.0, -7.0], [[0, 1, -1], [0, 0, -1]],
+         [0.313262, 0.0]),
+    ],
+)  # fmt: skip
+def test_the_loss_of_a_group_by_hand(scores, relevance, expected):
     head = _head(task_heads.ComparisonHead)
     hidden = tf.reshape(tf.constant(scores), [-1, 1, 1])
     features = {"relevance": tf.constant(relevance, tf.float32)}
-    return head.compute_losses(hidden, features, None).numpy()
-
-
-def test_the_loss_of_a_group_by_hand():
-    found = _losses([1.0, 2.0, 0.0, 0.0], [[0, 1], [2, 2]])
-    # log(e + e^2) - 2, and two equal shares of log 2.
-    np.testing.assert_allclose(found, [0.313262, 0.693147], atol=1e-6)
-    found = _losses([1.0, 3.0, 2.0], [[0, 2, 1]])
-    # log(e + e^3 + e^2) = 3.407606, less 2/3 of 3 and 1/3 of 2.
-    np.testing.assert_allclose(found, [0.740939], atol=1e-6)
-
-
-def test_what_fills_a_group_changes_nothing():
-    found = _losses([1.0, 2.0, 50.0, 0.5, 1.0, -7.0], [[0, 1, -1], [0, 0, -1]])
-    # Where nothing is relevant there is nothing to learn.
-    np.testing.assert_allclose(found, [0.313262, 0.0], atol=1e-6)
+    found = head.compute_losses(hidden, features, None)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_the_loss_of_several_labels_by_hand():
@@ -89,70 +79,27 @@ def test_no_batch_splits_a_group(replicas):
     assert sorted(seen) == sorted([*range(8)] * 2)
 
 
-@pytest.fixture(scope="module")
-def request_of(pretrained_dir, tmp_path_factory):
-    """A question with two or three choices; the right one has `fine`."""
-    folder = tmp_path_factory.mktemp("choices")
+def test_the_right_choice_is_learned(pretrained_dir, tmp_path):
+    # A question with two or three choices; the right one has `fine`.
     generator = np.random.default_rng(3)
+    own = {"kind": "multiple_choice", "test_file": ""}
     for split, count in (("train", 64), ("dev", 16)):
         lines = []
         for _ in range(count):
             nouns = generator.permutation(["cat", "dog", "item", "table"])
-            choices = [
-                f"the poor {n} ran." for n in nouns[: 2 + len(lines) % 2]
-            ]
+            nouns = nouns[: 2 + len(lines) % 2]
+            choices = [f"the poor {noun} ran." for noun in nouns]
             label = int(generator.integers(len(choices)))
             choices[label] = f"the fine {nouns[label]}."
             row = {"text": "a cat sat.", "choices": choices, "label": label}
             lines.append(json.dumps(row))
-        (folder / f"{split}.jsonl").write_text("\n".join(lines))
-
-    def build(output):
-        request = little_task.build_request(
-            folder, pretrained_dir, output, {"num_micro_batches": 2}
-        )
-        own = {"kind": "multiple_choice", "test_file": ""}
-        own |= {
-            f"{s}_file": str(folder / f"{s}.jsonl") for s in ("train", "dev")
-        }
-        settings = schema.replace_fields(request.settings, own=own)
-        return dataclasses.replace(request, settings=settings)
-
-    return build
-
-
-@pytest.fixture(scope="module")
-def finished(request_of, tmp_path_factory):
-    request = request_of(tmp_path_factory.mktemp("groups") / "out")
-    trial = finetune.Session(request).start(1)
-    return trial, trial_lib.run_trial(trial, stopping.StopRequest())
-
-
-def test_the_right_choice_is_learned(finished):
-    _, result = finished
+        own[f"{split}_file"] = str(tmp_path / f"{split}.jsonl")
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
+    request = little_task.build_request(
+        tmp_path, pretrained_dir, tmp_path / "out", {"num_micro_batches": 2}
+    )
+    _, result = little_task.run(little_task.replace(request, "own", **own))
     score = result.scores["own"]["dev"]
     assert score.metrics["accuracy"] > 90
     assert not score.is_degenerate
     assert result.num_steps == 24  # three epochs of 64 questions, 8 a step
-
-
-def test_an_export_scores_as_the_trial_and_converts(finished, tmp_path):
-    trial, _ = finished
-    examples = trial.prepared.examples("own", "dev")
-    expected = trial.predict("own", "dev").scores
-    module = saved_model.load_task(trial.folder).module
-    assert module.signature_names == ("compare_pair_text", "compare_ids")
-    answers = module.run(
-        "compare_pair_text",
-        texts=tf.constant([e.text for e in examples]),
-        text_pairs=tf.constant([e.pair for e in examples]),
-    )
-    found = answers["choice_score"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    model = portable_trial.read(trial.folder)
-    (tmp_path / "hf").mkdir()
-    hugging_face.write(model, tmp_path / "hf")
-    back = portable_trial.write(
-        hugging_face.read(tmp_path / "hf"), tmp_path / "trial"
-    )
-    tiny_models.require_same(back, model)

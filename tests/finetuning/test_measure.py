@@ -34,9 +34,7 @@ def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
     assert again.items() <= scores.items()
 
 
-def test_guessing_is_the_commonest_label_of_the_training_data(
-    loaded, tasks_dir
-):
+def test_guessing_is_the_commonest_label_in_training(loaded, tasks_dir):
     found = measure.measure_guessing(loaded, tasks_dir, NAMES)
     assert list(found) == list(NAMES)
     folder = tasks_dir / "glue_data" / "SST-2"
@@ -50,15 +48,15 @@ def test_guessing_is_the_commonest_label_of_the_training_data(
     assert found["cola"] == found["chunking"] == 0.0
 
 
-def _task_with_rows(tasks_dir, name, length=16):
+def _build_rows(tasks_dir, name):
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names=name, data_dir=str(tasks_dir))
     )
     task = catalog.build_task(name, settings)
-    return task, *(
-        task.build_rows(task.read(split), TOKENIZER, length, split == "train")
+    return [
+        task.build_rows(task.read(split), TOKENIZER, 16, split == "train")
         for split in ("train", "dev")
-    )
+    ]
 
 
 def _hidden(encoder, ids, segment):
@@ -68,14 +66,14 @@ def _hidden(encoder, ids, segment):
 
 
 def test_a_sentence_is_its_mean_and_its_first_vector(loaded, tasks_dir):
-    _, train, _ = _task_with_rows(tasks_dir, "cola")
+    train, _ = _build_rows(tasks_dir, "cola")
     vectors = measure._collect_vectors(loaded.encoder, train)
     for row in (0, 5, 17):
         hidden = _hidden(loaded.encoder, train.ids[row], 0)
         expected = np.concatenate([hidden.mean(0), hidden[0]])
         np.testing.assert_allclose(vectors[row], [expected], atol=1e-5)
     # A word is the vector of its first piece.
-    _, train, _ = _task_with_rows(tasks_dir, "chunking")
+    train, _ = _build_rows(tasks_dir, "chunking")
     vectors = measure._collect_vectors(loaded.encoder, train)
     hidden = _hidden(loaded.encoder, train.ids[3], 1)
     positions = train.ragged["word_positions"][3]
@@ -83,7 +81,7 @@ def test_a_sentence_is_its_mean_and_its_first_vector(loaded, tasks_dir):
 
 
 def test_what_cannot_be_probed_is_refused(tasks_dir, loaded):
-    _, train, dev = _task_with_rows(tasks_dir, "cola")
+    train, dev = _build_rows(tasks_dir, "cola")
     labels = np.zeros_like(train.columns["label"])
     one_label = dataclasses.replace(train, columns={"label": labels})
     with pytest.raises(ValueError, match=r"two different.*96 times"):

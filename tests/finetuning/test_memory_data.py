@@ -85,7 +85,6 @@ def test_files_are_named_by_what_they_hold(tmp_path):
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, rows, sections, message):
-    with pytest.raises(
-        (errors.DataError, errors.ConfigError), match=f"(?s){message}"
-    ):
+    kinds = errors.DataError, errors.ConfigError
+    with pytest.raises(kinds, match=f"(?s){message}"):
         _build(tmp_path, rows, **sections)

@@ -11,13 +11,12 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
-from electra_tf.processes import stopping
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
+from tests.finetuning import little_task
 
 
 class Sentence(NamedTuple):
@@ -100,9 +99,7 @@ class CountingTask(task_lib.Task):
 def test_a_task_of_another_kind_is_learned(
     monkeypatch, pretrained_dir, tmp_path
 ):
-    monkeypatch.setattr(
-        catalog, "build_task", lambda name, settings: CountingTask()
-    )
+    monkeypatch.setattr(catalog, "build_task", lambda *unused: CountingTask())
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names="counting"),
         optimizer=finetuning_config.FinetuningOptimizerConfig(
@@ -113,8 +110,7 @@ def test_a_task_of_another_kind_is_learned(
         ),
     )
     request = finetune.Request(settings, tmp_path / "out", pretrained_dir)
-    trial = finetune.Session(request).start(1)
-    result = trial_lib.run_trial(trial, stopping.StopRequest())
+    _, result = little_task.run(request)
     score = result.scores["counting"]["dev"]
     assert score.metrics["within_one"] > 80
     assert not score.is_degenerate

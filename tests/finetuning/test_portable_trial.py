@@ -71,9 +71,8 @@ def test_a_task_that_is_not_of_the_catalog_becomes_ones_own(
     model, written = _write(tmp_path, kind, **task)
     # mnli and stsb read pairs, and so does what was one of them.
     is_pair = model.task.name in ("mnli", "stsb") and kind != "tagging"
-    assert written.task == dataclasses.replace(
-        model.task, name="own", has_pairs=is_pair
-    )
+    own = dataclasses.replace(model.task, name="own", has_pairs=is_pair)
+    assert written.task == own
     found = portable_trial.read(tmp_path)
     tiny_models.require_same(found, written)
     head = f"task_specific/{model.task.name}/dense/kernel"
@@ -86,9 +85,8 @@ def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
     _, written = _write(tmp_path, "classification", labels=())
     assert written.task.labels == ("contradiction", "entailment", "neutral")
     model = tiny_models.build("classification")
-    unknown = dataclasses.replace(
-        model, task=dataclasses.replace(model.task, labels=())
-    )
+    task = dataclasses.replace(model.task, labels=())
+    unknown = dataclasses.replace(model, task=task)
     assert portable_trial.with_known_labels(unknown).task == model.task
     for kind in ("tagging", "regression", "answering", "discriminator"):
         other = tiny_models.build(kind)
@@ -117,9 +115,8 @@ def test_labels_must_be_known_and_as_many_as_outputs(
 
 
 def test_one_task_of_several_is_taken(tmp_path):
-    trial = finetuned_tiny.write_trial(
-        tmp_path / "trial", finetuned_tiny.build_settings()
-    )
+    settings = finetuned_tiny.build_settings()
+    trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
     with pytest.raises(ValueError, match="Received: no task.*--task=sst2"):
         portable_trial.read(trial.folder)
     with pytest.raises(ValueError, match="Received: 'mnli'"):

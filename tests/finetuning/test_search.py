@@ -71,22 +71,17 @@ def test_the_median_ranks_and_of_errors_the_least(tmp_path):
     ranking = results.rank(done)
     assert ranking.best == done["b"]
     lines = ranking.format_table().split("\n")
-    assert [line.split() for line in lines[:4]] == [
-        ["combination", "split", "metric", "median", "mean", "sd", "best",
-         "trials"],
-        ["b", "mood", "dev", "accuracy", "83.00", "83.00", "1.00", "84.00",
-         "3"],
-        ["a", "mood", "dev", "accuracy", "81.00", "85.33", "8.39", "95.00",
-         "3"],
-        ["c", "mood", "dev", "accuracy", "50.00", "61.00", "19.05", "83.00",
-         "3,", "2", "*"],
-    ]  # fmt: skip
+    assert [" ".join(line.split()) for line in lines[:4]] == [
+        "combination split metric median mean sd best trials",
+        "b mood dev accuracy 83.00 83.00 1.00 84.00 3",
+        "a mood dev accuracy 81.00 85.33 8.39 95.00 3",
+        "c mood dev accuracy 50.00 61.00 19.05 83.00 3, 2 *",
+    ]
     assert lines[4].startswith("The best is b. The score that chose it")
     assert lines[5].startswith("* The model says the same")
-    both = {}
-    for name, mood, size in (("x", 90.0, 8.0), ("y", 89.0, 4.0)):
-        _write(tmp_path / name, _mood(mood) | _size(size))
-        both[name] = results.summarize(tmp_path / name)
+    _write(tmp_path / "x", _mood(90.0) | _size(8.0))
+    _write(tmp_path / "y", _mood(89.0) | _size(4.0))
+    both = {name: results.summarize(tmp_path / name) for name in "xy"}
     # Means of 41 and 42.5: a larger error takes away more than it gives.
     lines = results.rank(both).lines
     assert [(line.title, line.metric) for line in lines] == [
@@ -132,18 +127,16 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
     first = searched[0].output_dir / "learning_rate=0.005"
     request = little_task.build_request(data, first, tmp_path / "out")
     trial = finetune.Session(request).start(1)
-    before = finetune.Session(
-        dataclasses.replace(request, output_dir=first)
-    ).load(1)
+    trained = dataclasses.replace(request, output_dir=first)
+    before = finetune.Session(trained).load(1)
     own = {v.path: v.numpy() for v in trial.model.weights}
     for variable in before.model.weights:
         same = np.array_equal(own[variable.path], variable.numpy())
         is_head = variable.path.startswith("task_specific/")
         assert same != is_head or "bias" in variable.path
     assert "trial_01" in trial.loaded.origin
+    best = dataclasses.replace(request, pretrained_dir=first.parent)
     for options in ({"use_average": True}, {"is_random": True}):
-        other = dataclasses.replace(
-            request, pretrained_dir=first.parent, **options
-        )
+        other = dataclasses.replace(best, **options)
         with pytest.raises(errors.ModelError, match="a fine-tuned one"):
             finetune.Session(other).start(1)

@@ -21,22 +21,20 @@ def _rows(lengths, starts=None, **columns):
     )
 
 
-def _labelled(lengths):
-    rows = _rows(lengths, columns={"label": np.arange(len(lengths))})
+def _labelled(lengths, starts=None):
+    rows = _rows(lengths, starts, columns={"label": np.arange(len(lengths))})
     return task_data.RowTable({"cola": rows}, {"cola": LABEL})
 
 
 def test_a_batch_is_padded_and_its_masks_follow_from_the_lengths():
-    rows = _rows([3, 5], [3, 3], columns={"label": np.array([1, 0])})
-    table = task_data.RowTable({"cola": rows}, {"cola": LABEL})
-    batch = table.batch(tf.constant([1, 0]), 6)
+    batch = _labelled([3, 5], [3, 3]).batch(tf.constant([1, 0]), 6)
     found = {name: value.numpy().tolist() for name, value in batch.items()}
     assert found == {
         "input_ids": [[10, 11, 12, 13, 14, 0], [10, 11, 12, 0, 0, 0]],
         "input_mask": [[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0]],
         "segment_ids": [[0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0]],
         "task_id": [0, 0],
-        "cola/label": [0, 1],
+        "cola/label": [1, 0],
     }
     assert {t.dtype for t in batch.values()} == {tf.int32}
 
@@ -117,31 +115,25 @@ def test_what_does_not_fit_is_refused():
         task_data.build_training_dataset(table, order, 0, _context(1, 0, 2))
 
 
-def _context(pipelines, pipeline, replicas):
-    return tf.distribute.InputContext(
-        num_input_pipelines=pipelines,
-        input_pipeline_id=pipeline,
-        num_replicas_in_sync=replicas,
-    )
+# Of so many pipelines this one, and the replicas of all.
+_context = tf.distribute.InputContext
 
 
 def test_replicas_share_the_rows_of_a_global_batch():
     table = _labelled([3, 9, 4, 5, 6, 3, 8, 4])
     order = task_data.order_for_training(table.row_lengths, 4, 4, 1)
 
-    def labels(context, first_step=0):
-        dataset = task_data.build_training_dataset(
-            table, order, first_step, context
-        )
-        return [b["cola/label"].numpy().tolist() for b in dataset]
+    def labels(*place):
+        batches = task_data.build_training_dataset(table, order, *place)
+        return [batch["cola/label"].numpy().tolist() for batch in batches]
 
-    alone = labels(None)
+    alone = labels(0, None)
     assert alone == order.rows.tolist()
     # Two replicas of one worker take turns.
-    local = labels(_context(1, 0, 2))
+    local = labels(0, _context(1, 0, 2))
     turns = zip(local[::2], local[1::2], strict=True)
     assert [a + b for a, b in turns] == alone
     # Two workers with one replica each.
-    first, second = (labels(_context(2, place, 2)) for place in (0, 1))
+    first, second = (labels(0, _context(2, place, 2)) for place in (0, 1))
     assert [a + b for a, b in zip(first, second, strict=True)] == alone
-    assert labels(_context(1, 0, 2), first_step=3) == local[6:]
+    assert labels(3, _context(1, 0, 2)) == local[6:]

@@ -8,21 +8,12 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import atomic
-from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from tests import tiny
 from tests.finetuning import little_task
 from tests.finetuning.conftest import write_run
-
-
-def _run(request, stop=None):
-    session = finetune.Session(request)
-    trial = session.start(1)
-    result = trial_lib.run_trial(trial, stop or stopping.StopRequest())
-    return trial, result
 
 
 def _weights(folder):
@@ -38,7 +29,7 @@ def _lines(trial, split="train"):
 def finished(data, pretrained_dir, tmp_path_factory):
     output = tmp_path_factory.mktemp("uncut") / "out"
     request = little_task.build_request(data, pretrained_dir, output)
-    trial, result = _run(request)
+    trial, result = little_task.run(request)
     return request, trial, result
 
 
@@ -70,31 +61,12 @@ def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
     assert 100 * sum(right) / len(rows) == score and rows[0]["text"]
 
 
-class _StopAfter(stopping.StopRequest):
-    """Asks to stop once training has logged eight steps."""
-
-    def __init__(self, request):
-        super().__init__()
-        self._path = request.folder(1) / "metrics.jsonl"
-
-    @property
-    def signal_name(self):
-        lines = reporting.read_lines(self._path)
-        return "SIGTERM" if lines and lines[-1]["step"] >= 8 else ""
-
-    @signal_name.setter
-    def signal_name(self, value):
-        del value
-
-
-def test_a_trial_that_was_cut_ends_with_the_same_bits(
-    finished, data, pretrained_dir, tmp_path
-):
-    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
+def test_a_trial_that_was_cut_ends_with_the_same_bits(finished, ask):
+    request = ask()
     folder = request.folder(1)
-    assert _run(request, _StopAfter(request))[1] is None
+    assert little_task.run(request, little_task.StopAfter(request))[1] is None
     assert checkpoints.step_of(checkpoints.latest(folder)) < 24
-    trial, result = _run(request)
+    trial, result = little_task.run(request)
     _, uncut, expected = finished
     for name, value in _weights(uncut.folder).items():
         np.testing.assert_array_equal(_weights(folder)[name], value)
@@ -115,46 +87,40 @@ def test_other_settings_data_or_weights_are_refused(
     other = write_run(tmp_path / "model", settings, loaded.encoder.variables)
     # It is called alike.
     assert other.name == request.pretrained_dir.name
+    replace = little_task.replace
     for changed, message in (
-        (
-            little_task.replace(request, "optimizer", learning_rate=1.0),
-            "rate: 0.005, 1.0",
-        ),
-        (
-            little_task.replace(request, "own", dev_file="/nowhere.csv"),
-            "own.dev_file: ",
-        ),
+        (replace(request, "optimizer", learning_rate=1.0), "rate: 0.005, 1.0"),
+        (replace(request, "own", dev_file="/nowhere.csv"), "own.dev_file: "),
         (dataclasses.replace(request, is_random=True), "'random weights'"),
         (dataclasses.replace(request, pretrained_dir=other), "source: "),
     ):
         with pytest.raises(errors.ModelError, match=message):
-            _run(changed)
+            little_task.run(changed)
 
 
 def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     files = little_task.write_files(tmp_path / "data")
     request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
-    assert _run(request, _StopAfter(request))[1] is None
+    assert little_task.run(request, little_task.StopAfter(request))[1] is None
     # One label alone is another.
     text = (files / "train.csv").read_text()
     (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
     with pytest.raises(errors.ModelError, match="other rows"):
-        _run(request)
+        little_task.run(request)
     # Dev data are looked at before anything is trained.
     (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
     with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
-        _run(dataclasses.replace(request, output_dir=tmp_path / "other"))
-    without = little_task.replace(request, "own", dev_file="")
+        little_task.run(dataclasses.replace(request, output_dir=tmp_path / "a"))
+    without = dataclasses.replace(request, output_dir=tmp_path / "b")
+    without = little_task.replace(without, "own", dev_file="")
     for name in ("eval_steps", "early_stopping_patience"):
         asked = little_task.replace(without, "training", **{name: 4})
         with pytest.raises(ValueError, match="patience. need dev"):
-            _run(dataclasses.replace(asked, output_dir=tmp_path / "third"))
+            little_task.run(asked)
 
 
-def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", is_random=True
-    )
+def test_a_start_that_failed_claims_nothing(ask):
+    request = ask(is_random=True)
     trial = finetune.Session(request).start(1)
     assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
@@ -183,15 +149,10 @@ def test_a_claim_that_is_killed_can_be_made_again(
     finetune.Session(request).start(1)
 
 
-def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
+def test_early_stopping_takes_the_best_weights(ask):
     training = {"num_train_epochs": 30.0, "eval_steps": 4}
-    request = little_task.build_request(
-        data,
-        pretrained_dir,
-        tmp_path / "out",
-        training | {"early_stopping_patience": 2},
-    )
-    trial, result = _run(request)
+    request = ask(training | {"early_stopping_patience": 2})
+    trial, result = little_task.run(request)
     lines = _lines(trial, "validation")
     found = {line["step"]: line["score"] for line in lines}
     best = max(found.values())
@@ -201,9 +162,9 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     kept = checkpoints.best(trial.folder)
     assert checkpoints.step_of(kept) == first_best
     # Asked again, it is done, and says the same.
-    assert _run(request)[1] == result
+    assert little_task.run(request)[1] == result
     (trial.folder / "results.json").unlink()
-    _, again = _run(request)
+    _, again = little_task.run(request)
     assert again.scores == result.scores
 
 
@@ -214,7 +175,7 @@ def test_two_replicas_train_as_one(data, loaded, settings, tmp_path):
         request = little_task.build_request(
             data, run, tmp_path / strategy, {"strategy": strategy}
         )
-        trial, result = _run(request)
+        trial, result = little_task.run(request)
         weights.append(_weights(trial.folder))
         scores.append(result.scores)
     assert scores[0] == scores[1]

@@ -101,7 +101,6 @@ def format_table(lines):
 
 
 def count_unequal(ours, theirs):
-    """Entries that differ; infinite where shapes do."""
     left, right = np.asarray(ours), np.asarray(theirs)
     return np.sum(left != right) if left.shape == right.shape else math.inf
 

@@ -16,7 +16,6 @@ from electra_tf.text.vocabulary import Vocabulary
 
 
 def read_json(path):
-    """The content of a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -24,7 +23,6 @@ def read_json(path):
 
 
 def read_arrays(path):
-    """All arrays of an `.npz` file, by name."""
     try:
         with np.load(path) as archive:
             return dict(archive)
@@ -86,7 +84,6 @@ def build_head(head_class, arrays, **options):
 
 
 def load_tokenizer(folder, **settings):
-    """A tokenizer with the vocabulary of `load_vocabulary`."""
     return _build_tokenizer(load_vocabulary(folder, **settings))
 
 

@@ -1,15 +1,21 @@
-"""A little vocabulary, its tokenizer, and outputs of a made-up model."""
+"""A little vocabulary, its tokenizer, and settings of tasks."""
+
+import pathlib
 
 import pytest
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import catalog
+from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 VOCABULARY = vocabulary_lib.Vocabulary(
     (
         *vocabulary_lib.SPECIAL_TOKENS,
-        *("the", "a", "un", "##able", ".", "cat", "dog", "sat", "ran"),
+        *("the", "cat", "##s", "sat", "on", "a", "un", "##able", "dog", "ran"),
+        *("mat", "who", "where", "(", ")", ".", "-", "18", "##95", "japan"),
+        *("##ese", "red", "old"),
     )
 )
 
@@ -32,3 +38,12 @@ def own_settings(**fields: object) -> finetuning_config.FinetuningConfig:
         task=finetuning_config.TaskConfig(names="own"),
         own=finetuning_config.OwnTaskConfig(**fields),
     )
+
+
+def build_own(
+    folder: pathlib.Path, text: str, name: str = "train.csv", **fields: object
+) -> task_lib.Task:
+    """One's own task, whose training file holds this text."""
+    (folder / name).write_text(text, "utf-8")
+    path = str(folder / name)
+    return catalog.build_task("own", own_settings(train_file=path, **fields))

@@ -3,16 +3,14 @@
 import pytest
 
 from electra_tf.tasks import catalog
-from tests.tasks.conftest import own_settings
+from tests.tasks.conftest import build_own
 from tests.tasks.conftest import settings_of
 
 
 @pytest.mark.parametrize("name", catalog.TASK_NAMES)
 def test_every_name_has_a_task(name, tmp_path):
     if name == "own":
-        path = tmp_path / "train.csv"
-        path.write_text("text,label\na,0\nb,1\n")
-        task = catalog.build_task(name, own_settings(train_file=str(path)))
+        task = build_own(tmp_path, "text,label\na,0\nb,1\n")
     else:
         task = catalog.build_task(name, settings_of(names=name))
     assert task.name == {"ax": "mnli"}.get(name, name)

@@ -19,12 +19,10 @@ def _sentence(rng):
     return f"The {' '.join(rng.choices(_WORDS, k=7))} is here."
 
 
-def _documents(seed=1, num_documents=12):
-    rng = random.Random(seed)
+def _documents(num_documents=12):
+    rng, rows = random.Random(1), range(num_documents)
     return {
-        label: [
-            [_sentence(rng) for _ in range(5)] for _ in range(num_documents)
-        ]
+        label: [[_sentence(rng) for _ in range(5)] for _ in rows]
         for label in topics.TOPICS
     }
 
@@ -37,15 +35,12 @@ def corpus(tmp_path, monkeypatch):
     rng = random.Random(2)
     for names in topics.TOPICS.values():
         for name in names:
-            text = "\n\n".join(
-                " ".join(_sentence(rng) for _ in range(6)) for _ in range(9)
-            )
+            rows = [[_sentence(rng) for _ in range(6)] for _ in range(9)]
+            text = "\n\n".join(map(" ".join, rows))
             (folder / f"{name}.txt").write_text(text + "\n")
-    versions = python_docs.installed_versions()
-    (folder / python_docs.PROVENANCE_FILE).write_text(
-        json.dumps({"versions": versions})
-    )
-    monkeypatch.setattr(topics, "SIZES", {"train": 80, "dev": 16, "test": 16})
+    versions = {"versions": python_docs.installed_versions()}
+    (folder / python_docs.PROVENANCE_FILE).write_text(json.dumps(versions))
+    monkeypatch.setattr(topics, "SIZES", SIZES)
     return folder
 
 
@@ -75,9 +70,8 @@ def test_no_document_is_in_two_splits():
 
 
 def test_too_little_text_is_an_error():
-    with pytest.raises(
-        errors.DataError, match="28 plain sentences of language"
-    ):
+    message = "28 plain sentences of language"
+    with pytest.raises(errors.DataError, match=message):
         topics.make_splits(_documents(num_documents=2), SIZES, seed=1)
 
 

@@ -34,12 +34,9 @@ def test_the_nearest_folder_that_has_the_file_counts(tmp_path):
     _write(tmp_path / "a" / "b" / "CoLA" / "train.tsv")
     assert _find(tmp_path) == near
     other = _write(tmp_path / "c" / "cola" / "train.tsv")
-    with pytest.raises(
-        errors.DataError, match="must hold one train.tsv"
-    ) as error:
+    message = f"must hold one train.tsv.*{near}.*{other}"
+    with pytest.raises(errors.DataError, match=message):
         _find(tmp_path)
-    assert str(near) in str(error.value)
-    assert str(other) in str(error.value)
 
 
 def test_a_missing_file_says_what_was_expected_where(tmp_path):
@@ -58,12 +55,8 @@ def test_a_missing_file_says_what_was_expected_where(tmp_path):
 def test_only_line_feeds_end_lines(tmp_path):
     text = "\ufeffa\u2028b\x85\r\n\ufeffc\rd\n\ne"
     path = _write(tmp_path / "x.tsv", text)
-    assert list(files.read_lines(path)) == [
-        (1, "a\u2028b\x85"),
-        (2, "\ufeffc\rd"),
-        (3, ""),
-        (4, "e"),
-    ]
+    lines = ["a\u2028b\x85", "\ufeffc\rd", "", "e"]
+    assert list(files.read_lines(path)) == list(enumerate(lines, 1))
 
 
 def _read(path, columns=("text", "label"), file_format="auto", optional=()):
@@ -121,6 +114,7 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
          "line 2: expected one column 'label'"),
         ("a.jsonl", '{"text": "a", "label": 1\n', "line 1: expected a JSON"),
         ("a.jsonl", '["a", 1]\n', "line 1: expected a JSON object, one on"),
+        ("a.csv", b"text,label\ncaf\xe9,1\n", "line 2: expected UTF-8"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_file_and_line(
@@ -140,34 +134,18 @@ def test_the_format_may_be_named_instead(tmp_path):
         _read(path)
     with pytest.raises(errors.DataError, match="formats csv, tsv, jsonl.*'con"):
         _read(path, file_format="conll")
-
-
-def test_invalid_utf8_and_missing_files_are_refused(tmp_path):
-    path = tmp_path / "a.csv"
     with pytest.raises(FileNotFoundError, match="a.csv"):
-        _read(path)
-    path.write_bytes(b"text,label\ncaf\xe9,1\n")
-    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
-        _read(path)
+        _read(tmp_path / "a.csv")
 
 
 CLASSES = types.SimpleNamespace(int2str=lambda index: ("no", "yes")[index])
 EXAMPLES = [
-    {
-        "sentence": "né".encode(),
-        "label": np.int64(1),
-        "idx": np.int32(7),
-        "tags": np.array([0, 1]),
-        "answers": {"text": np.array([b"a", b"b"], object)},
-    },
-    {
-        "sentence": np.bytes_(b"x"),
-        "label": np.int64(-1),
-        "idx": np.int32(3),
-        "tags": np.zeros(0, np.int64),
-        "answers": {"text": np.zeros(0, object)},
-    },
-]
+    {"sentence": "né".encode(), "label": np.int64(1), "idx": np.int32(7),
+     "tags": np.array([0, 1]),
+     "answers": {"text": np.array([b"a", b"b"], object)}},
+    {"sentence": np.bytes_(b"x"), "label": np.int64(-1), "idx": np.int32(3),
+     "tags": np.zeros(0, np.int64), "answers": {"text": np.zeros(0, object)}},
+]  # fmt: skip
 
 
 class FakeBuilder:
@@ -220,17 +198,15 @@ def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "expected"),
+    ("name", "expected"),
     [
-        ("unknown", "train", r"not know unknown: Dataset unknown not found\.$"),
-        ("elsewhere", "train", "tfds build elsewhere"),
+        ("unknown", r"not know unknown: Dataset unknown not found\.$"),
+        ("elsewhere", "tfds build elsewhere"),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_error(
-    fake_tfds, name, split, expected
-):
+def test_what_cannot_be_read_is_one_clear_error(fake_tfds, name, expected):
     with pytest.raises(errors.DataError, match=expected):
-        files.read_tfds(name, split)
+        files.read_tfds(name, "train")
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):

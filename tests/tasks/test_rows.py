@@ -42,9 +42,8 @@ def test_bytes_that_are_no_text_stay_in_their_word():
 def _split(totals, room, stride, least=1):
     totals = tf.constant(totals, tf.int64)
     rooms = tf.fill(tf.shape(totals), tf.constant(room, tf.int64))
-    return rows_lib.split_windows(
-        totals, rooms, tf.minimum(rooms, stride), least
-    )
+    strides = tf.minimum(rooms, stride)
+    return rows_lib.split_windows(totals, rooms, strides, least)
 
 
 def _spans_by_loop(total, room, stride):
@@ -158,10 +157,8 @@ def test_cutting_equals_taking_one_token_at_a_time():
         first[:200] //= 3
         second[100:300] //= 3
         second[::7] = 0
-        kept = rows_lib.cut_pairs(
-            tf.constant(first), tf.constant(second), length
-        )
-        ours = np.stack(kept, axis=1)
+        both = tf.constant(first), tf.constant(second)
+        ours = np.stack(rows_lib.cut_pairs(*both, length), axis=1)
         pairs = zip(first, second, strict=True)
         theirs = [_cut_one_at_a_time(a, b, length) for a, b in pairs]
         np.testing.assert_array_equal(ours, theirs)

@@ -15,22 +15,14 @@ from tests.golden import loading
 _TOLERANCE = 1e-12  # relative
 # The original's names of hyperparameters, and ours.
 _FIELDS = {
-    "h": "hidden_size",
-    "l": "num_layers",
-    "s": "length",
-    "v": "vocab_size",
-    "e": "embedding_size",
-    "i": "intermediate_size",
-    "heads": "num_heads",
-    "head_size": "head_size",
-    "output_frac": "output_fraction",
-    "sparse_embed_lookup": "sparse_embed_lookup",
-    "decoder": "decoder",
-}
+    "h": "hidden_size", "l": "num_layers", "s": "length", "v": "vocab_size",
+    "e": "embedding_size", "i": "intermediate_size", "heads": "num_heads",
+    "head_size": "head_size", "output_frac": "output_fraction",
+    "sparse_embed_lookup": "sparse_embed_lookup", "decoder": "decoder",
+}  # fmt: skip
 
 
 def check_file(path):
-    """Every number of one file, computed anew from its hyperparameters."""
     for section, content in loading.read_json(path).items():
         title = f"{path.stem}, {section}"
         entries = list(_SECTIONS[section](content))

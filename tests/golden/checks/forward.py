@@ -97,7 +97,6 @@ def _check_sizes(replay):
 
 
 def _compare_outputs(replay, ours, expected):
-    """A line for whole numbers, and one for each group of floats."""
     title = replay.name
     integers = Line(f"{title}, ids, positions, labels")
     groups = {name: Line(f"{title}, {name}", _TOLERANCE) for name in _GROUPS}

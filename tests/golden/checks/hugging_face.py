@@ -50,7 +50,6 @@ def list_cases(folder):
 
 
 def _check_outputs(folder):
-    """Everything that a model there computed, against ours."""
     arrays = loading.read_arrays(folder / "inputs.npz")
     inputs = {name: tf.constant(array) for name, array in arrays.items()}
     expected = loading.read_arrays(folder / "outputs.npz")

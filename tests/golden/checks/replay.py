@@ -78,7 +78,6 @@ class Replay:
         self.reset()
 
     def reset(self):
-        """Gives the model its first weights and a fresh optimizer."""
         self.samples = None
         variables = self.model.trainable_variables
         loading.assign_checkpoint(variables, self.folder)

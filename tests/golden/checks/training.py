@@ -27,7 +27,6 @@ _NORM = "gradient_global_norm"
 
 
 def list_checks(replay):
-    """Gradients and the runs of a configuration."""
     yield "gradients", _check_gradients
     for run in ("train_one_hot", _LOOKUP):
         if run in replay.info or (replay.folder / f"{run}.npz").is_file():
@@ -70,7 +69,6 @@ def compare_scaled(line, ours, expected, prefix=""):
 
 
 def _check_gradients(replay):
-    """The unclipped gradient of every variable, and the gradient's norm."""
     replay.reset()
     statistics, trace = replay.run(replay.model.training_step, replay.features)
     (_, clipped, *_), _ = trace.updates[-1]

@@ -1,22 +1,12 @@
-"""A little vocabulary, questions on a little document, and their files."""
+"""Questions on a little document, and their files."""
 
 import json
 
 import pytest
 
 from electra_tf.tasks.question_answering import records
-from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 
-WORDS = ("the", "cat", "sat", "on", "mat", "##s", "who", "where", "(", ")",
-         ".", "-", "18", "##95", "japan", "##ese", "red", "old")  # fmt: skip
-VOCABULARY = vocabulary_lib.Vocabulary((*vocabulary_lib.SPECIAL_TOKENS, *WORDS))
 CONTEXT = "The old cat (1895-18). The cats sat on  the mat."
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> tokenizer_lib.Tokenizer:
-    return tokenizer_lib.Tokenizer(VOCABULARY)
 
 
 def example_of(

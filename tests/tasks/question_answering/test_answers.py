@@ -74,9 +74,8 @@ def test_an_answer_counts_where_it_has_most_context(tokenizer):
     assert rows.num_rows > 2
     piece = 9
     inside = np.flatnonzero((starts <= piece) & (piece < starts + lengths))
-    best = rows_lib.find_best_window(
-        windows, [0], tf.constant([piece], tf.int64)
-    )
+    places = tf.constant([piece], tf.int64)
+    best = rows_lib.find_best_window(windows, [0], places)
     assert len(inside) > 1
     settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
     for row in inside:
@@ -87,17 +86,14 @@ def test_an_answer_counts_where_it_has_most_context(tokenizer):
         assert (found.texts["q1"] == ".") == (row == int(best[0]))
 
 
-def _joint_outputs(num_rows=1):
-    return {
-        "start_top_index": [np.array([FIRST, FIRST + 10])] * num_rows,
-        "start_top_log_probs": [np.array([-0.1, -2], np.float32)] * num_rows,
-        "end_top_index": [
-            np.array([[FIRST + 11, FIRST + 2], [FIRST + 11, FIRST + 12]])
-        ]
-        * num_rows,
-        "end_top_log_probs": [np.array([[-0.1, -3], [-0.5, -0.6]], np.float32)]
-        * num_rows,
+def _joint_outputs(num_rows):
+    row = {
+        "start_top_index": [FIRST, FIRST + 10],
+        "start_top_log_probs": np.float32([-0.1, -2]),
+        "end_top_index": [[FIRST + 11, FIRST + 2], [FIRST + 11, FIRST + 12]],
+        "end_top_log_probs": np.float32([[-0.1, -3], [-0.5, -0.6]]),
     }
+    return {name: [np.array(value)] * num_rows for name, value in row.items()}
 
 
 def test_null_odds_are_the_least_of_the_windows(tokenizer):
@@ -109,10 +105,8 @@ def test_null_odds_are_the_least_of_the_windows(tokenizer):
     }
     settings = dataclasses.replace(JOINT, answerable_classifier=True)
     found = answers.decode(rows, outputs, settings, True)
-    assert found.null_odds == {
-        "q1": rows.num_rows - num_first + 1,
-        "q2": 1.0,
-    }
+    least = rows.num_rows - num_first + 1
+    assert found.null_odds == {"q1": least, "q2": 1.0}
 
 
 def test_a_document_without_pieces_has_no_answer(tokenizer):
@@ -125,15 +119,10 @@ def test_a_document_without_pieces_has_no_answer(tokenizer):
 
 
 def test_every_text_is_what_stands_at_its_offsets(tokenizer):
+    others = "Caf\u00e9\tcat,\n the\u00a0mats", "CAT  \u6e2f\u533a."
     examples = [
         example_of(None, context, name=str(number))
-        for number, context in enumerate(
-            (
-                CONTEXT * 2,
-                "Caf\u00e9\tcat,\n the\u00a0mats",
-                "CAT  \u6e2f\u533a.",
-            )
-        )
+        for number, context in enumerate((CONTEXT * 2, *others))
     ]
     rows = _rows(tokenizer, examples, length=20)
     generator = np.random.default_rng(3)

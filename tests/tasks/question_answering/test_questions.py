@@ -3,7 +3,7 @@
 import pytest
 
 from electra_tf.tasks.question_answering import questions
-from tests.tasks.question_answering.conftest import VOCABULARY
+from tests.tasks.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
@@ -53,9 +53,8 @@ def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
         position = rows.columns["start_position"][row]
         if begin <= first and first + 3 <= end:
             num_inside += 1
-            found = rows.ids[row][
-                position : rows.columns["end_position"][row] + 1
-            ]
+            last = rows.columns["end_position"][row]
+            found = rows.ids[row][position : last + 1]
             assert found.tolist() == _ids(text)
             assert position == first - begin + rows.segment_starts[row]
         else:

@@ -98,11 +98,9 @@ def test_files_hold_answers_by_id(tmp_path):
     }
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(contents)
     plain = task.build_task("squad1", _settings(tmp_path))
-    names = [
-        path.name
-        for path in plain.write_predictions(tmp_path, "dev", [], predictions)
-    ]
-    assert names == ["dev_predictions.json", "dev_nbest.json"]
+    paths = plain.write_predictions(tmp_path, "dev", [], predictions)
+    names = ["dev_predictions.json", "dev_nbest.json"]
+    assert [path.name for path in paths] == names
 
 
 def test_examples_stand_beside_what_is_answered(tmp_path):
@@ -176,11 +174,8 @@ def test_scores_of_2_0_apply_the_threshold():
     assert scores["f1"] == pytest.approx(250 / 3)
     assert scores["HasAns_exact"] == 50 and scores["HasAns_f1"] == 75
     assert scores["NoAns_exact"] == 100
-    assert [scores[k] for k in ("total", "HasAns_total", "NoAns_total")] == [
-        3,
-        2,
-        1,
-    ]
+    assert (scores["total"], scores["HasAns_total"]) == (3, 2)
+    assert scores["NoAns_total"] == 1
     none = task.compute_squad2_scores(GOLDS, TEXTS, ODDS, 2.0)
     assert none["NoAns_exact"] == 0
     assert none["best_f1"] == scores["best_f1"]
@@ -214,9 +209,8 @@ def test_missing_predictions_count_zero_or_not_at_all():
     assert task.compute_squad1_scores(golds, texts, True)["f1"] == 100
     with pytest.raises(ValueError, match=r"none for 1 of 2, ..b"):
         task.compute_squad2_scores(golds, texts, {"a": 0, "b": 0}, 0)
-    with pytest.raises(
-        ValueError, match="needs a prediction and its null odds"
-    ):
+    message = "needs a prediction and its null odds"
+    with pytest.raises(ValueError, match=message):
         task.compute_squad2_scores({"a": ()}, {"a": ""}, {}, 0)
 
 

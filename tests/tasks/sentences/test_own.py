@@ -7,6 +7,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 
 CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
@@ -18,13 +19,8 @@ def _write(folder, name, text):
     return str(path)
 
 
-def _build(folder, text=CSV, name="train.csv", **fields):
-    path = _write(folder, name, text)
-    return catalog.build_task("own", own_settings(train_file=path, **fields))
-
-
 def test_labels_are_those_of_the_training_file(tmp_path):
-    task = _build(tmp_path)
+    task = build_own(tmp_path, CSV)
     assert task.labels == ("bad", "good")
     assert task.splits == ("train",)
     assert task.dev_splits == ()
@@ -42,7 +38,7 @@ def test_columns_are_the_users(tmp_path):
         {"key": "x", "q": "c", "p": "", "same": False},
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    task = _build(
+    task = build_own(
         tmp_path, lines, "t.jsonl", id_column="key", text_column="q",
         text_pair_column="p", label_column="same",
     )  # fmt: skip
@@ -74,7 +70,8 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
     ids=["labelled", "empty", "absent"],
 )
 def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
-    task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
+    path = _write(tmp_path, "test.csv", text)
+    task = build_own(tmp_path, CSV, test_file=path)
     examples = task.read("test")
     assert [example.label for example in examples] == labels
     assert task.test_splits == ("test",)
@@ -85,26 +82,27 @@ def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
 
 
 def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
-    assert _build(tmp_path).metrics == ("accuracy", "mcc", "f1", "macro_f1")
+    two = build_own(tmp_path, CSV)
+    assert two.metrics == ("accuracy", "mcc", "f1", "macro_f1")
     three = CSV + "x,so so\n"
-    task = _build(tmp_path, three, metric="macro_f1")
+    task = build_own(tmp_path, three, metric="macro_f1")
     assert task.metrics == ("macro_f1", "accuracy", "mcc")
     assert task.metric == "macro_f1"
     with pytest.raises(ValueError, match="'f1'.*accuracy, mcc, macro_f1"):
-        _build(tmp_path, three, metric="f1")
+        build_own(tmp_path, three, metric="f1")
 
 
 def test_numbers_are_learned_from_a_range(tmp_path):
-    task = _build(
+    task = build_own(
         tmp_path, "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv",
         kind="regression", min_value=-2, max_value=2, metric="pearson",
     )  # fmt: skip
     assert [e.label for e in task.read("train")] == [2.0, -1.5]
     assert task.metrics == ("pearson", "spearman", "mse")
-    task = _build(tmp_path, kind="regression", metric="mse")
+    task = build_own(tmp_path, CSV, kind="regression", metric="mse")
     assert task.metric == "mse" and task.metric in task.lower_is_better
     with pytest.raises(ValueError, match="'mes'.*mean 'mse'"):
-        _build(tmp_path, kind="regression", metric="mes")
+        build_own(tmp_path, CSV, kind="regression", metric="mes")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
 )  # fmt: skip
 def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
     with pytest.raises(ValueError, match=expected):
-        _build(tmp_path, text, **fields).read("train")
+        build_own(tmp_path, text, **fields).read("train")
 
 
 def test_a_trained_models_labels_serve_where_there_is_no_training_file(

@@ -9,6 +9,7 @@ from electra_tf import errors
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 
 LABELS = "text,label\na cat,new| big\na dog,\nun,big\n"
@@ -19,12 +20,6 @@ CHOICE = {"kind": "multiple_choice", "choices_column": "a, b,c"}
 RANKING = {"kind": "ranking", "text_pair_column": "doc", "max_value": 3.0}
 
 
-def _build(folder, text, name="train.csv", **fields):
-    (folder / name).write_text(text, "utf-8")
-    path = str(folder / name)
-    return catalog.build_task("own", own_settings(train_file=path, **fields))
-
-
 def _write(task, folder, predictions):
     examples = task.read("train")
     (path,) = task.write_predictions(folder, "dev", examples, predictions)
@@ -32,7 +27,7 @@ def _write(task, folder, predictions):
 
 
 def test_a_text_has_any_number_of_labels(tmp_path):
-    task = _build(tmp_path, LABELS, **MULTILABEL)
+    task = build_own(tmp_path, LABELS, **MULTILABEL)
     assert task.labels == ("big", "new")
     examples = task.read("train")
     assert [e.label for e in examples] == [("new", "big"), (), ("big",)]
@@ -58,12 +53,12 @@ def test_a_text_has_any_number_of_labels(tmp_path):
 def test_labels_may_be_lists(tmp_path):
     rows = [{"text": "a", "label": ["x|y", 2]}, {"text": "b", "label": []}]
     lines = "\n".join(map(json.dumps, rows))
-    task = _build(tmp_path, lines, "t.jsonl", kind="multilabel")
+    task = build_own(tmp_path, lines, "t.jsonl", kind="multilabel")
     assert [e.label for e in task.read("train")] == [("x|y", "2"), ()]
 
 
 def test_a_question_has_choices(tmp_path):
-    task = _build(tmp_path, CHOICES, **CHOICE)
+    task = build_own(tmp_path, CHOICES, **CHOICE)
     examples = task.read("train")
     assert examples == [
         Example(0, "the dog", "cat", 0.0),
@@ -98,7 +93,7 @@ def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
         # The right choice is never cut off.
         (2, [[1, 0], [1, 0]]),
     ):
-        task = _build(
+        task = build_own(
             tmp_path, lines, "t.jsonl", kind="multiple_choice", max_choices=most
         )
         found = task.build_rows(task.read("train"), tokenizer, 16, True)
@@ -116,7 +111,7 @@ def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
 
 
 def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
-    task = _build(tmp_path, RANKED, **RANKING)
+    task = build_own(tmp_path, RANKED, **RANKING)
     examples = task.read("train")
     assert [e.eid for e in examples] == ["q 1", "q2", "q 1", "q2", "q2"]
     outputs = {"prediction": [1.0, 0.5, 2.0, 3.0, 0.0]}
@@ -161,7 +156,7 @@ def test_a_query_without_differences_or_relevance():
 )  # fmt: skip
 def test_a_mistake_is_named(tmp_path, text, fields, message):
     with pytest.raises((errors.DataError, ValueError), match=message):
-        _build(tmp_path, text, **fields).read("train")
+        build_own(tmp_path, text, **fields).read("train")
 
 
 def test_groups_are_learned_alone(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences import task as task_lib
 from electra_tf.tasks.sentences.task import Example
 from tests.tasks.conftest import VOCABULARY
@@ -144,3 +145,38 @@ def test_glue_files_are_sorted_by_index_under_the_sites_header(tmp_path):
     paths = cola.write_predictions(tmp_path, "test", examples, found)
     assert paths[1] == tmp_path / "CoLA.tsv"
     assert paths[1].read_bytes() == b"index\tprediction\n0\t1\n2\t0\n10\t1\n"
+
+
+def _arrays(*lists):
+    return [np.array(numbers) for numbers in lists]
+
+
+def test_one_answer_for_everything_correlates_with_nothing():
+    labels, predictions = _arrays([1, 0, 1, 1], [1, 1, 1, 1])
+    assert scores.CLASSIFICATION_METRICS["mcc"](labels, predictions) == 0
+    assert scores.REGRESSION_METRICS["pearson"](labels, predictions) == 0
+    assert scores.REGRESSION_METRICS["spearman"](labels, predictions) == 0
+
+
+def test_f1_takes_all_gold_positives_into_account():
+    # Precision 2/3, recall 2/4: the original would say 2/3 for all.
+    labels, predictions = _arrays([1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0])
+    score = scores.CLASSIFICATION_METRICS["f1"](labels, predictions)
+    assert score == pytest.approx(100 * 2 * (2 / 3) * (1 / 2) / (2 / 3 + 1 / 2))
+
+
+def test_macro_f1_is_the_mean_over_classes():
+    # Class 0: precision 1, recall 1/2; class 1: 1/2 and 1; class 2: 1 and 1.
+    labels, predictions = _arrays([0, 0, 1, 2], [0, 1, 1, 2])
+    score = scores.CLASSIFICATION_METRICS["macro_f1"](labels, predictions)
+    assert score == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)
+
+
+@pytest.mark.parametrize("num_classes", [2, 40, 70])
+def test_a_picture_is_drawn_whatever_the_labels(tmp_path, num_classes):
+    names = [f"$x_{i} {'long ' * (i % 9)}" for i in range(num_classes)]
+    labels = np.arange(num_classes).repeat(2)
+    path = tmp_path / "a.png"
+    scores.draw_confusion(path, labels, labels[::-1], names, "100 %, $")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [path]

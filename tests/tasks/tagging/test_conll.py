@@ -24,16 +24,21 @@ def test_words_are_first_and_tags_last(path):
     ]
 
 
-def test_starts_of_documents_are_left_out(path):
-    path.write_text("-DOCSTART- -X- O\n\n\na b O\n \n\n-DOCSTART-\nc d O")
-    assert [row.words for row in conll.read_columns(path)] == [("a",), ("c",)]
-
-
-def test_between_tabs_words_may_hold_blanks(path):
-    path.write_bytes(b"New York \tS-LOC\r\nis\tO\r\n\r\n10\xc2\xa0km O\r\n")
-    first, second = conll.read_columns(path)
-    assert first.words == ("New York", "is")
-    assert second.words == ("10\u00a0km",)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        # Starts of documents are left out.
+        ("-DOCSTART- -X- O\n\n\na b O\n \n\n-DOCSTART-\nc d O",
+         [("a",), ("c",)]),
+        # Between tabs, and as other blanks, words may hold them.
+        ("New York \tS-LOC\r\nis\tO\r\n\r\n10\u00a0km O\r\n",
+         [("New York", "is"), ("10\u00a0km",)]),
+    ],
+    ids=["documents", "blanks"],
+)  # fmt: skip
+def test_words_of_sentences(path, content, words):
+    path.write_bytes(content.encode())
+    assert [row.words for row in conll.read_columns(path)] == words
 
 
 def test_words_alone_need_no_tags_if_none_are_asked_for(path):
@@ -45,10 +50,7 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (
-            b"a\n",
-            r"train.txt, line 1: expected a word and its tag",
-        ),
+        (b"a\n", r"train.txt, line 1: expected a word and its tag"),
         (b"a N O\nb O\n", r"line 2: expected 3 fields.*instead of 2.*'b O'"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
         (b"", r"train.txt: expected sentences.*Received: none"),

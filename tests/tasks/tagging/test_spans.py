@@ -15,21 +15,14 @@ GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
     [
         ("", []),
         ("O O", []),
-        # The last kind counts; kinds may hold hyphens.
-        ("I-NP I-VP", [Span(0, 1, "VP")]),
-        ("O B-X-Y E-X-Y", [Span(1, 2, "X-Y")]),
-        # A span begins at B, at S and after O.
-        (
-            "I-A B-B I-B S-C O I-D O",
-            [
-                Span(0, 0, "A"),
-                Span(1, 2, "B"),
-                Span(3, 3, "C"),
-                Span(5, 5, "D"),
-            ],
-        ),
+        # The last kind counts.
+        ("I-NP I-VP", [(0, 1, "VP")]),
+        # Kinds may hold hyphens; a span begins at B, at S and after O.
+        ("O B-X-Y E-X-Y", [(1, 2, "X-Y")]),
+        ("I-A B-B I-B S-C O I-D O",
+         [(0, 0, "A"), (1, 2, "B"), (3, 3, "C"), (5, 5, "D")]),
     ],
-)
+)  # fmt: skip
 def test_spans_are_read_leniently(tags, expected):
     assert spans.find_spans(tags.split()) == expected
 

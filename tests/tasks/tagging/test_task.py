@@ -7,15 +7,10 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks.tagging import task as task_lib
-from electra_tf.text.tokenizer import Tokenizer
-from electra_tf.text.vocabulary import SPECIAL_TOKENS
-from electra_tf.text.vocabulary import Vocabulary
+from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
 
-TOKENIZER = Tokenizer(
-    Vocabulary((*SPECIAL_TOKENS, "the", "cat", "##s", "sat", "on"))
-)
 CHUNKS = """\
 The DT B-NP
 cats NNS I-NP
@@ -31,9 +26,12 @@ def _chunking(data_dir):
     return task_lib.build_chunking(settings)
 
 
-def _own(**fields):
-    fields = {name: str(value) for name, value in fields.items()}
+def _build(**fields):
     return task_lib.build_own_task(own_settings(kind="tagging", **fields))
+
+
+def _own(folder, text, name="train.conll", **fields):
+    return build_own(folder, text, name, kind="tagging", **fields)
 
 
 @pytest.fixture
@@ -61,11 +59,11 @@ def _outputs(task, tags):
     }
 
 
-def test_rows_hold_what_the_head_reads(folder):
+def test_rows_hold_what_the_head_reads(folder, tokenizer):
     task = _chunking(folder.parent)
     examples = task.read("train")
     assert task.labels == ("B-NP", "E-NP", "O", "S-NP", "S-VP")
-    rows = task.build_rows(examples, TOKENIZER, 16, is_training=True)
+    rows = task.build_rows(examples, tokenizer, 16, is_training=True)
     assert rows.ids[0].tolist() == [2, 5, 6, 7, 8, 3]
     assert rows.segment_starts.tolist() == [0, 0]
     assert rows.examples.tolist() == [0, 1]
@@ -93,10 +91,10 @@ def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
     assert len(_chunking(folder).read("dev")) == 1
 
 
-def test_predictions_are_tags_of_words(folder):
+def test_predictions_are_tags_of_words(folder, tokenizer):
     task = _chunking(folder)
     examples = task.read("train")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     right = [["B-NP", "E-NP", "S-VP"], ["O", "S-NP"]]
     predictions = task.decode(examples, rows, _outputs(task, right))
     assert predictions == right
@@ -110,10 +108,10 @@ def test_predictions_are_tags_of_words(folder):
     assert task.is_degenerate(examples, [["O"] * 3, ["O", None]])
 
 
-def test_tags_that_only_dev_has_count_as_errors(folder, warnings):
+def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
     task = _chunking(folder)
     examples = task.read("dev")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 1]
     predictions = task.decode(
         examples, rows, _outputs(task, [["S-NP"], ["S-VP"]])
@@ -123,11 +121,11 @@ def test_tags_that_only_dev_has_count_as_errors(folder, warnings):
     assert "lack the tags S-PP" in warnings.text
 
 
-def test_words_beyond_the_row_are_told_and_wrong(folder, warnings):
+def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
     task = _chunking(folder)
     examples = task.read("train")
     # Before a word: 3 words, 2 ends, the tokens so far, and one more.
-    rows = task.build_rows(examples, TOKENIZER, 8, False)
+    rows = task.build_rows(examples, tokenizer, 8, False)
     assert "1 of 5 words" in warnings.text
     predictions = task.decode(
         examples, rows, _outputs(task, [["B-NP", "E-NP"], ["O", "S-NP"]])
@@ -150,14 +148,15 @@ def test_predictions_are_written_beside_right_tags(folder, tmp_path):
     )
 
 
-def test_predict_only_needs_no_tags(tmp_path):
+def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
-    task = _own(test_file=tmp_path / "test.conll", labels="B-X,I-X,O")
+    test_file = str(tmp_path / "test.conll")
+    task = _build(test_file=test_file, labels="B-X,I-X,O")
     assert not task.has_labels(task.read("test"))
     assert task.splits == ("test",)
     assert task.dev_splits == ()
     examples = task.read("test")
-    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 0]
     predictions = task.decode(examples, rows, _outputs(task, [["B-X", "E-X"]]))
     (path,) = task.write_predictions(tmp_path, "test", examples, predictions)
@@ -167,8 +166,7 @@ def test_predict_only_needs_no_tags(tmp_path):
 
 
 def test_tags_of_words_are_scored_by_accuracy(tmp_path):
-    (tmp_path / "train.conll").write_text("the DT\ncats NNS\nsat VBD\n")
-    task = _own(train_file=tmp_path / "train.conll")
+    task = _own(tmp_path, "the DT\ncats NNS\nsat VBD\n")
     assert not task.conventions.scheme
     assert task.labels == ("DT", "NNS", "VBD")
     examples = task.read("train")
@@ -182,31 +180,26 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
 
 
 def test_the_metric_overrules_how_tags_look(tmp_path):
-    path = tmp_path / "train.conll"
-    path.write_text("the B-NP\ncats I-NP\n")
-    assert _own(train_file=path).conventions.scheme
-    task = _own(train_file=path, metric="accuracy")
+    text = "the B-NP\ncats I-NP\n"
+    assert _own(tmp_path, text).conventions.scheme
+    task = _own(tmp_path, text, metric="accuracy")
     assert task.labels == ("B-NP", "I-NP")
-    path.write_text("the DT\n")
-    task = _own(train_file=path, metric="f1")
-    with pytest.raises(
-        errors.DataError,
-        match=r"train.conll, line 1: .*word 1 \('the'",
-    ):
+    task = _own(tmp_path, "the DT\n", metric="f1")
+    message = r"train.conll, line 1: .*word 1 \('the'"
+    with pytest.raises(errors.DataError, match=message):
         task.read("train")
 
 
 def test_own_tables_and_columns_are_read(tmp_path):
-    table = tmp_path / "train.jsonl"
-    table.write_text('{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n')
-    columns = tmp_path / "dev.txt"
-    columns.write_text("1 the O\n2 cats S-X\n")
-    task = _own(train_file=table, text_column="words", label_column="ner")
+    table = '{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n'
+    columns = {"text_column": "words", "label_column": "ner"}
+    task = _own(tmp_path, table, "train.jsonl", **columns)
     assert task.read("train")[0].words == ("the", "cats")
-    task = _own(train_file=columns, text_column="1")
+    lines = "1 the O\n2 cats S-X\n"
+    task = _own(tmp_path, lines, text_column="1")
     assert task.read("train")[0].words == ("the", "cats")
     with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _own(train_file=columns, text_column="words").read("train")
+        _own(tmp_path, lines, text_column="words").read("train")
 
 
 @pytest.mark.parametrize(
@@ -223,23 +216,16 @@ def test_own_tables_and_columns_are_read(tmp_path):
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(
-    fields, expected, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.doc").write_text("the DT\n")
+def test_settings_that_mean_nothing_are_refused(fields, expected):
     with pytest.raises(ValueError, match=expected):
-        _own(**fields).read("train")
+        _build(**fields).read("train")
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
-    (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
-    (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
-    task = _own(
-        train_file=tmp_path / "train.txt",
-        dev_file=tmp_path / "dev.txt",
-        labels="DT,NN",
-    )
+    dev_file = tmp_path / "dev.txt"
+    dev_file.write_text("cats VB\ncat NN\n\n")
+    text = "the DT\ncat NN\n\n"
+    task = _own(tmp_path, text, dev_file=str(dev_file), labels="DT,NN")
     with pytest.raises(ValueError, match="'VB'"):
         task.read("dev")
     task.use_labels(("DT", "NN"))
@@ -262,8 +248,7 @@ def test_predictions_come_back_as_the_training_file_writes(
 ):
     words = ["the", "cats", "sat", "on"]
     lines = map(" ".join, zip(words, tags.split(), strict=True))
-    (tmp_path / "train.conll").write_text("\n".join(lines))
-    task = _own(train_file=tmp_path / "train.conll")
+    task = _own(tmp_path, "\n".join(lines))
     examples = task.read("train")
     assert task.labels == tuple(sorted(set(labels.split())))
     (path,) = task.write_predictions(
@@ -273,7 +258,7 @@ def test_predictions_come_back_as_the_training_file_writes(
     assert rows == [[w, t, t] for w, t in zip(words, tags.split(), strict=True)]
     assert task.score(examples, [labels.split()])["accuracy"] == 100
     # A trained model knows without the file.
-    loaded = _own(test_file=tmp_path / "train.conll", labels="0,1")
+    loaded = _build(test_file=str(tmp_path / "train.conll"), labels="0,1")
     loaded.use_labels(task.labels)
     loaded.conventions = task.conventions
     (path,) = loaded.write_predictions(

@@ -74,11 +74,8 @@ def test_random_sentences_are_cut_as_the_rules_say():
     found = words_lib.build_rows(sentences, TOKENIZER, length, cuts_early=True)
     for row, sentence in enumerate(sentences):
         tokens = [VOCABULARY.tokens[i] for i in found.ids[row]]
-        ours = (
-            tokens,
-            found.ragged[PLACES][row].tolist(),
-            found.details[row].tolist(),
-        )
+        places = found.ragged[PLACES][row].tolist()
+        ours = tokens, places, found.details[row].tolist()
         assert ours == _expect(sentence, length), sentence
     assert found.ids.lengths.max() == length
     assert np.all(found.ragged[PLACES].lengths == found.details.lengths)
@@ -111,10 +108,8 @@ def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
     monkeypatch.setattr(words_lib, "_CHUNK", 7)
     in_chunks = words_lib.build_rows(sentences, TOKENIZER, 8, cuts_early=False)
     assert at_once.examples.tolist() == in_chunks.examples.tolist()
-    for ours, theirs in (
-        (at_once.ids, in_chunks.ids),
-        (at_once.details, in_chunks.details),
-    ):
+    for name in ("ids", "details"):
+        ours, theirs = getattr(at_once, name), getattr(in_chunks, name)
         assert ours.values.tolist() == theirs.values.tolist()
         assert ours.splits.tolist() == theirs.splits.tolist()
 

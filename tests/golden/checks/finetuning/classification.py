@@ -124,7 +124,6 @@ def _compare_examples(line, task, examples, expected):
 
 
 def _check_head(path):
-    """Outputs and losses of a head with given weights and hidden states."""
     arrays = loading.read_arrays(path)
     hidden = tf.constant(arrays["final_hidden"])
     if "out/logits" in arrays:
@@ -143,7 +142,6 @@ def _check_head(path):
 
 
 def _check_metrics(folder):
-    """All metrics of given labels and predictions."""
     ours = _compute_metrics(loading.read_arrays(folder / "metrics_inputs.npz"))
     entries = (
         (f"{group}, {name}", ours[group][name], theirs)

@@ -46,7 +46,6 @@ def list_cases(folder):
 
 
 def _check_forward(folder):
-    """Losses and outputs of all heads."""
     model, features = _load(folder)
     expected = loading.read_arrays(folder / "outputs.npz")
     losses = model.compute_task_losses(features, None).numpy()
@@ -69,7 +68,6 @@ def _check_forward(folder):
 
 
 def _check_gradients(folder):
-    """The gradient of every variable, and its true norm."""
     model, features = _load(folder)
     statistics, clipped = _run_step(model, features)
     info = loading.read_json(folder / "info.json")

@@ -20,7 +20,6 @@ from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import spans
 from electra_tf.tasks.question_answering import task as qa_task
 from electra_tf.text.vocabulary import TokenizerSettings
-from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
 from tests.golden.comparison import Line
@@ -79,7 +78,6 @@ def _read_records(folder, task):
 
 
 def _build_rows(folder, examples, settings, is_training):
-    """The windows of questions by the settings of a file."""
     do_lower_case = settings.get("do_lower_case", True)
     tokenizer = loading.load_tokenizer(folder, do_lower_case=do_lower_case)
     names = ("max_seq_length", "max_query_length", "doc_stride")
@@ -128,7 +126,6 @@ def _number_windows(rows):
 
 
 def _describe_examples(examples, rows):
-    """What the reference says of each example."""
     for number, example in enumerate(examples):
         context, start, end, answer = example.context, -1, -1, ""
         found = not example.is_impossible and records.find_answer(example)
@@ -155,7 +152,6 @@ def _count_words(text):
 
 
 def _describe_rows(examples, rows):
-    """What the reference says of each row."""
     numbers = _number_windows(rows)
     for row, example in enumerate(rows.examples):
         yield {
@@ -276,8 +272,7 @@ def _check_postprocessing(folder, tag):
     )
     different = found.texts.items() ^ settings["predictions"].items()
     texts.add("predictions", len(different))
-    null_odds = settings["null_odds"] or {}
-    numbers.add("null_odds", _largest_error(found.null_odds, null_odds))
+    numbers.compare_all(found.null_odds, settings["null_odds"] or {}, "odds ")
     for identity, entries in settings["nbest"].items():
         own = found.nbest.get(identity, [])
         is_same = [e["text"] for e in own] == [e["text"] for e in entries]
@@ -302,12 +297,11 @@ def _check_postprocessing_scores(path):
         else:
             is_mrqa = form == records.MRQA
             ours = qa_task.compute_squad1_scores(golds, texts, is_mrqa)
-        line.add(tag, _largest_error(ours, expected))
+        line.compare_all(ours, expected, f"{tag} ")
     yield line
 
 
 def _check_final_text(path):
-    """Predicted strings projected to their original texts."""
     line = Line("qa, final_text")
     for case in loading.read_json(path):
         original, predicted = case["orig_text"], case["pred_text"]
@@ -340,15 +334,14 @@ def _check_evaluation(path):
         ("skip", squad1(answered, given, True), expected["results_mrqa_skip"]),
         ("all", squad1(answered, given), expected["results_mrqa_noskip"]),
     ):
-        line.add(name, _largest_error(ours, theirs))
+        line.compare_all(ours, theirs, f"{name} ")
     for threshold, theirs in expected["results_v2"].items():
         ours = squad2(golds, texts, odds, float(threshold))
-        line.add(f"v2 {threshold}", _largest_error(ours, theirs))
+        line.compare_all(ours, theirs, f"v2 {threshold} ")
     yield line
 
 
 def _check_normalized_answers(path):
-    """What is compared of answers."""
     line = Line("qa, normalized_answers")
     for case in loading.read_json(path):
         ours = qa_task.normalize_answer(case["text"])
@@ -358,14 +351,6 @@ def _check_normalized_answers(path):
 
 def _golds(examples):
     return {example.id: example.golds or () for example in examples}
-
-
-def _largest_error(ours, theirs):
-    """Of numbers by key; infinite if the keys differ."""
-    if ours.keys() != theirs.keys():
-        return math.inf
-    own = [ours[key] for key in theirs]
-    return comparison.allclose_error(own, list(theirs.values()))
 
 
 _CHECKS_OF_FILES = {

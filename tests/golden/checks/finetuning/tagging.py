@@ -106,7 +106,6 @@ def _compare_exactly(title, entries):
 
 
 def _check_features(path, info_path):
-    """Rows of a split, exactly."""
     info, split = loading.read_json(info_path), path.stem[len("features_") :]
     length, sentences = info["max_seq_length"], _read(info_path, split)
     words = [sentence.words for sentence in sentences]
@@ -159,7 +158,6 @@ def _check_head(path):
 
 
 def _check_scores(path):
-    """Span scores, accuracy and mean loss of fed predictions."""
     info = loading.read_json(path)
     features = loading.read_arrays(path.with_name("features_dev.npz"))
     fed = loading.read_arrays(path.with_name("scorer_inputs.npz"))
