@@ -47,14 +47,12 @@ def features():
     ("options", "names"),
     [
         ({}, "dense qa_hidden dense_1 dense_2 dense_3"),
-        (
-            {"answerable_uses_start_logits": False},
-            "dense qa_hidden dense_1 dense_2",
-        ),
+        ({"answerable_uses_start_logits": False},
+         "dense qa_hidden dense_1 dense_2"),
         ({"answerable_classifier": False}, "dense qa_hidden dense_1"),
         ({"joint_prediction": False}, "dense dense_1 dense_2 dense_3"),
     ],
-)
+)  # fmt: skip
 def test_variables_are_numbered_as_in_checkpoints(options, names):
     assert [variable.path for variable in _build(**options).weights] == [
         f"task_specific/squad2/{name}/{kind}"

@@ -3,9 +3,11 @@
 import pathlib
 import random
 import shutil
+from contextlib import AbstractContextManager
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records import writer
@@ -13,6 +15,11 @@ from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def refused(message: str) -> AbstractContextManager:
+    """Expects a `DataError` of these words."""
+    return pytest.raises(errors.DataError, match=message)
 
 
 def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:

@@ -5,12 +5,12 @@ import types
 
 import pytest
 
-from electra_tf import errors
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.corpus import plan_units
 from tests.records.conftest import read_units
+from tests.records.conftest import refused
 
 
 def all_documents(corpus):
@@ -56,14 +56,12 @@ def test_several_names_are_joined_in_the_given_order(tmp_path):
 
 
 def test_missing_and_empty_corpora_are_refused(tmp_path):
-    with pytest.raises(
-        errors.DataError, match="No corpus at .*nowhere. Name a"
-    ):
+    with refused("No corpus at .*nowhere. Name a"):
         open_corpus(str(tmp_path / "nowhere"))
-    with pytest.raises(errors.DataError, match="is empty: 0 files, 0 bytes"):
+    with refused("is empty: 0 files, 0 bytes"):
         open_corpus(str(tmp_path))
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(errors.DataError, match="is empty: 1 files, 0 bytes"):
+    with refused("is empty: 1 files, 0 bytes"):
         open_corpus(str(tmp_path))
 
 
@@ -93,30 +91,24 @@ def test_units_hold_every_document_once(tmp_path, unit_bytes):
 
 
 @pytest.mark.parametrize(
-    ("name", "record"),
+    ("name", "record", "sizes", "unit_bytes", "expected"),
     [
-        ("a.jsonl", '{{"text": "number {}"}}\n'),
-        ("wiki_00", '<doc id="{}">\nTitle\n\nText.\n</doc>\n'),
+        ("a.jsonl", '{{"text": "number {}"}}\n', [1] * 50, 100, 13),
+        ("wiki", '<doc id="{}">\nA\n\nText.\n</doc>\n', [1] * 50, 100, 17),
+        # One is longer than what is read at once.
+        ("a.jsonl", '{{"text": "{}"}}\n', [9, 3 << 20, 9, 9], 1000, 2),
     ],
 )
 def test_large_structured_files_are_cut_between_documents(
-    tmp_path, name, record
+    tmp_path, name, record, sizes, unit_bytes, expected
 ):
-    (tmp_path / name).write_text("".join(map(record.format, range(50))))
+    text = "".join(record.format("x" * size) for size in sizes)
+    (tmp_path / name).write_text(text)
     corpus = open_corpus(str(tmp_path))
-    found, num_units = read_units(corpus, 100)
-    assert len(found) == 50
+    found, num_units = read_units(corpus, unit_bytes)
+    assert len(found) == len(sizes)
     assert found == all_documents(corpus)
-    assert num_units > 5
-
-
-def test_a_line_longer_than_what_is_read_at_once_stays_whole(tmp_path):
-    lines = [f'{{"text": "{"x" * length}"}}\n' for length in (9, 3 << 20, 9, 9)]
-    (tmp_path / "a.jsonl").write_text("".join(lines))
-    corpus = open_corpus(str(tmp_path))
-    found, num_units = read_units(corpus, 1000)
-    assert found == all_documents(corpus)
-    assert num_units == 2
+    assert num_units == expected
 
 
 def test_small_files_share_a_unit_wherever_the_corpus_lies(tmp_path):
@@ -176,16 +168,12 @@ def test_tfds_examples_are_documents_in_order(fake_tfds):
 
 def test_tfds_field_is_chosen_and_checked(fake_tfds):
     assert all_documents(open_corpus("tfds:books:title"))[0] == ["text"]
-    with pytest.raises(
-        errors.DataError, match="no field 'body'; it has .*'title'"
-    ):
+    with refused("no field 'body'; it has .*'title'"):
         all_documents(open_corpus("tfds:books:body"))
-    with pytest.raises(
-        errors.DataError,
-        match=r"cannot give unknown, split train: Not found Did you mean ab\?$",
-    ):
+    message = r"cannot give unknown, split train: Not found Did you mean ab\?$"
+    with refused(message):
         open_corpus("tfds:unknown")
-    with pytest.raises(errors.DataError, match="Expected tfds:NAME"):
+    with refused("Expected tfds:NAME"):
         open_corpus("tfds:a:b:c")
 
 

@@ -40,15 +40,6 @@ def _pieces(tokenizer: Tokenizer, text: str | bytes) -> list[str]:
     return [tokenizer.vocabulary.tokens[i] for i in ids[0]]
 
 
-def test_the_longest_piece_wins_and_an_unmatched_rest_is_unknown():
-    tokenizer = _tokenizer("un", "##aff", "##able", "unaf", "##fa", ".")
-    assert _pieces(tokenizer, "unaffable unaffa. un") == [
-        "[UNK]", "unaf", "##fa", ".", "un",
-    ]  # fmt: skip
-    tokenizer = _tokenizer("un", "##aff", "##able")
-    assert _pieces(tokenizer, "unaffable") == ["un", "##aff", "##able"]
-
-
 def test_the_limit_of_a_word_counts_normalised_characters():
     letters = "a\xdf\u1112\u1161\u11abi"
     continued = [f"##{letter}" for letter in letters]
@@ -88,14 +79,6 @@ def test_tokens_that_no_word_can_hold_do_no_harm():
 def test_a_token_that_is_too_long_for_the_library_is_named():
     with pytest.raises(errors.DataError, match="line 6.*256 bytes"):
         _tokenizer("\u0436" * 129)
-
-
-def test_rows_keep_their_order_when_only_some_are_simple():
-    tokenizer = _tokenizer("a", "b", "\u0436")
-    texts = ["a", "\u0416", "", "b \u200ba", "a a", "\ufffd", "\u03a3"]
-    assert tokenizer.tokenize(tf.constant(texts)).to_list() == [
-        [5], [7], [], [6, 5], [5, 5], [], [1],
-    ]  # fmt: skip
 
 
 def test_a_dataset_and_a_function_give_the_same_ids():
