@@ -35,6 +35,13 @@ def test_rows_too_short_for_a_slot_are_refused():
         masking.max_predictions_per_seq(0.15, 5)
 
 
+def test_at_least_one_position_is_chosen_and_halves_round_to_even():
+    lengths = tf.constant([3, 10, 30, 128])
+    found = masking.num_predictions(lengths, 0.15, 19)
+    # 0.45, 1.5, 4.5 and 19.2.
+    assert found.numpy().tolist() == [1, 2, 4, 19]
+
+
 def test_the_largest_eligible_keys_are_chosen():
     eligible = tf.constant([[False, True, True, True, False, True]])
     uniform = tf.constant([[0.99, 0.2, 0.7, 0.1, 0.98, 0.5]])
