@@ -85,10 +85,7 @@ def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     tiny_electra.write_run(source / "data" / "pretrained" / "stand-in")
-    _run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation"],
-        source,
-    )
+    _run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], source)
     (wheel,) = (source / "dist").glob("*.whl")
     programs = _install(wheel, tmp_path / "environment")
     shutil.rmtree(source)
@@ -137,14 +134,9 @@ def _install(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _run(command: list, folder: pathlib.Path) -> str:
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name != "PYTHONPATH"
-    }
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
     finished = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        command, cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout

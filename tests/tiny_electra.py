@@ -1,12 +1,12 @@
 """Folders of tiny runs with a vocabulary of words, for `electra_tf.load`."""
 
-import dataclasses
 import pathlib
 
 import keras
 
 from electra_tf import config
 from electra_tf import electra as electra_lib
+from electra_tf.config import schema
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -20,11 +20,9 @@ VOCABULARY = vocabulary_lib.Vocabulary(
 
 def build_settings(objective: str = "electra") -> config.ExperimentConfig:
     """A tiny config whose random weights give telling answers."""
-    settings = tiny.with_objective(
-        tiny.with_dropout(tiny.build_settings()), objective
-    )
-    encoder = dataclasses.replace(settings.encoder, initializer_range=0.3)
-    return dataclasses.replace(settings, encoder=encoder)
+    settings = tiny.with_dropout(tiny.build_settings())
+    settings = tiny.with_objective(settings, objective)
+    return schema.replace_fields(settings, encoder={"initializer_range": 0.3})
 
 
 def build() -> electra_lib.Electra:
