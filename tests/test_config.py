@@ -3,8 +3,6 @@
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 from absl import flags
@@ -15,6 +13,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.inputs import masking
+from tests import script_modules
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs" / "pretrain"
 
@@ -250,15 +249,14 @@ def test_the_dial_takes_any_width_length_and_budget():
 )
 def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
     path = tmp_path / "own.py"
-    command = [sys.executable, "scripts/new_config.py", path, f"--size={size}"]
-    done = subprocess.run(command, cwd=CONFIGS.parent.parent)
-    assert done.returncode == 0
+    arguments = "new_config", path, f"--size={size}"
+    assert script_modules.run(*arguments).returncode == 0
     assert config.load_file(path) == _load(base, argument)
     text = path.read_text("utf-8")
     path.write_text(text.replace("# settings.", "settings."), "utf-8")
     assert config.load_file(path) == _load(base, argument)
-    again = subprocess.run(command, cwd=CONFIGS.parent.parent, stderr=-1)
-    assert again.returncode == 1 and b"exists" in again.stderr
+    again = script_modules.run(*arguments)
+    assert again.returncode == 1 and "exists" in again.stderr
 
 
 @pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])

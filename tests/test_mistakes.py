@@ -112,8 +112,7 @@ def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
     ],
 )
 def test_mistaken_flags_are_one_sentence(arguments, message):
-    command = [sys.executable, SCRIPTS / "score_text.py", *arguments.split()]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = script_modules.run("score_text", *arguments.split())
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}")
 

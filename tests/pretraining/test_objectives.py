@@ -1,9 +1,6 @@
 """What holds of every objective, and how one is found or added."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import profiler
+from tests import script_modules
 from tests import tiny
 from tests import tiny_run
 from tests.pretraining import tiny_objectives
@@ -241,12 +239,8 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
 
 
 def test_the_script_prints_what_the_original_prints_for_small():
-    config_flag = "--config=configs/pretrain/electra_small.py"
-    done = subprocess.run(
-        [sys.executable, "scripts/plan.py", "--operations", config_flag],
-        cwd=_PAGE.parent, env={**os.environ, "PYTHONPATH": str(_PAGE.parent)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    small = "--config=configs/pretrain/electra_small.py"
+    done = script_modules.run("plan", "--operations", small, timeout=300)
     assert done.returncode == 0, done.stderr
     vocabulary, header, *lines = done.stdout.splitlines()
     assert vocabulary == "Vocabulary: 30,522 entries."

@@ -36,7 +36,6 @@ def start_failing(kind):
 
 
 def fail(kind, task, report):
-    """Does what the test asks for at the task 2."""
     if task != 2:
         return task
     if kind == "value":

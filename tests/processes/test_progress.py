@@ -6,14 +6,6 @@ from electra_tf.processes import progress
 from electra_tf.processes.progress import WorkProgress
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test moves."""
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
-
-
 def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
     with WorkProgress("Building", 1000, "tokens") as line:
         clock[0] += 5  # processes are starting

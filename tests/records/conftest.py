@@ -109,10 +109,8 @@ def corpus_folder(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture
 def settings(corpus_folder, vocabulary_folder, tmp_path):
-    """Settings that give four shards and one for validation."""
-    return build_settings(
-        corpus_folder, vocabulary_folder, tmp_path / "dataset"
-    )
+    output = tmp_path / "dataset"
+    return build_settings(corpus_folder, vocabulary_folder, output)
 
 
 @pytest.fixture(scope="session")
@@ -121,9 +119,8 @@ def finished_dataset(
 ) -> pathlib.Path:
     """What `settings` build; not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
-    writer.build_dataset(
-        build_settings(corpus_folder, vocabulary_folder, folder)
-    )
+    settings = build_settings(corpus_folder, vocabulary_folder, folder)
+    writer.build_dataset(settings)
     return folder
 
 

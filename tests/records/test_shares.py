@@ -18,12 +18,6 @@ from tests.records.conftest import write_corpus
 pytestmark = pytest.mark.usefixtures("many_units")
 
 
-@pytest.fixture
-def work(settings):
-    """The folder for unfinished work."""
-    return pathlib.Path(settings.output_dir) / ".build"
-
-
 def run(settings, *numbers, count=3):
     return [build_share(settings, f"{each}/{count}") for each in numbers]
 
@@ -76,14 +70,15 @@ def test_folders_of_machines_without_shared_storage_are_brought_together(
     assert folder_bytes(output) == folder_bytes(folder)
 
 
-def test_missing_tasks_are_named_and_nothing_is_lost(settings, work):
+def test_missing_tasks_are_named_and_nothing_is_lost(settings):
+    output = pathlib.Path(settings.output_dir)
     run(settings, 1)
     with refused("2 tasks .* pass of parts: 0/3, 2/3. Run them"):
         run(settings, 1)
     with refused("parts: 0/3, 2/3"):
         build_dataset(settings, merge=True)
     run(settings, 0, 2)
-    shutil.rmtree(next(work.glob("parts/000003-*")))
+    shutil.rmtree(next(output.glob(".build/parts/000003-*")))
     with refused("1 tasks .* of parts: 1/3. Run"):
         build_dataset(settings, merge=True)
     run(settings, 1)
@@ -107,14 +102,13 @@ def test_an_interrupted_task_goes_on(settings, monkeypatch):
     assert done == [0, None, 1, 2]
 
 
-def test_foreign_tasks_are_named(settings, work, tmp_path):
+def test_foreign_tasks_are_named(settings, tmp_path):
+    work = pathlib.Path(settings.output_dir) / ".build"
     run(settings, 0, 1)
-    other = dataclasses.replace(
-        settings, seed=8, output_dir=str(tmp_path / "other")
-    )
+    other = dataclasses.replace(settings, seed=8)
     with refused("built otherwise.*seed: 5, 8"):
-        run(dataclasses.replace(settings, seed=8), 2)
-    run(other, 2)
+        run(other, 2)
+    run(dataclasses.replace(other, output_dir=str(tmp_path / "other")), 2)
     (tmp_path / "other/.build/build.json").unlink()
     shutil.copytree(tmp_path / "other/.build", work, dirs_exist_ok=True)
     with refused(r"(?s)Task 2/3 .* otherwise.*seed: 8, 5.*Delete"):

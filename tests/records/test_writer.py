@@ -21,6 +21,7 @@ from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.schema import parse_examples
 from electra_tf.records.writer import claim_folder
+from tests import script_modules
 from tests.full_disk import largest_file
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
@@ -32,7 +33,6 @@ LOST = "train/pretrain_data.tfrecord-00002-of-00004"
 
 
 def read_split(folder, max_seq_length=32):
-    """The features of all shards, one after the other."""
     manifest = Manifest.load(folder)
     paths = [str(folder / shard.name) for shard in manifest.shards]
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
@@ -40,7 +40,6 @@ def read_split(folder, max_seq_length=32):
 
 
 def build(settings, **changes):
-    """Builds with changed settings; returns the folder."""
     settings = dataclasses.replace(settings, **changes)
     writer.build_dataset(settings)
     return pathlib.Path(settings.output_dir)
@@ -243,20 +242,6 @@ def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     assert not pathlib.Path(settings.output_dir).exists()
 
 
-def _command(settings):
-    """The command line that builds the same as the settings."""
-    return [
-        *(sys.executable, str(SCRIPT), f"--corpus={settings.corpus[0]}"),
-        f"--vocab_file={settings.vocabulary}",
-        f"--output_dir={settings.output_dir}",
-        f"--max_seq_length={settings.max_seq_length}",
-        f"--num_out_files={settings.num_out_files}",
-        f"--validation_fraction={settings.validation_fraction}",
-        f"--seed={settings.seed}",
-        "--num_processes=3",
-    ]
-
-
 @pytest.mark.slow
 def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
     corpus = write_corpus(tmp_path / "large", num_files=40)
@@ -265,7 +250,14 @@ def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
     settings = dataclasses.replace(settings, corpus=(str(corpus),))
     one_go = build(settings, output_dir=str(tmp_path / "one_go"))
     output = pathlib.Path(settings.output_dir)
-    process = subprocess.Popen(_command(settings), start_new_session=True)
+    names = ("output_dir", "max_seq_length", "num_out_files", "seed")
+    command = [
+        *(sys.executable, SCRIPT, f"--corpus={corpus}", "--num_processes=3"),
+        f"--vocab_file={settings.vocabulary}",
+        f"--validation_fraction={settings.validation_fraction}",
+        *(f"--{name}={getattr(settings, name)}" for name in names),
+    ]
+    process = subprocess.Popen(command, start_new_session=True)
     while not list(output.glob(".build/parts/0*")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -273,17 +265,17 @@ def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
     assert process.wait() == -signal.SIGKILL
     assert not (output / "manifest.json").exists()
     assert list(output.glob(".build/parts/0*"))
-    subprocess.run([*_command(settings), "--resume"], check=True)
+    subprocess.run([*command, "--resume"], check=True)
     assert folder_bytes(output) == folder_bytes(one_go)
 
 
 @pytest.mark.slow
 def test_script_verifies_with_its_exit_code(dataset):
-    command = [sys.executable, SCRIPT, f"--output_dir={dataset}", "--verify"]
-    assert subprocess.run([*command, "--num_processes=2"]).returncode == 0
+    command = SCRIPT.stem, f"--output_dir={dataset}", "--verify"
+    assert script_modules.run(*command, "--num_processes=2").returncode == 0
     shard = dataset / LOST
     shard.write_bytes(shard.read_bytes()[:-1])
-    damaged = subprocess.run(command, capture_output=True, text=True)
+    damaged = script_modules.run(*command)
     assert damaged.returncode == 1
     assert f"{shard} has {shard.stat().st_size} bytes" in damaged.stderr
     assert "Traceback" not in damaged.stderr

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 from matplotlib import figure
 
-from electra_tf.processes import progress
 from electra_tf.training import reporting
 from tests import full_disk
 
@@ -24,14 +23,6 @@ def _write_steps(model_dir, steps, first_step=0):
         for step in steps:
             report.write("train", step, METRICS, TIMING)
             report.write("validation", step, METRICS)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """The time, which the test moves."""
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
 
 
 @pytest.mark.parametrize("num_lost", [0, 1, 2, 30])
