@@ -43,17 +43,18 @@ def write_run(
     settings = build_settings(objective)
     keras.utils.set_random_seed(6)
     model = model_lib.build_pretraining_model(settings, vocabulary)
-    save(folder, model, vocabulary)
+    save(folder, model, settings, vocabulary)
     return model
 
 
 def save(
     folder: pathlib.Path,
     model: model_lib.PretrainingModel,
+    settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
     """Writes the folder of a run that left a model at step 7."""
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoints.claim_folder(folder, model.settings, vocabulary)
+    checkpoints.claim_folder(folder, settings, vocabulary)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(folder, 7, weights, {"best_step": None}, keep=1)

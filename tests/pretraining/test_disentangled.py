@@ -86,7 +86,7 @@ def test_it_begins_with_the_generators_words(rows):
 
 
 def test_files_hold_whole_embeddings(model, rows, tmp_path):
-    tiny_electra.save(tmp_path, model, tiny.VOCABULARY)
+    tiny_electra.save(tmp_path, model, model.settings, tiny.VOCABULARY)
     loaded = Electra.from_portable(reading.read(tmp_path))
     expected = model.read_rows(rows, None)
     found = tf.sigmoid(loaded.networks.main(*rows).logits)

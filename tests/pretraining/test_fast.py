@@ -54,7 +54,7 @@ def test_the_generator_is_that_of_any_model(source, tmp_path: pathlib.Path):
     sizes = {"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 1}
     sizes = {"mlm": {"encoder": sizes}}.get(source, {})
     other = tiny_objectives.build_model(source, **sizes)
-    tiny_electra.save(tmp_path, other, tiny.VOCABULARY)
+    tiny_electra.save(tmp_path, other, other.settings, tiny.VOCABULARY)
     model = tiny_objectives.build_model("fast_electra", **SECTIONS)
     main = _bits(model.main)
     settings = model.settings
