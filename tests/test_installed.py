@@ -59,18 +59,15 @@ def test_an_installed_config_is_found_from_any_folder(
 def test_only_flags_that_name_configs_are_looked_up(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     configs = ROOT / "configs"
-    given, found = ["command"], ["command"]
-    for argument, expected in (
-        ("--config=pretrain/tiny.py", f"--config={configs}/pretrain/tiny.py"),
-        ("--config", "--config"),
-        ("finetune/table7.py:small", f"{configs}/finetune/table7.py:small"),
-        ("-study=studies/table5.py", f"-study={configs}/studies/table5.py"),
-        ("--corpus=pretrain/tiny.py", "--corpus=pretrain/tiny.py"),
-        ("--config.data.seed=1", "--config.data.seed=1"),
-    ):
-        given.append(argument)
-        found.append(expected)
-    assert command_line.find_configs(given) == found
+    changed = {
+        "--config=pretrain/tiny.py": f"--config={configs}/pretrain/tiny.py",
+        "--config": "--config",  # the next argument is its value
+        "finetune/table7.py:small": f"{configs}/finetune/table7.py:small",
+        "-study=studies/table5.py": f"-study={configs}/studies/table5.py",
+    }
+    kept = "--corpus=pretrain/tiny.py", "--config.data.seed=1"
+    found = command_line.find_configs(["command", *changed, *kept])
+    assert found == ["command", *changed.values(), *kept]
 
 
 @pytest.mark.slow
