@@ -113,9 +113,16 @@ def _start_two_hosts(monkeypatch, one, other):
 
 
 def test_hosts_with_other_settings_are_told_which(monkeypatch):
-    one = schema.list_values(config.ExperimentConfig())
-    path = one | {"data.dataset_dir": "b"}
-    seed = one | {"training.seed": 4}
+    one, seed, path = (
+        schema.list_values(
+            config.ExperimentConfig(
+                training=config.TrainingConfig(seed=seed),
+                data=config.DataConfig(dataset_dir=path),
+            )
+        )
+        for seed, path in ((3, "a"), (4, "a"), (3, "b"))
+    )
+    assert one["training.seed"] == 3
     _start_two_hosts(monkeypatch, one, path)
     with pytest.raises(ValueError, match="same training.seed. Received: 4 on"):
         _start_two_hosts(monkeypatch, one, seed)
