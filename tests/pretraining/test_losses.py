@@ -34,7 +34,9 @@ def test_replaced_token_loss_of_a_worked_example():
 
 
 @pytest.mark.parametrize("original", [2, 5])
-@pytest.mark.parametrize("copy_logit", [-200.0, -60, -2, 0, 1.5, 60, 200])
+@pytest.mark.parametrize(
+    "copy_logit", [-200.0, -60.0, -2.0, 0.0, 1.5, 60.0, 200.0]
+)
 def test_copying_is_the_log_of_a_mixture_and_its_gradient(copy_logit, original):
     """Where the input is 2; the original may be that, or another."""
     logits = _random(_VOCAB, 30.0, seed=2)
