@@ -174,18 +174,27 @@ def test_corrupted_text_is_the_original_but_for_samples(electra):
     )
 
 
-def test_masks_follow_the_step(electra):
+def test_masks_and_samples_follow_seed_step_and_stream(electra):
     features = tiny.deal(tiny.build_features())
 
-    def mask(step=3, is_training=True):
-        step = tf.constant(step, tf.int64)
-        return electra.prepare(features, step, is_training).masked
+    def prepare(step=3, is_training=True, rows=features):
+        return electra.prepare(rows, tf.constant(step, tf.int64), is_training)
 
-    first = mask()
-    for one, two in zip(first, mask(), strict=True):
+    first = prepare()
+    for one, two in zip(first.masked, prepare().masked, strict=True):
         np.testing.assert_array_equal(one, two)
-    for other in (mask(4), mask(is_training=False)):
-        assert np.any(first.masked_positions != other.masked_positions)
+    for other in (prepare(4), prepare(is_training=False)):
+        changed = first.masked.masked_positions != other.masked.masked_positions
+        assert np.any(changed)
+    # Streams 2 and 3 alone, as the second of two replicas has them.
+    half = {name: value[2:] for name, value in features.items()}
+    second = prepare(rows=half)
+    np.testing.assert_array_equal(
+        second.masked.input_ids, first.masked.input_ids[4:]
+    )
+    np.testing.assert_array_equal(
+        electra.draw_uniform(second), electra.draw_uniform(first)[4:]
+    )
 
 
 def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
