@@ -54,6 +54,16 @@ def oracles() -> pathlib.Path:
 
 
 @pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of lines of progress, which the test moves."""
+    from electra_tf.processes import progress
+
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
 def two_devices() -> tf.distribute.MirroredStrategy:
     """A MirroredStrategy over two logical CPUs."""
     from electra_tf import config

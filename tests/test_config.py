@@ -1,11 +1,8 @@
 """Settings: typed, refused when they cannot work, saved and read back."""
 
-import dataclasses
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 from absl import flags
@@ -16,6 +13,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.inputs import masking
+from tests import script_modules
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs" / "pretrain"
 
@@ -59,19 +57,14 @@ def test_configs_hold_table_6_of_the_paper():
         settings = _load(name)
         encoder = settings.encoder
         generator = settings.generator.encoder_config(encoder)
+        training, optimizer = settings.training, settings.optimizer
         assert row == (
-            encoder.num_hidden_layers,
-            encoder.hidden_size,
-            encoder.intermediate_size,
-            encoder.num_attention_heads,
-            encoder.embedding_size,
-            generator.hidden_size,
-            settings.masking.mask_prob,
-            settings.optimizer.learning_rate,
-            settings.training.train_batch_size,
-            settings.training.num_train_steps,
-        )
-        optimizer = settings.optimizer
+            encoder.num_hidden_layers, encoder.hidden_size,
+            encoder.intermediate_size, encoder.num_attention_heads,
+            encoder.embedding_size, generator.hidden_size,
+            settings.masking.mask_prob, optimizer.learning_rate,
+            training.train_batch_size, training.num_train_steps,
+        )  # fmt: skip
         assert optimizer.num_warmup_steps == 10_000
         assert (optimizer.weight_decay_rate, optimizer.epsilon) == (0.01, 1e-6)
         assert generator.num_hidden_layers == encoder.num_hidden_layers
@@ -79,6 +72,14 @@ def test_configs_hold_table_6_of_the_paper():
         assert generator.num_attention_heads == generator.hidden_size // 64
     assert masking.max_predictions_per_seq(0.15, 128) == 19
     assert masking.max_predictions_per_seq(0.25, 512) == 130
+
+
+def _two_stages(num_train_steps, num_warmup_steps, generator_steps):
+    return {
+        "training": {"num_train_steps": num_train_steps},
+        "optimizer": {"num_warmup_steps": num_warmup_steps},
+        "objective": {"name": "two_stage", "generator_steps": generator_steps},
+    }
 
 
 @pytest.mark.parametrize(
@@ -105,28 +106,18 @@ def test_configs_hold_table_6_of_the_paper():
         ({"generator": {"uniform_generator": True,
                         "unigram_generator": True}}, "At most one of"),
         ({"masking": {"replace_prob": 0.8, "random_prob": 0.3}}, "exceed 1"),
+        (_two_stages(200, 50, 150),
+         "50 steps.*num_warmup_steps=0 .*generator_steps=100"),
+        (_two_stages(200, 30, 30), "30 warm-up steps, 30 steps"),
+        (_two_stages(200, 0, 195),
+         "10 warm-up.*num_warmup_steps=1, or .*generator_steps=100"),
+        (_two_stages(260, 10, 250),
+         "num_warmup_steps=1, or .*generator_steps=130"),
+        (_two_stages(200, 100, 100),
+         r"num_warmup_steps=0 for a share \(`warmup_proportion`\)\.$"),
         ({"training": {"num_train_steps": 200},
           "optimizer": {"num_warmup_steps": 200}},
          "shorter than the run.*200 warm-up steps, 200 steps.*steps=0"),
-        ({"training": {"num_train_steps": 200},
-          "optimizer": {"num_warmup_steps": 50},
-          "objective": {"name": "two_stage", "generator_steps": 150}},
-         "50 steps.*num_warmup_steps=0 .*generator_steps=100"),
-        ({"training": {"num_train_steps": 200},
-          "optimizer": {"num_warmup_steps": 30},
-          "objective": {"name": "two_stage", "generator_steps": 30}},
-         "30 warm-up steps, 30 steps"),
-        ({"training": {"num_train_steps": 200},
-          "objective": {"name": "two_stage", "generator_steps": 195}},
-         "10 warm-up.*num_warmup_steps=1, or .*generator_steps=100"),
-        ({"training": {"num_train_steps": 260},
-          "optimizer": {"num_warmup_steps": 10},
-          "objective": {"name": "two_stage", "generator_steps": 250}},
-         "num_warmup_steps=1, or .*generator_steps=130"),
-        ({"training": {"num_train_steps": 200},
-          "optimizer": {"num_warmup_steps": 100},
-          "objective": {"name": "two_stage", "generator_steps": 100}},
-         r"num_warmup_steps=0 for a share \(`warmup_proportion`\)\.$"),
         ({"optimizer": {"warmup_proportion": 1.0}}, "1000000 warm-up steps"),
         ({"objective": {"main_weight": 2.0}}, "no effect on 'electra'"),
         ({"objective": {"final_temperature": 2.0}}, "temperature_steps"),
@@ -197,9 +188,8 @@ def test_a_config_that_is_not_there_gets_one_line(capsys):
 
 def test_an_unknown_override_names_the_nearest_setting():
     command_line.check_override("config.training.seed")
-    with pytest.raises(
-        errors.ConfigError, match="--config.optimizer.learning_rate"
-    ):
+    nearest = "--config.optimizer.learning_rate"
+    with pytest.raises(errors.ConfigError, match=nearest):
         command_line.check_override("config.optimizer.learnign_rate")
 
 
@@ -212,19 +202,16 @@ def test_replicas_must_be_able_to_share_the_streams():
 
 def test_a_third_of_768_is_rounded_not_cut():
     generator = config.GeneratorConfig(generator_hidden_size=0.33333)
-    base = dataclasses.replace(
-        config.EncoderConfig(), hidden_size=768, num_attention_heads=12
-    )
+    base = config.EncoderConfig(hidden_size=768, num_attention_heads=12)
     assert generator.encoder_config(base).hidden_size == 256
 
 
 def test_an_initializer_range_of_zero_goes_by_each_towers_width():
     main = config.EncoderConfig(initializer_range=0.0, hidden_size=256)
     generator = config.GeneratorConfig(generator_hidden_size=0.25)
-    assert main.initializer_stddev == pytest.approx((2 / (5 * 256)) ** 0.5)
-    assert generator.encoder_config(main).initializer_stddev == pytest.approx(
-        (2 / (5 * 64)) ** 0.5
-    )
+    for encoder, width in ((main, 256), (generator.encoder_config(main), 64)):
+        expected = (2 / (5 * width)) ** 0.5
+        assert encoder.initializer_stddev == pytest.approx(expected)
     assert config.EncoderConfig().initializer_stddev == 0.02
 
 
@@ -262,15 +249,14 @@ def test_the_dial_takes_any_width_length_and_budget():
 )
 def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
     path = tmp_path / "own.py"
-    command = [sys.executable, "scripts/new_config.py", path, f"--size={size}"]
-    done = subprocess.run(command, cwd=CONFIGS.parent.parent)
-    assert done.returncode == 0
+    arguments = "new_config", path, f"--size={size}"
+    assert script_modules.run(*arguments).returncode == 0
     assert config.load_file(path) == _load(base, argument)
     text = path.read_text("utf-8")
     path.write_text(text.replace("# settings.", "settings."), "utf-8")
     assert config.load_file(path) == _load(base, argument)
-    again = subprocess.run(command, cwd=CONFIGS.parent.parent, stderr=-1)
-    assert again.returncode == 1 and b"exists" in again.stderr
+    again = script_modules.run(*arguments)
+    assert again.returncode == 1 and "exists" in again.stderr
 
 
 @pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])
@@ -283,26 +269,18 @@ def test_an_object_is_read(tmp_path):
     path = tmp_path / "a.json"
     text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
     path.write_text(text, "utf-8")
-    assert schema.read_object(path) == {
-        "a": [1, -2.5, None, "é"],
-        "b": {"c": 10**30},
-    }
+    expected = {"a": [1, -2.5, None, "é"], "b": {"c": 10**30}}
+    assert schema.read_object(path) == expected
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b'{"a": 1',
-        b'\xef\xbb\xbf{"a": 1}',
-        '{"a": 1}'.encode("utf-16"),
-        b"[1]",
-        b'{"a": NaN}',
-        b'{"a": 1e400}',
-        b'{"a":' * 100_000,
+        b"", b'{"a": 1', b'\xef\xbb\xbf{"a": 1}', '{"a": 1}'.encode("utf-16"),
+        b"[1]", b'{"a": NaN}', b'{"a": 1e400}', b'{"a":' * 100_000,
     ],
     ids=lambda content: repr(content[:20]),
-)
+)  # fmt: skip
 def test_everything_else_is_refused_by_name(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)

@@ -5,10 +5,10 @@ import doctest
 import importlib
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+
+from tests import script_modules
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "electra_tf").rglob("*.py"))
@@ -45,9 +45,7 @@ def test_examples_in_docstrings_run():
 def test_every_script_answers_help(path):
     if path.stem == "recompute_addons":
         pytest.skip("runs in the tensorflow-addons environment only")
-    shown = subprocess.run(
-        [sys.executable, str(path), "--help"], capture_output=True, text=True
-    )
+    shown = script_modules.run(path.stem, "--help")
     assert path.stem in shown.stdout or "flags" in shown.stdout
 
 

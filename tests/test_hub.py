@@ -39,11 +39,7 @@ def hub(tmp_path, monkeypatch):
             folder = tmp_path / kind
             folder.mkdir()
             hugging_face.write(tiny_models.build(kind), folder)
-            for other in (
-                "README.md",
-                "pytorch_model.bin",
-                "flax_model.msgpack",
-            ):
+            for other in ("README.md", "pytorch_model.bin", "flax.msgpack"):
                 (folder / other).write_text(other)
             server.add(name, folder)
         _set_endpoint(monkeypatch, server.url)
@@ -84,9 +80,8 @@ def test_weights_are_taken_without_a_pickle_where_that_is_possible(
     files = hub.models[NAME]
     del files["model.safetensors"]
     monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: None)
-    _refuses(
-        NAME, f"{NAME} must have model.safetensors.*none", errors.ModelError
-    )
+    message = f"{NAME} must have model.safetensors.*none"
+    _refuses(NAME, message, errors.ModelError)
     assert f"{NAME}/pytorch_model.bin" not in hub.fetched
     monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: "torch")
     assert (installed.find_model(NAME) / "pytorch_model.bin").is_file()
@@ -101,8 +96,7 @@ def test_weights_are_taken_without_a_pickle_where_that_is_possible(
 def test_both_networks_may_lie_in_one_repository(hub, tmp_path):
     folder = tmp_path / "both"
     folder.mkdir()
-    model = tiny_models.build("same_size")
-    hugging_face.write(model, folder)
+    hugging_face.write(tiny_models.build("same_size"), folder)
     hub.add("me/both", folder)
     tiny_models.require_same(
         hugging_face.read(installed.find_model("me/both")),

@@ -2,52 +2,27 @@
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
-ORDER = (
-    "errors",
-    "storage",
-    "fusion",
-    "hub",
-    "installed",
-    "config",
-    "processes",
-    "command_line",
-    "text",
-    "records",
-    "inputs",
-    "modeling",
-    "training",
-    "formats",
-    "pretraining",
-    "tasks",
-    "finetuning",
-    "export",
-    "finetuned",
-    "electra",
-    "analysis",
-)
-MODULES = [
-    path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path != PACKAGE / "__init__.py"
-]
+_PAGE = PACKAGE.parent / "CONTRIBUTING.md"
+# `errors < ... < analysis < scripts` of the page.
+ORDER = re.findall(r"\b(\w+)\s+<", _PAGE.read_text("utf-8"))
+MODULES = sorted({*PACKAGE.rglob("*.py")} - {PACKAGE / "__init__.py"})
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    text = ast.unparse(node.test) if isinstance(node, ast.If) else ""
+    return text.endswith("TYPE_CHECKING")
 
 
 def _imports(path: pathlib.Path, with_types: bool = True) -> set[str]:
     """What a file imports of the package, at any depth."""
     tree = ast.parse(path.read_text())
     if not with_types:
-        tree.body = [
-            node
-            for node in tree.body
-            if not (
-                isinstance(node, ast.If)
-                and ast.unparse(node.test).endswith("TYPE_CHECKING")
-            )
-        ]
+        tree.body = [n for n in tree.body if not _is_for_types(n)]
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -59,18 +59,15 @@ def test_an_installed_config_is_found_from_any_folder(
 def test_only_flags_that_name_configs_are_looked_up(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     configs = ROOT / "configs"
-    given, found = ["command"], ["command"]
-    for argument, expected in (
-        ("--config=pretrain/tiny.py", f"--config={configs}/pretrain/tiny.py"),
-        ("--config", "--config"),
-        ("finetune/table7.py:small", f"{configs}/finetune/table7.py:small"),
-        ("-study=studies/table5.py", f"-study={configs}/studies/table5.py"),
-        ("--corpus=pretrain/tiny.py", "--corpus=pretrain/tiny.py"),
-        ("--config.data.seed=1", "--config.data.seed=1"),
-    ):
-        given.append(argument)
-        found.append(expected)
-    assert command_line.find_configs(given) == found
+    changed = {
+        "--config=pretrain/tiny.py": f"--config={configs}/pretrain/tiny.py",
+        "--config": "--config",  # the next argument is its value
+        "finetune/table7.py:small": f"{configs}/finetune/table7.py:small",
+        "-study=studies/table5.py": f"-study={configs}/studies/table5.py",
+    }
+    kept = "--corpus=pretrain/tiny.py", "--config.data.seed=1"
+    found = command_line.find_configs(["command", *changed, *kept])
+    assert found == ["command", *changed.values(), *kept]
 
 
 @pytest.mark.slow
@@ -85,10 +82,7 @@ def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     tiny_electra.write_run(source / "data" / "pretrained" / "stand-in")
-    _run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation"],
-        source,
-    )
+    _run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], source)
     (wheel,) = (source / "dist").glob("*.whl")
     programs = _install(wheel, tmp_path / "environment")
     shutil.rmtree(source)
@@ -137,14 +131,9 @@ def _install(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _run(command: list, folder: pathlib.Path) -> str:
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name != "PYTHONPATH"
-    }
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}
     finished = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        command, cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout

@@ -10,8 +10,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import command_line
-from electra_tf import errors
-from electra_tf import installed
 from tests import script_modules
 
 run_finetuning = script_modules.load("run_finetuning")
@@ -95,15 +93,6 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
     assert not (folder / "out").exists()
 
 
-def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
-    assert installed.find_export("export") == pathlib.Path("export")
-    assert installed.find_model("run") == pathlib.Path("run")
-    with pytest.raises(FileNotFoundError, match="run, which is none"):
-        installed.find_export("run")
-    with pytest.raises(errors.ModelError, match="the export export"):
-        installed.find_model("export")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -112,8 +101,7 @@ def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
     ],
 )
 def test_mistaken_flags_are_one_sentence(arguments, message):
-    command = [sys.executable, SCRIPTS / "score_text.py", *arguments.split()]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = script_modules.run("score_text", *arguments.split())
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}")
 

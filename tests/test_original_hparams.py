@@ -80,10 +80,8 @@ def test_every_other_name_reaches_its_field():
 def test_debug_shrinks_what_is_not_given():
     settings = from_original_hparams({"debug": True, "num_train_steps": 30})
     training = settings.training
-    assert settings.num_warmup_steps == 0
-    assert training.num_train_steps == 30
-    assert training.train_batch_size == 8
-    assert training.steps_per_loop == 10
+    assert (settings.num_warmup_steps, training.num_train_steps) == (0, 30)
+    assert (training.train_batch_size, training.steps_per_loop) == (8, 10)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +106,8 @@ def test_the_objective_flags_name_one_objective(
     ("hparams", "pattern"),
     [
         ({"learing_rate": 1e-4}, "Did you mean 'learning_rate'"),
-        (
-            {"model_hparam_overrides": {"hiden_size": 1}},
-            "'hiden_size'. Did you mean 'hidden_size'",
-        ),
+        ({"model_hparam_overrides": {"hiden_size": 1}},
+         "'hiden_size'. Did you mean 'hidden_size'"),
         ({"model_size": "huge"}, "small, base, large. Received: 'huge'"),
         ({"model_hparam_overrides": {"hidden_act": "relu"}}, "'relu'"),
         ({"model_hparam_overrides": 3}, "JSON object. Received: 3"),

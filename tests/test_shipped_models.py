@@ -51,9 +51,7 @@ def test_a_shipped_model_is_found_by_its_name(shipped):
     assert installed.find_model(NAME) == pathlib.Path(NAME)
 
 
-def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
-    shipped,
-):
+def test_another_name_is_answered_with_those_that_there_are(shipped):
     message = r"comes along \(stand-in\),.*Received: tiny-fr, which is nothing"
     for read in (
         electra_tf.load,
@@ -109,9 +107,9 @@ def test_what_is_shipped_is_small_described_and_works(name):
     if name is None:
         pytest.skip("no model is in data/pretrained")
     folder = installed.find_model(name)
-    files = [path for path in folder.rglob("*") if path.is_file()]
     assert (folder / "README.md").is_file()
-    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+    sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
+    assert sum(sizes) <= MOST_BYTES
     model = own_run.read(folder)
     tiny_models.require_same(portable.round_weights(model), model)
     (state,) = folder.rglob("*state*")

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.config import schema
 from electra_tf.text import vocabulary as vocabulary_lib
 
 VOCABULARY = vocabulary_lib.Vocabulary(
@@ -23,28 +24,18 @@ DOCUMENTED_METRICS = {*re.findall(r"`(\w+)`", _PAGE.read_text("utf-8"))}
 def build_settings(**training: object) -> config.ExperimentConfig:
     """A two-layer model on 8 rows of 16 tokens in 4 streams, no dropout."""
     defaults = {
-        "num_train_steps": 20,
-        "train_batch_size": 8,
-        "steps_per_loop": 4,
-        "log_steps": 5,
-        "eval_steps": 10,
-        "save_checkpoints_steps": 5,
-        "deterministic": False,
-        "seed": 7,
-        "peak_flops": 1e9,
-    }
+        "num_train_steps": 20, "train_batch_size": 8, "steps_per_loop": 4,
+        "log_steps": 5, "eval_steps": 10, "save_checkpoints_steps": 5,
+        "deterministic": False, "seed": 7, "peak_flops": 1e9,
+    }  # fmt: skip
+    encoder = config.EncoderConfig(
+        vocab_size=0, embedding_size=12, hidden_size=16, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=LENGTH,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
     return config.ExperimentConfig(
-        encoder=config.EncoderConfig(
-            vocab_size=0,
-            embedding_size=12,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=LENGTH,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        ),
+        encoder=encoder,
         generator=config.GeneratorConfig(generator_hidden_size=0.5),
         data=config.DataConfig(
             max_seq_length=LENGTH, num_streams=4, shuffle_block=8
@@ -58,12 +49,8 @@ def build_settings(**training: object) -> config.ExperimentConfig:
 
 def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     """The same with the usual dropout."""
-    encoder = dataclasses.replace(
-        settings.encoder,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-    )
-    return dataclasses.replace(settings, encoder=encoder)
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    return schema.replace_fields(settings, encoder=rates)
 
 
 # Objective, or a name for a variant of one, to the settings that it needs.
@@ -122,17 +109,13 @@ def with_objective(
     settings: config.ExperimentConfig, name: str
 ) -> config.ExperimentConfig:
     """The settings with one of `OBJECTIVE_NAMES`, so that it trains."""
-    fields: dict[str, dict[str, object]] = {"objective": {"name": name}}
-    for place, value in _OBJECTIVES[name].items():
+    values = {"objective.name": name} | _OBJECTIVES[name]
+    settings = dataclasses.replace(settings, objective=config.ObjectiveConfig())
+    fields: dict[str, dict[str, object]] = {}
+    for place, value in values.items():
         section, field = place.split(".")
         fields.setdefault(section, {})[field] = value
-    changed: dict[str, object] = {
-        "objective": config.ObjectiveConfig(**fields.pop("objective"))
-    }
-    for section, values in fields.items():
-        own = dataclasses.replace(getattr(settings, section), **values)
-        changed[section] = own
-    return dataclasses.replace(settings, **changed)
+    return schema.replace_fields(settings, **fields)
 
 
 def build_features(num_rows: int = 8, seed: int = 0) -> dict[str, tf.Tensor]:

@@ -1,12 +1,12 @@
 """Folders of tiny runs with a vocabulary of words, for `electra_tf.load`."""
 
-import dataclasses
 import pathlib
 
 import keras
 
 from electra_tf import config
 from electra_tf import electra as electra_lib
+from electra_tf.config import schema
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -20,11 +20,9 @@ VOCABULARY = vocabulary_lib.Vocabulary(
 
 def build_settings(objective: str = "electra") -> config.ExperimentConfig:
     """A tiny config whose random weights give telling answers."""
-    settings = tiny.with_objective(
-        tiny.with_dropout(tiny.build_settings()), objective
-    )
-    encoder = dataclasses.replace(settings.encoder, initializer_range=0.3)
-    return dataclasses.replace(settings, encoder=encoder)
+    settings = tiny.with_dropout(tiny.build_settings())
+    settings = tiny.with_objective(settings, objective)
+    return schema.replace_fields(settings, encoder={"initializer_range": 0.3})
 
 
 def build() -> electra_lib.Electra:
@@ -45,8 +43,18 @@ def write_run(
     settings = build_settings(objective)
     keras.utils.set_random_seed(6)
     model = model_lib.build_pretraining_model(settings, vocabulary)
+    save(folder, model, settings, vocabulary)
+    return model
+
+
+def save(
+    folder: pathlib.Path,
+    model: model_lib.PretrainingModel,
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> None:
+    """Writes the folder of a run that left a model at step 7."""
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints.claim_folder(folder, settings, vocabulary)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(folder, 7, weights, {"best_step": None}, keep=1)
-    return model

@@ -8,7 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
 
 from electra_tf import config
+from electra_tf.config import schema as config_schema
 from electra_tf.records import manifest
 from electra_tf.records import schema
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -25,6 +26,7 @@ from tests import tiny
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = REPOSITORY / "scripts" / "run_pretraining.py"
+replace = config_schema.replace_fields
 # More examples than one batch holds, not a multiple of it, in unequal shards.
 NUM_TRAIN, NUM_HELD_OUT = 105, 21
 
@@ -71,21 +73,14 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
     np.save(folder / manifest.TOKEN_COUNTS_FILE, counts.astype(np.int64))
     num_tokens = sum(shard.num_tokens for shard in shards)
     manifest.Manifest(
-        split=folder.name,
-        corpus={},
+        split=folder.name, corpus={}, builder={}, seed=seed,
         vocabulary=manifest.describe_vocabulary(vocabulary),
         tokenizer=dataclasses.asdict(vocabulary.settings),
-        max_seq_length=length,
-        builder={},
-        seed=seed,
-        num_documents=1,
-        num_corpus_tokens=num_tokens,
-        num_examples=num_examples,
-        num_tokens=num_tokens,
-        shards=tuple(shards),
-        token_counts=manifest.TOKEN_COUNTS_FILE,
+        max_seq_length=length, num_documents=1, num_corpus_tokens=num_tokens,
+        num_examples=num_examples, num_tokens=num_tokens,
+        shards=tuple(shards), token_counts=manifest.TOKEN_COUNTS_FILE,
         invalid_utf8={},
-    ).save(folder)
+    ).save(folder)  # fmt: skip
 
 
 def header(length: int) -> bytes:
@@ -106,17 +101,6 @@ def build_settings(
         encoder={"num_hidden_layers": 1},
         data={"dataset_dir": str(dataset)},
     )
-
-
-def replace(
-    settings: config.ExperimentConfig, **sections: Mapping[str, Any]
-) -> config.ExperimentConfig:
-    """The settings with other values of some fields, by section."""
-    changed = {
-        name: dataclasses.replace(getattr(settings, name), **fields)
-        for name, fields in sections.items()
-    }
-    return dataclasses.replace(settings, **changed)
 
 
 def checkpoint_files(model_dir: pathlib.Path) -> dict[str, bytes]:
@@ -156,11 +140,9 @@ def write_clusters(count: int) -> list[str]:
     hosts = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
     for own in sockets:
         own.close()
+    cluster = {"worker": hosts}
     tasks = [{"type": "worker", "index": index} for index in range(count)]
-    return [
-        json.dumps({"cluster": {"worker": hosts}, "task": task})
-        for task in tasks
-    ]
+    return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
 
 
 def start_script(
@@ -182,16 +164,9 @@ def start_script(
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     if cluster:
         environment["TF_CONFIG"] = cluster
+    given = f"--config={path}", f"--model_dir={model_dir}", *flags
     return subprocess.Popen(
-        [
-            *(sys.executable, SCRIPT, f"--config={path}"),
-            f"--model_dir={model_dir}",
-            *flags,
-        ],
-        cwd=REPOSITORY,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
+        [sys.executable, SCRIPT, *given],
+        cwd=REPOSITORY, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+    )  # fmt: skip

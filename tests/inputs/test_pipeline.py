@@ -1,5 +1,6 @@
 """Tests of the datasets that feed training and evaluation."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -19,11 +20,6 @@ def _order(split, num_streams=4, batch=8, seed=3, shuffle_block=6):
     )
 
 
-def _numbers(element):
-    """The examples' numbers in an element, `[streams, rows]`."""
-    return element["input_ids"].numpy()[..., 1] - 1000
-
-
 def _global_batches(build_fn, num_batches, num_replicas=1, num_workers=1):
     """Global batches `[C, B/C]` of numbers, put together from all workers."""
     local = num_replicas // num_workers
@@ -33,27 +29,25 @@ def _global_batches(build_fn, num_batches, num_replicas=1, num_workers=1):
         elements = itertools.islice(build_fn(context), num_batches * local)
         numbers, stream_ids = [], []
         for element in elements:
-            numbers.append(_numbers(element))
+            numbers.append(element["input_ids"].numpy()[..., 1] - 1000)
             stream_ids.append(element["stream_ids"].numpy())
         shape = (num_batches, -1)
         rows = numbers[0].shape[1]
         parts.append(
             (np.reshape(stream_ids, shape), np.reshape(numbers, (*shape, rows)))
         )
-    stream_ids = np.concatenate([part[0] for part in parts], axis=1)
-    numbers = np.concatenate([part[1] for part in parts], axis=1)
+    stream_ids, numbers = (
+        np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)
+    )
     assert (stream_ids == np.arange(stream_ids.shape[1])).all()
     return numbers
 
 
-def _training_batches(split, order, num_batches, position=None, **replicas):
-    return _global_batches(
-        lambda context: pipeline.build_training_dataset(
-            split, order, position, context
-        ),
-        num_batches,
-        **replicas,
+def _training_batches(split, order, num_batches, position=None, *replicas):
+    build = functools.partial(
+        pipeline.build_training_dataset, split, order, position
     )
+    return _global_batches(build, num_batches, *replicas)
 
 
 def test_an_element_has_static_shapes_and_the_rows_of_the_shards(make_split):
@@ -93,21 +87,14 @@ def test_an_epoch_holds_every_example_once_except_the_rest(
         assert len(set(epoch.ravel().tolist())) == 12 * 8
 
 
-@pytest.mark.parametrize(
-    ("num_replicas", "num_workers"), [(2, 1), (4, 2), (4, 4)]
-)
+@pytest.mark.parametrize("replicas", [(2, 1), (4, 2), (4, 4)])
 def test_global_batches_do_not_depend_on_replicas_or_workers(
-    make_split, num_replicas, num_workers
+    make_split, replicas
 ):
     split = make_split(SIZES)
     order = _order(split)
-    np.testing.assert_array_equal(
-        _training_batches(split, order, 14),
-        _training_batches(
-            split, order, 14,
-            num_replicas=num_replicas, num_workers=num_workers,
-        ),
-    )  # fmt: skip
+    found = _training_batches(split, order, 14, None, *replicas)
+    np.testing.assert_array_equal(_training_batches(split, order, 14), found)
 
 
 @pytest.mark.parametrize("shuffle_block", [4, 1000])
@@ -119,32 +106,20 @@ def test_a_run_goes_on_from_any_position_as_if_never_stopped(
     uncut = _training_batches(split, order, 28)
     for consumed in (1, 3, 11, 12, 25):
         position = streams.Position().advance(consumed, order.batches_per_epoch)
-        replicas = {"num_replicas": 4, "num_workers": 2} if consumed % 2 else {}
+        replicas = (4, 2) if consumed % 2 else ()
         resumed = _training_batches(
-            split, order, 28 - consumed, position, **replicas
+            split, order, 28 - consumed, position, *replicas
         )
         np.testing.assert_array_equal(resumed, uncut[consumed:])
 
 
-def _evaluation_batches(split, num_batches, **replicas):
-    return _global_batches(
-        lambda context: pipeline.build_evaluation_dataset(split, 4, 8, context),
-        num_batches,
-        **replicas,
-    )
-
-
-@pytest.mark.parametrize(
-    ("num_replicas", "num_workers"), [(1, 1), (4, 1), (2, 2)]
-)
-def test_evaluation_reads_every_example_once_in_order(
-    make_split, num_replicas, num_workers
-):
-    split = make_split(SIZES)
+@pytest.mark.parametrize("replicas", [(1, 1), (4, 1), (2, 2)])
+def test_evaluation_reads_every_example_once_in_order(make_split, replicas):
     assert pipeline.num_evaluation_batches(103, 8) == 13
-    numbers = _evaluation_batches(
-        split, 13, num_replicas=num_replicas, num_workers=num_workers
-    ).ravel()
+    build = functools.partial(
+        pipeline.build_evaluation_dataset, make_split(SIZES), 4, 8
+    )
+    numbers = _global_batches(build, 13, *replicas).ravel()
     np.testing.assert_array_equal(numbers[:103], np.arange(103))
     np.testing.assert_array_equal(numbers[103:], [-1000])
 

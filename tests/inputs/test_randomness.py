@@ -64,6 +64,13 @@ def test_uniform_numbers_are_the_top_bits_of_philox():
     )
 
 
+def _require_equal_bits(function, argument):
+    eager = function(argument)
+    for jit_compile in (False, True):
+        traced = tf.function(function, jit_compile=jit_compile)
+        np.testing.assert_array_equal(eager, traced(argument))
+
+
 @pytest.mark.parametrize("counter", [0, 2**32 - 2, 2**45])
 @pytest.mark.parametrize("shape", [(3, 7), (19, 331)])
 def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
@@ -71,19 +78,13 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
 ):
     counters = counter + tf.range(3, dtype=tf.int64)
     seeds = tf.stack([tf.fill([3], tf.int64.max), counters], axis=1)
-    eager = randomness.uniform_by_stream(seeds, shape).numpy()
-    for jit_compile in (False, True):
-        traced = tf.function(
-            lambda given: randomness.uniform_by_stream(given, shape),
-            jit_compile=jit_compile,
-        )
-        np.testing.assert_array_equal(eager, traced(seeds))
+    _require_equal_bits(lambda s: randomness.uniform_by_stream(s, shape), seeds)
 
 
 def _dropout_bits(num_rows, part, site=0, size=37):
     seed = randomness.dropout_seed(3, 5, part)
     seed += tf.constant([0, 0, site], tf.int64)
-    return randomness.dropout_bits(num_rows, size, seed).numpy()
+    return randomness.dropout_bits(num_rows, size, seed)
 
 
 def test_dropout_follows_the_row_however_a_batch_is_cut():
@@ -99,21 +100,15 @@ def test_dropout_bits_are_those_of_philox_eager_traced_and_compiled():
     bits = randomness.dropout_bits(1, 8, tf.zeros([3], tf.int64)).numpy()
     halves = [w >> shift & 0xFFFF for w in PHILOX_ZERO for shift in (0, 16)]
     np.testing.assert_array_equal(bits, [halves])
-    eager = _dropout_bits(6, 2, site=1023, size=331)
-    for jit_compile in (False, True):
-        traced = tf.function(
-            lambda part: randomness.dropout_bits(
-                6, 331, randomness.dropout_seed(3, 5, part) + [0, 0, 1023]
-            ),
-            jit_compile=jit_compile,
-        )
-        np.testing.assert_array_equal(eager, traced(tf.constant(2)))
+    _require_equal_bits(
+        lambda part: _dropout_bits(6, part, 1023, 331), tf.constant(2)
+    )
 
 
 def test_neighbouring_dropout_sites_share_no_words():
     # Four halves are two words; 2250 random pairs of words have none in common.
-    first, second = (_dropout_bits(9, 0, s, 1000).ravel() for s in (0, 1))
-    words = [bits.view(np.uint64) for bits in (first, second)]
+    bits = [_dropout_bits(9, 0, s, 1000).numpy().ravel() for s in (0, 1)]
+    words = [each.view(np.uint64) for each in bits]
     assert np.intersect1d(*words).size == 0
 
 

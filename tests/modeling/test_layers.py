@@ -16,28 +16,20 @@ from electra_tf.modeling import task_heads
 from tests import tiny
 
 
-def test_gelu_is_exact_not_the_tanh_approximation():
-    x = np.linspace(-4, 4, 101)
-    exact = [v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in x]
-    np.testing.assert_allclose(
-        layers.gelu(tf.constant(x, tf.float32)), exact, atol=1e-6
-    )
+def _differentiate(function, upstream, x, *weights):
+    """The output, and its gradients by all sources."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = function(x)
+    return output, *tape.gradient(output, [x, *weights], upstream)
 
 
-def test_the_written_gradient_of_gelu_equals_differentiation():
+def test_gelu_is_exact_and_its_written_gradient_equals_differentiation():
     x = tf.constant(np.linspace(-5, 5, 101), tf.float32)
-    slopes = []
-    for function in (layers.gelu, lambda x: tf.nn.gelu(x, False)):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            output = function(x)
-        slopes.append(tape.gradient(output, x))
-    np.testing.assert_allclose(slopes[0], slopes[1], atol=2e-6)
-
-
-def _reference_norm(x, gamma, beta):
-    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
+    ours = _differentiate(layers.gelu, None, x)
+    exact = _differentiate(lambda x: tf.nn.gelu(x, False), None, x)
+    np.testing.assert_allclose(ours[0], exact[0], atol=1e-6)
+    np.testing.assert_allclose(ours[1], exact[1], atol=2e-6)
 
 
 def test_layer_norm_and_its_written_gradient_equal_differentiation():
@@ -46,18 +38,20 @@ def test_layer_norm_and_its_written_gradient_equal_differentiation():
     layer.build((None, 6))
     layer.gamma.assign(rng.normal(size=6))
     layer.beta.assign(rng.normal(size=6))
+    weights = layer.gamma.value, layer.beta.value
+
+    def reference(x):
+        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+        return (x - mean) / tf.sqrt(variance + 1e-12) * weights[0] + weights[1]
+
     x = tf.constant(rng.normal(2, 3, (5, 6)).astype("float32"))
     upstream = tf.constant(rng.normal(size=(5, 6)).astype("float32"))
-    sources = [x, layer.gamma.value, layer.beta.value]
-    results = []
-    for function in (layer, lambda x: _reference_norm(x, *sources[1:])):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            output = function(x)
-            loss = tf.reduce_sum(output * upstream)
-        results.append([output, *tape.gradient(loss, sources)])
-    for ours, expected in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=2e-5)
+    ours, expected = (
+        _differentiate(function, upstream, x, *weights)
+        for function in (layer, reference)
+    )
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
 
 
 def test_layer_norm_statistics_stay_float32_under_mixed_precision():
@@ -109,9 +103,7 @@ SIZES = config.EncoderConfig(
         lambda: task_heads.ClassificationHead(3, 1, True),
         lambda: task_heads.RegressionHead(5),
         lambda: task_heads.TaggingHead(4, 2),
-        lambda: task_heads.QuestionAnsweringHead(
-            3, joint_prediction=False, beam_size=7
-        ),
+        lambda: task_heads.QuestionAnsweringHead(3, False, beam_size=7),
     ],
 )
 def test_a_layer_is_made_again_from_its_config(layer):
@@ -125,21 +117,13 @@ def test_a_layer_is_made_again_from_its_config(layer):
         assert [(v.path, v.shape) for v in again.variables] == shapes
 
 
-def _arguments(features):
-    names = ("input_ids", "input_mask", "segment_ids")
-    return [features[name] for name in names]
-
-
 def test_padding_does_not_change_what_tokens_see():
     keras.utils.set_random_seed(1)
     made = encoder.build_encoder(SIZES, "electra")
-    features = tiny.build_features(4)
-    expected = made(*_arguments(features)).sequence_output
-    changed = tf.where(features["input_mask"] == 0, 9, features["input_ids"])
-    output = made(
-        changed, features["input_mask"], features["segment_ids"]
-    ).sequence_output
-    is_token = features["input_mask"].numpy() == 1
-    np.testing.assert_allclose(
-        output.numpy()[is_token], expected.numpy()[is_token], atol=1e-6
+    ids, mask, segments = tiny.build_features(4).values()
+    changed = tf.where(mask == 0, 9, ids)
+    expected, output = (
+        made(rows, mask, segments).sequence_output[mask == 1]
+        for rows in (ids, changed)
     )
+    np.testing.assert_allclose(output, expected, atol=1e-6)

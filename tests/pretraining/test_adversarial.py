@@ -49,6 +49,13 @@ def _differentiate(tape, target, model):
     return found
 
 
+def _require_close(found, expected, rtol=1e-3, atol=1e-6):
+    for path, gradient in expected.items():
+        np.testing.assert_allclose(
+            found[path], gradient, rtol=rtol, atol=atol, err_msg=path
+        )
+
+
 @pytest.mark.parametrize(
     ("start", "full", "expected"),
     [
@@ -76,10 +83,7 @@ def test_before_the_start_gradients_are_those_of_joint_training(joint, name):
     prepared = tiny_objectives.prepare(model)
     ours = tiny_objectives.gradients_of(model, prepared)
     theirs = tiny_objectives.gradients_of(joint, prepared)
-    for path, gradient in theirs.items():
-        np.testing.assert_allclose(
-            ours[path], gradient, rtol=1e-5, atol=1e-7, err_msg=path
-        )
+    _require_close(ours, theirs, rtol=1e-5, atol=1e-7)
     extra = ours.keys() - theirs.keys()
     assert all(path.startswith("reward_baseline") for path in extra)
 
@@ -121,11 +125,8 @@ def test_the_generators_gradient_is_the_formula_of_the_paper(reinforce):
         )
     expected = _differentiate(tape, ascended, model)
     found = tiny_objectives.gradients_of(model, prepared)
-    for path, gradient in expected.items():
-        # Descended with gen_weight 2 and adversarial_weight 3.
-        np.testing.assert_allclose(
-            found[path], -6.0 * gradient, rtol=1e-3, atol=1e-6, err_msg=path
-        )
+    # Descended with gen_weight 2 and adversarial_weight 3.
+    _require_close(found, {n: -6.0 * g for n, g in expected.items()})
 
 
 def test_the_baseline_learns_alone(reinforce):
@@ -169,29 +170,23 @@ def _soft_loss(model, prepared, generated):
 def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
     joint, share
 ):
+    settings = {"temperature": 2.0, "gumbel_temperature": 0.5}
     model = _build_like(
-        joint,
-        "straight_through",
-        adversarial_full_step=8,
-        temperature=2.0,
-        gumbel_temperature=0.5,
+        joint, "straight_through", adversarial_full_step=8, **settings
     )
     model.optimizer.iterations.assign(round(8 * share))
     prepared = tiny_objectives.prepare(model)
     with tf.GradientTape() as tape:
-        loss = _soft_loss(
-            model, prepared, model.generator(prepared.masked, None)
-        )
+        generated = model.generator(prepared.masked, None)
+        loss = _soft_loss(model, prepared, generated)
     expected = _differentiate(tape, loss, model)
     found = tiny_objectives.gradients_of(model, prepared)
     plain = tiny_objectives.gradients_of(joint, prepared, ("gen_loss",))
-    for path, gradient in expected.items():
-        # gen_weight 2 and adversarial_weight 3.
-        reversed_gradient = -6.0 * share * gradient
-        np.testing.assert_allclose(
-            found[path],
-            reversed_gradient + (1 - share) * plain[path],
-            rtol=1e-3,
-            atol=1e-6,
-            err_msg=path,
-        )
+    # gen_weight 2 and adversarial_weight 3.
+    _require_close(
+        found,
+        {
+            path: -6.0 * share * gradient + (1 - share) * plain[path]
+            for path, gradient in expected.items()
+        },
+    )

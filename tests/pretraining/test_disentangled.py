@@ -1,20 +1,15 @@
 """Gradient-disentangled embedding sharing: who moves which table."""
 
-import dataclasses
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf.electra import Electra
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
-from electra_tf.training import checkpoints
 from tests import tiny
+from tests import tiny_electra
 from tests.pretraining import tiny_objectives
 
 SHARING = {
@@ -23,9 +18,8 @@ SHARING = {
 }
 
 
-def _build(name="electra", **sections):
-    sections = {"generator": SHARING} | sections
-    return tiny_objectives.build_model(name, **sections)
+def _build(name="electra"):
+    return tiny_objectives.build_model(name, generator=SHARING)
 
 
 def _tables(model):
@@ -48,8 +42,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def prepared(model):
-    features = tiny.deal(tiny.build_features())
-    return model.prepare(features, tf.constant(0, tf.int64), is_training=True)
+    return tiny_objectives.prepare(model)
 
 
 def test_the_discriminator_does_not_pull_at_the_generators_table(
@@ -76,11 +69,15 @@ def test_the_discriminator_does_not_pull_at_the_generators_table(
     assert slope == pytest.approx(np.linalg.norm(gradient), rel=1e-2)
 
 
-def test_it_begins_with_the_generators_words(prepared):
+@pytest.fixture(scope="module")
+def rows(prepared):
+    masked = prepared.masked
+    return masked.original_ids, masked.input_mask, masked.segment_ids
+
+
+def test_it_begins_with_the_generators_words(rows):
     model = _build()
     model.reset_difference()
-    ids = prepared.masked.original_ids
-    rows = ids, prepared.masked.input_mask, prepared.masked.segment_ids
     found = model.read_rows(rows, None)
     shared, difference = _tables(model)
     difference.assign(shared)
@@ -88,15 +85,8 @@ def test_it_begins_with_the_generators_words(prepared):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_files_hold_whole_embeddings(model, prepared, tmp_path: pathlib.Path):
-    checkpoints.claim_folder(tmp_path, model.settings, tiny.VOCABULARY)
-    weights = {f"model/{v.path}": v for v in model.trainable_variables}
-    checkpoints.save(tmp_path, 3, weights, {"best_step": None}, keep=1)
-    rows = [
-        prepared.masked.original_ids,
-        prepared.masked.input_mask,
-        prepared.masked.segment_ids,
-    ]
+def test_files_hold_whole_embeddings(model, rows, tmp_path):
+    tiny_electra.save(tmp_path, model, model.settings, tiny.VOCABULARY)
     loaded = Electra.from_portable(reading.read(tmp_path))
     expected = model.read_rows(rows, None)
     found = tf.sigmoid(loaded.networks.main(*rows).logits)
@@ -111,11 +101,7 @@ def test_files_hold_whole_embeddings(model, prepared, tmp_path: pathlib.Path):
 
 
 def test_the_switch_of_stages_copies_the_words_once():
-    sections = {
-        "encoder": tiny_objectives.SAME_SIZE["encoder"],
-        "generator": {"generator_hidden_size": 1.0, **SHARING},
-    }
-    model = tiny_objectives.build_model("two_stage", **sections)
+    model = _build("two_stage")
     model.enter_phase(1, is_beginning=True)
     _, difference = _tables(model)
     assert not np.any(difference.numpy())
@@ -123,10 +109,5 @@ def test_the_switch_of_stages_copies_the_words_once():
 
 @pytest.mark.parametrize("name", ["replace_mlm", "adversarial"])
 def test_other_objectives_refuse_it(name):
-    settings = tiny_objectives.build_settings(name)
-    generator = dataclasses.replace(
-        config.GeneratorConfig(), disentangled_embeddings=True
-    )
-    settings = dataclasses.replace(settings, generator=generator)
     with pytest.raises(errors.ConfigError, match="electra_15, two_stage"):
-        model_lib.build_pretraining_model(settings, tiny.VOCABULARY)
+        _build(name)

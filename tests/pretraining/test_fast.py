@@ -9,18 +9,13 @@ import pytest
 from electra_tf import errors
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
-from electra_tf.training import checkpoints
 from tests import tiny
+from tests import tiny_electra
 from tests.pretraining import tiny_objectives
 
-SECTIONS = {
-    "generator": {"init_from": "elsewhere"},
-    "objective": {
-        "temperature": 2.0,
-        "final_temperature": 1.0,
-        "temperature_steps": 10,
-    },
-}
+# From 2 to 1.
+COOLING = {"temperature": 2.0, "temperature_steps": 10}
+SECTIONS = {"objective": COOLING | {"final_temperature": 1.0}}
 
 
 def _bits(network):
@@ -56,22 +51,10 @@ def test_it_costs_a_forward_pass_less_than_joint_training():
 
 @pytest.mark.parametrize("source", ["electra", "mlm"])
 def test_the_generator_is_that_of_any_model(source, tmp_path: pathlib.Path):
-    sizes = (
-        {}
-        if source == "electra"
-        else {
-            "encoder": {
-                "embedding_size": 8,
-                "hidden_size": 8,
-                "num_attention_heads": 1,
-                "intermediate_size": 32,
-            }
-        }
-    )
+    sizes = {"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 1}
+    sizes = {"mlm": {"encoder": sizes}}.get(source, {})
     other = tiny_objectives.build_model(source, **sizes)
-    checkpoints.claim_folder(tmp_path, other.settings, tiny.VOCABULARY)
-    weights = {f"model/{v.path}": v for v in other.trainable_variables}
-    checkpoints.save(tmp_path, 3, weights, {"best_step": None}, keep=1)
+    tiny_electra.save(tmp_path, other, other.settings, tiny.VOCABULARY)
     model = tiny_objectives.build_model("fast_electra", **SECTIONS)
     main = _bits(model.main)
     settings = model.settings
@@ -84,10 +67,9 @@ def test_the_generator_is_that_of_any_model(source, tmp_path: pathlib.Path):
     reading.warm_start(tmp_path, target, as_generator=True)
     assert _bits(model.main) == main
     lm = other.generator if source == "electra" else other.main
-    found = [v.numpy() for v in model.generator.trainable_variables]
-    expected = [v.numpy() for v in lm.trainable_variables]
-    for own, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(own, theirs)
+    networks = model.generator, lm
+    for pair in zip(*(n.trainable_variables for n in networks), strict=True):
+        np.testing.assert_array_equal(*pair)
 
 
 def test_what_would_move_it_is_refused():

@@ -30,10 +30,9 @@ def _dataset(num_batches=NUM_BATCHES, seed=0):
 
 
 def _settings(name="electra", **training):
-    settings = tiny_run.replace(
-        tiny.build_settings(**training),
-        encoder={"num_hidden_layers": 1, "hidden_dropout_prob": 0.1},
-    )
+    encoder = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
+    settings = tiny.build_settings(**training)
+    settings = tiny_run.replace(settings, encoder=encoder)
     return tiny.with_objective(settings, name)
 
 
@@ -158,11 +157,11 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
         fit(_build(ema_decay=0.9), _Interrupt(), backup())
     resumed = fit(_build(ema_decay=0.9), backup())
     assert int(resumed.optimizer.iterations.numpy()) == 3 * NUM_BATCHES
-    for ours, expected in zip(
-        [*resumed.trainable_variables, *resumed.weight_average.averages],
-        [*whole.trainable_variables, *whole.weight_average.averages],
-        strict=True,
-    ):
+    values = (
+        [*model.trainable_variables, *model.weight_average.averages]
+        for model in (resumed, whole)
+    )
+    for ours, expected in zip(*values, strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 
@@ -212,12 +211,8 @@ def test_the_example_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
     text = README.read_text("utf-8")
     block = text.split("the model is a Keras model:\n", 1)[1].split("\n\n[")[0]
     code = "\n".join(line[4:] for line in block.splitlines())
-    names = {
-        "settings": _settings(),
-        "vocabulary": tiny.VOCABULARY,
-        "dataset": _dataset(),
-        "held_out": _dataset(seed=1),
-    }
+    names = {"settings": _settings(), "vocabulary": tiny.VOCABULARY}
+    names |= {"dataset": _dataset(), "held_out": _dataset(seed=1)}
     exec(compile(code, str(README), "exec"), names)
     assert (tmp_path / "model.keras").is_file()
 
@@ -228,12 +223,11 @@ def test_the_example_to_read_first_trains_scores_and_exports(
     line = "the method returns a list of {} that the object holds {}\n"
     words = ["names", "values", "files", "strings", "numbers", "lines"]
     text = tmp_path / "text.txt"
-    text.write_text(
-        "\n".join(
-            "".join(line.format(one, other) for other in words) * 4
-            for one in words * 8
-        )
+    documents = (
+        "".join(line.format(one, other) for other in words) * 4
+        for one in words * 8
     )
+    text.write_text("\n".join(documents))
     opened = corpus_lib.open_corpus([str(text)])
     monkeypatch.setattr(corpus_lib, "open_corpus", lambda _: opened)
     source = importlib.util.spec_from_file_location("example", EXAMPLE)

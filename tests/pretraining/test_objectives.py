@@ -1,9 +1,6 @@
 """What holds of every objective, and how one is found or added."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import profiler
+from tests import script_modules
 from tests import tiny
 from tests import tiny_run
 from tests.pretraining import tiny_objectives
@@ -101,14 +99,13 @@ def test_a_model_is_saved_whole(settings, tmp_path):
     assert [v.path for v in again.trainable_variables] == paths
     rows = tiny.build_features()
     np.testing.assert_array_equal(again(rows), model(rows))
-    losses = [
-        tiny_objectives.loss_of(
-            m, m.prepare(step_lib.as_one_stream(rows), 0, True)
-        )
+    stream = step_lib.as_one_stream(rows)
+    ours, theirs = (
+        tiny_objectives.loss_of(m, m.prepare(stream, 0, True))
         for m in (model, again)
-    ]
-    for loss, value in losses[0].items():
-        np.testing.assert_array_equal(losses[1][loss], value)
+    )
+    for loss, value in ours.items():
+        np.testing.assert_array_equal(theirs[loss], value)
 
 
 def test_a_traced_step_holds_the_products_that_the_objective_tells_of(settings):
@@ -152,34 +149,29 @@ def _take_a_step(strategy, settings, is_packed):
     @tf.function(autograph=False)
     def step(values):
         found = strategy.run(model.training_step, args=(values,))
-        return {
-            name: strategy.experimental_local_results(value)[0]
-            for name, value in found.items()
-        }
+        first = strategy.experimental_local_results
+        return {name: first(value)[0] for name, value in found.items()}
 
     return step(values) | {v.path: v.numpy() for v in model.trainable_variables}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        # One of each kind in the quick tests, the others in the slow ones.
-        pytest.param(
-            name,
-            marks=[]
-            if name in ("two_stage", "adversarial", "electric", "packed mlm")
-            else [pytest.mark.slow],
-        )
-        for name in (*tiny.OBJECTIVE_NAMES, "packed mlm")
-    ],
-)
+# One of each kind in the quick tests, the others in the slow ones.
+_QUICK = ("two_stage", "adversarial", "electric", "packed mlm")
+_SLOW = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in tiny.OBJECTIVE_NAMES
+    if name not in _QUICK
+]
+
+
+@pytest.mark.parametrize("name", [*_QUICK, *_SLOW])
 def test_two_replicas_are_one(name, two_devices):
     settings = tiny.with_dropout(tiny.build_settings())
     settings = tiny_run.replace(
         tiny.with_objective(settings, name.split()[-1]),
         encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
-        optimizer={"num_warmup_steps": 0, "warmup_proportion": 0.0},
+        optimizer=tiny_objectives.NO_WARMUP,
     )
     is_packed = name == "packed mlm"
     one = _take_a_step(tf.distribute.get_strategy(), settings, is_packed)
@@ -227,11 +219,7 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
         model_lib.resolve(tiny.build_settings(), tiny.VOCABULARY.size),
         objective={"name": "my_objectives.random_tokens"},
         masking={"replace_prob": 0.0, "random_prob": 1.0},
-        optimizer={
-            "learning_rate": 1e-2,
-            "num_warmup_steps": 0,
-            "warmup_proportion": 0.0,
-        },
+        optimizer=tiny_objectives.NO_WARMUP | {"learning_rate": 1e-2},
     )
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
     step = tf.function(model.training_step, autograph=False)
@@ -251,17 +239,8 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
 
 
 def test_the_script_prints_what_the_original_prints_for_small():
-    done = subprocess.run(
-        [
-            *(sys.executable, "scripts/plan.py", "--operations"),
-            "--config=configs/pretrain/electra_small.py",
-        ],
-        capture_output=True,
-        text=True,
-        cwd=_PAGE.parent,
-        env={**os.environ, "PYTHONPATH": str(_PAGE.parent)},
-        timeout=300,
-    )
+    small = "--config=configs/pretrain/electra_small.py"
+    done = script_modules.run("plan", "--operations", small, timeout=300)
     assert done.returncode == 0, done.stderr
     vocabulary, header, *lines = done.stdout.splitlines()
     assert vocabulary == "Vocabulary: 30,522 entries."

@@ -1,10 +1,7 @@
 """Planned memory and time, against counted variables and measured runs."""
 
 import json
-import pathlib
 import re
-import subprocess
-import sys
 import types
 
 import pytest
@@ -22,7 +19,6 @@ from tests import tiny_run
 
 run_pretraining = script_modules.load("run_pretraining")
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 _GB = 1e9
 
 
@@ -128,11 +124,8 @@ def test_the_fewest_micro_batches_that_fit_are_taken():
 
 
 def test_the_command_plans_one_device():
-    done = subprocess.run(
-        [sys.executable, "scripts/plan.py", "configs/pretrain/tiny.py",
-         "--device=A100", "--count=2"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    flags = "--device=A100", "--count=2"
+    done = script_modules.run("plan", "configs/pretrain/tiny.py", *flags)
     head, table = done.stdout.split("\n\n")
     assert "30,522 entries" in head
     assert "5,000 steps of 64 rows of 32 tokens: 10 M tokens" in head

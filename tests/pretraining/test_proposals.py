@@ -27,20 +27,18 @@ _SAMPLED = [9, 5, 6, 6, 8, 2]
 
 @pytest.fixture
 def masked():
-    def row(ids):
-        return tf.constant([ids])
-
-    weights = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
-    return masking.MaskedInputs(
-        input_ids=row(_SHOWN),
-        original_ids=row(_ORIGINAL),
-        input_mask=row([1] * 8),
-        segment_ids=row([0] * 8),
-        masked_positions=row(_POSITIONS),
-        masked_ids=row([9, 5, 8, 6, 7, 0]),
-        masked_weights=row(weights),
-        eligible=row([False, *[True] * 6, False]),
-    )
+    row = {
+        "input_ids": _SHOWN,
+        "original_ids": _ORIGINAL,
+        "input_mask": [1] * 8,
+        "segment_ids": [0] * 8,
+        "masked_positions": _POSITIONS,
+        "masked_ids": [9, 5, 8, 6, 7, 0],
+        "masked_weights": [1.0] * 5 + [0.0],
+        "eligible": [False, *[True] * 6, False],
+    }
+    row = {name: tf.constant([value]) for name, value in row.items()}
+    return masking.MaskedInputs(**row)
 
 
 @pytest.fixture
@@ -59,27 +57,21 @@ def _count(masked, generated):
 
 
 def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
-    counts = _count(
-        masked, networks.GeneratorOutput(logits, logits, (object(),))
-    )
+    generated = networks.GeneratorOutput(logits, logits, (object(),))
+    counts = _count(masked, generated)
     # The normalizer of a row of logits; only the guess for a is right.
     log_sum = np.log(np.exp(3.0) + 9)
     assert counts.pop("masked_loss") == pytest.approx(3 * log_sum - 3, rel=1e-6)
     assert counts == {
-        "masked_tokens": 3,
-        "masked_correct": 1,
-        "sampled_correct": 2,
-        "kept_tokens": 2,
-        "kept_correct": 1,
-        "kept_sampled_correct": 1,
-    }
+        "masked_tokens": 3, "masked_correct": 1, "sampled_correct": 2,
+        "kept_tokens": 2, "kept_correct": 1, "kept_sampled_correct": 1,
+    }  # fmt: skip
 
 
 def test_a_fixed_generator_is_scored_by_what_its_loss_reads(masked):
     # Nothing that [MASK] hides occurs in the corpus: never sampled, but dear.
-    generator = networks.FixedGenerator(
-        _VOCAB_SIZE, np.eye(_VOCAB_SIZE)[8] * 50
-    )
+    seen = np.eye(_VOCAB_SIZE)[8] * 50
+    generator = networks.FixedGenerator(_VOCAB_SIZE, seen)
     counts = _count(masked, generator(masked))
     # Half an occurrence of 50, and nine such beside the one token.
     assert counts["masked_loss"] == pytest.approx(3 * np.log(100 * 1.09))

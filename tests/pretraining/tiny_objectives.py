@@ -24,13 +24,15 @@ SAME_SIZE = {
     },
     "generator": {"generator_hidden_size": 1.0, **UNTIED},
 }
+NO_WARMUP = {"num_warmup_steps": 0, "warmup_proportion": 0.0}
 TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
 # What each objective needs beside its name.
 SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "electra": {"generator": UNTIED},
-    "electra_15": {"generator": UNTIED},
-    "sentence_order": {"generator": UNTIED},
-    "adversarial": {"generator": UNTIED},
+    **dict.fromkeys(
+        ("electra", "electra_15", "sentence_order", "adversarial",
+         "replace_mlm", "all_tokens_mlm"),
+        {"generator": UNTIED},
+    ),
     "straight_through": {
         "generator": UNTIED,
         "objective": {
@@ -40,11 +42,9 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "two_stage": {**SAME_SIZE, "objective": {"generator_steps": 10}},
     "mlm": {"generator": {"generator_hidden_size": 0.25}},
-    "replace_mlm": {"generator": UNTIED},
-    "all_tokens_mlm": {"generator": UNTIED},
     "electric": {"generator": TWO_TOWERS},
     "fast_electra": {"generator": {"init_from": "elsewhere", **UNTIED}},
-}
+}  # fmt: skip
 
 
 def build_settings(

@@ -52,11 +52,9 @@ def test_failed_folder_goes_with_those_made_for_it(tmp_path):
 
 
 def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
-    (tmp_path / "keep").write_text("1")
-    (tmp_path / ".keep").write_text("1")
-    (tmp_path / ".a.partial-123").write_text("1")
     (tmp_path / ".b.partial-123").mkdir()
-    (tmp_path / ".b.partial-123" / "x").write_text("1")
+    for name in ("keep", ".keep", ".a.partial-123", ".b.partial-123/x"):
+        (tmp_path / name).touch()
     remove_partial(tmp_path)
     assert names(tmp_path) == [".keep", "keep"]
 

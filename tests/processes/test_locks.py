@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -73,11 +72,8 @@ def test_a_lock_on_a_file_that_its_owner_has_removed_is_taken_anew(
         flock(*arguments)
 
     monkeypatch.setattr(fcntl, "flock", remove_then_lock)
-    with (
-        locks.hold(tmp_path),
-        pytest.raises(BlockingIOError, match="in use"),
-        locks.hold(pathlib.Path(tmp_path)),
-    ):
+    busy = pytest.raises(BlockingIOError, match="in use")
+    with locks.hold(tmp_path), busy, locks.hold(tmp_path):
         pass
 
 

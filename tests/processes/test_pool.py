@@ -36,7 +36,6 @@ def start_failing(kind):
 
 
 def fail(kind, task, report):
-    """Does what the test asks for at the task 2."""
     if task != 2:
         return task
     if kind == "value":
@@ -62,11 +61,7 @@ def test_every_task_is_done_once_and_reported(num_processes):
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
-        (
-            "kill",
-            WorkerError,
-            r"\d+\) was killed by SIGKILL while at 2",
-        ),
+        ("kill", WorkerError, r"\d+\) was killed by SIGKILL while at 2"),
         ("exit", WorkerError, "ended with exit code 3 while at 2"),
         ("bug", WorkerError, r"(?s)At 2:.*KeyError: 'a bug'"),
         ("at start", WorkerError, "(?s)At its start:.*cannot start"),

@@ -6,14 +6,6 @@ from electra_tf.processes import progress
 from electra_tf.processes.progress import WorkProgress
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test moves."""
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
-
-
 def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
     with WorkProgress("Building", 1000, "tokens") as line:
         clock[0] += 5  # processes are starting
@@ -21,8 +13,7 @@ def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
         for _ in range(6):
             clock[0] += 4
             line.advance(100, 5000)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
+    assert capsys.readouterr().err.splitlines() == [
         "Building: 30 %, 15,000 tokens, 1,250/s, 0:00:28 left",
         "Building: 60 %, 30,000 tokens, 1,250/s, 0:00:16 left",
         # Sizes are estimates; what has ended is complete.

@@ -12,10 +12,10 @@ import pytest
 
 from electra_tf.processes import stopping
 
+NUMBERS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-)
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_is_remembered_by_name(number, capfd, hangup_ends):
     with stopping.StopRequest() as stop:
         assert stop.signal_name == ""
@@ -37,14 +37,12 @@ def hangup_ends():
 
 
 def test_afterwards_everything_is_as_it_was(hangup_ends):
-    numbers = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
-    handlers = [signal.getsignal(number) for number in numbers]
+    handlers = [signal.getsignal(number) for number in NUMBERS]
     threads = threading.active_count()
     for _ in range(3):
         with stopping.StopRequest():
             assert signal.getsignal(signal.SIGTERM) not in handlers
-        after = [signal.getsignal(number) for number in numbers]
-        assert after == handlers
+        assert [signal.getsignal(number) for number in NUMBERS] == handlers
         assert signal.set_wakeup_fd(-1) == -1
         assert threading.active_count() == threads
 
@@ -62,20 +60,15 @@ with stopping.StopRequest():
 
 
 def test_a_second_signal_ends_a_process_that_is_busy():
-    number = signal.SIGTERM
-    process = subprocess.Popen(
-        [sys.executable, "-c", _BUSY],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", _BUSY]
+    process = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.2)
-    process.send_signal(number)
+    process.terminate()
     assert "A second signal ends at once" in process.stderr.readline()
     assert process.poll() is None
-    process.send_signal(number)
-    assert process.wait(timeout=10) == 128 + number
+    process.terminate()
+    assert process.wait(timeout=10) == 128 + signal.SIGTERM
 
 
 def test_nohup_keeps_a_run_going_when_its_terminal_closes(hangup_ends):

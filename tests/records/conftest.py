@@ -3,9 +3,11 @@
 import pathlib
 import random
 import shutil
+from contextlib import AbstractContextManager
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records import writer
@@ -13,6 +15,11 @@ from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def refused(message: str) -> AbstractContextManager:
+    """Expects a `DataError` of these words."""
+    return pytest.raises(errors.DataError, match=message)
 
 
 def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:
@@ -102,10 +109,8 @@ def corpus_folder(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture
 def settings(corpus_folder, vocabulary_folder, tmp_path):
-    """Settings that give four shards and one for validation."""
-    return build_settings(
-        corpus_folder, vocabulary_folder, tmp_path / "dataset"
-    )
+    output = tmp_path / "dataset"
+    return build_settings(corpus_folder, vocabulary_folder, output)
 
 
 @pytest.fixture(scope="session")
@@ -114,9 +119,8 @@ def finished_dataset(
 ) -> pathlib.Path:
     """What `settings` build; not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
-    writer.build_dataset(
-        build_settings(corpus_folder, vocabulary_folder, folder)
-    )
+    settings = build_settings(corpus_folder, vocabulary_folder, folder)
+    writer.build_dataset(settings)
     return folder
 
 

@@ -69,15 +69,16 @@ def test_pieces_of_a_document_give_the_same_as_the_whole():
     lengths = random.Random(2).choices(range(1, 30), k=200)
     token_ids = np.arange(sum(lengths), dtype=np.int32)
     for keep_overflow in (False, True):
-        whole = ExampleBuilder(32, random.Random(9), keep_overflow)
+        whole, pieces = (
+            ExampleBuilder(32, random.Random(9), keep_overflow)
+            for _ in range(2)
+        )
         add_document(whole, token_ids, lengths)
-        pieces = ExampleBuilder(32, random.Random(9), keep_overflow)
-        begin = 0
+        rest = token_ids
         for index in range(0, 200, 7):
             piece = lengths[index : index + 7]
-            end = begin + sum(piece)
-            pieces.add_lines(token_ids[begin:end].copy(), piece)
-            begin = end
+            pieces.add_lines(rest[: sum(piece)].copy(), piece)
+            rest = rest[sum(piece) :]
         pieces.end_document()
         for ours, theirs in zip(pieces.take(), whole.take(), strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -106,18 +107,11 @@ def test_rows_are_padded_and_marked():
     )
     features = build_features(examples, 8, cls_id=1, sep_id=2, pad_id=3)
     # [CLS] 7 8 [SEP] 9 [SEP] and [CLS] 5 [SEP]: one [SEP] if one segment.
-    assert features["input_ids"].tolist() == [
-        [1, 7, 8, 2, 9, 2, 3, 3],
-        [1, 5, 2, 3, 3, 3, 3, 3],
-    ]
-    assert features["input_mask"].tolist() == [
-        [1, 1, 1, 1, 1, 1, 0, 0],
-        [1, 1, 1, 0, 0, 0, 0, 0],
-    ]
-    assert features["segment_ids"].tolist() == [
-        [0, 0, 0, 0, 1, 1, 0, 0],
-        [0, 0, 0, 0, 0, 0, 0, 0],
-    ]
+    assert {name: rows.tolist() for name, rows in features.items()} == {
+        "input_ids": [[1, 7, 8, 2, 9, 2, 3, 3], [1, 5, 2, 3, 3, 3, 3, 3]],
+        "input_mask": [[1, 1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]],
+        "segment_ids": [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]],
+    }
     assert all(value.dtype == np.int32 for value in features.values())
 
 

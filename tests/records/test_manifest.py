@@ -13,6 +13,7 @@ from electra_tf.records.manifest import verify_dataset
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
+from tests.records.conftest import refused
 
 
 def test_a_reader_that_expects_something_else_is_told_all_of_it(
@@ -20,9 +21,8 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
 ):
     manifest = Manifest.load(dataset / "train")
     manifest.check(dataset, vocabulary, 32)
-    other = Vocabulary(
-        (*SPECIAL_TOKENS, "a"), TokenizerSettings(do_lower_case=False)
-    )
+    cased = TokenizerSettings(do_lower_case=False)
+    other = Vocabulary((*SPECIAL_TOKENS, "a"), cased)
     with pytest.raises(errors.DataError) as caught:
         manifest.check(dataset, other, 128)
     for difference in (
@@ -35,23 +35,12 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
         assert difference in str(caught.value)
 
 
-def test_an_unknown_field_of_a_shard_is_named(dataset):
-    path = dataset / "train" / "manifest.json"
-    content = json.loads(path.read_text())
-    content["shards"][0]["num_bytez"] = 1
-    path.write_text(json.dumps(content))
-    with pytest.raises(errors.DataError, match="field 'shards.0.num_bytez'"):
-        Manifest.load(dataset / "train")
-
-
 def test_whole_dataset_and_split_are_told_apart(dataset):
-    with pytest.raises(
-        errors.DataError, match=r"one of its splits. .* of a whole data"
-    ):
+    with refused(r"one of its splits. .* of a whole data"):
         Manifest.load(dataset)
-    with pytest.raises(errors.DataError, match="folder of a whole dataset"):
+    with refused("folder of a whole dataset"):
         Index.load(dataset / "train")
-    with pytest.raises(errors.DataError, match="No dataset at .*--resume"):
+    with refused("No dataset at .*--resume"):
         Index.load(dataset / "elsewhere")
 
 
@@ -67,10 +56,10 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
 def test_impossible_token_counts_are_refused(dataset, change, message):
     path = dataset / "train" / "unigram_counts.npy"
     np.save(path, change(np.load(path)))
-    with pytest.raises(errors.DataError, match=message):
+    with refused(message):
         load_token_counts(dataset / "train")
     path.unlink()
-    with pytest.raises(errors.DataError, match="counts.npy cannot be read"):
+    with refused("counts.npy cannot be read"):
         load_token_counts(dataset / "train")
 
 
@@ -79,7 +68,7 @@ def test_impossible_token_counts_are_refused(dataset, change, message):
     [
         ("train:shards/0/name", "../../x", "shards.0.name` must be text of"),
         ("train:shards/0/num_bytes", -1, "num_bytes` must be at least 0"),
-        ("train:shards/0/other", 1, "Unknown field 'shards.0.other'"),
+        ("train:shards/0/bytez", 1, "Unknown field 'shards.0.bytez'"),
         ("train:shards", [], "`shards` must name one or more .* 0 different"),
         ("train:num_examples", 5, "different files with 5 examples"),
         ("train:token_counts", "/etc/passwd", "`token_counts` must be text"),
@@ -97,11 +86,10 @@ def test_edited_manifests_are_refused(dataset, path, value, message):
     folder, _, keys = path.partition(":")
     file = dataset / folder / "manifest.json"
     *parents, last = keys.split("/", 2)
-    content = json.loads(file.read_text())
-    place = content
+    place = content = json.loads(file.read_text())
     for key in parents:
         place = place[int(key) if key.isdigit() else key]
     place[last] = value
     file.write_text(json.dumps(content))
-    with pytest.raises(errors.DataError, match=f"{file}: .*{message}"):
+    with refused(f"{file}: .*{message}"):
         verify_dataset(dataset)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from electra_tf import errors
 from electra_tf.records import python_docs
 from electra_tf.records.python_docs import prose_paragraphs
+from tests.records.conftest import refused
 
 WORDS = "one two three four five six seven eight nine ten"
 SENTENCES = [
@@ -15,40 +15,33 @@ SENTENCES = [
 ]
 
 
-def write_module(path, docstring, body=""):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'"""{docstring}"""\n{body}')
-
-
 @pytest.fixture
 def installation(tmp_path, monkeypatch):
     """Two packages in place of the standard library and the installed ones."""
-    root = tmp_path / "site"
     text = "\n\n".join(SENTENCES)
-    write_module(
-        root / "one" / "b.py",
-        text,
-        'class A:\n    """A class that does what its name says it does."""\n'
-        '    def f(self):\n        """A method that the class has for us."""\n',
+    body = (
+        '\nclass A:\n    """A class that does what its name says it does."""\n'
+        '    def f(self):\n        """A method that the class has for us."""\n'
     )
-    write_module(root / "one" / "a.py", "Too short to be a document at all.")
-    write_module(root / "one" / "tests" / "c.py", text.replace("This", "That"))
-    write_module(root / "two" / "a.py", text + "\n\nOne more of them is new.")
-    (root / "two" / "broken.py").write_text("def (:\n")
-    monkeypatch.setattr(
-        python_docs,
-        "_roots",
-        lambda: [(name, root / name) for name in ("one", "two")],
-    )
-    return root
+    for name, code in {
+        "one/b.py": f'"""{text}"""{body}',
+        "one/a.py": '"""Too short to be a document at all."""',
+        "one/tests/c.py": f'"""{text.replace("This", "That")}"""',
+        "two/a.py": f'"""{text}\n\nOne more of them is new."""',
+        "two/broken.py": "def (:\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
+    roots = [(name, tmp_path / name) for name in ("one", "two")]
+    monkeypatch.setattr(python_docs, "_roots", lambda: roots)
 
 
 def test_documents_are_modules_in_order_without_repetitions(
     installation, tmp_path
 ):
     folder = python_docs.prepare(tmp_path / "out")
-    lines = (folder / "one.txt").read_text().splitlines()
-    assert lines == [
+    assert (folder / "one.txt").read_text().splitlines() == [
         *SENTENCES,
         "A class that does what its name says it does.",
         "A method that the class has for us.",
@@ -63,18 +56,15 @@ def test_documents_are_modules_in_order_without_repetitions(
 
 def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
-    with pytest.raises(
-        errors.DataError, match="holds no corpus of these versions"
-    ):
+    with refused("holds no corpus of these versions"):
         python_docs.prepare(tmp_path / "full")
     folder = python_docs.prepare(tmp_path / "out")
     (folder / "one.txt").write_text("kept")
     assert python_docs.prepare(folder) == folder
     assert (folder / "one.txt").read_text() == "kept"
-    monkeypatch.setattr(
-        python_docs, "installed_versions", lambda: {"python": "9"}
-    )
-    with pytest.raises(errors.DataError, match="Expected: {'python': '9'}"):
+    versions = {"python": "9"}
+    monkeypatch.setattr(python_docs, "installed_versions", lambda: versions)
+    with refused("Expected: {'python': '9'}"):
         python_docs.prepare(folder)
 
 
@@ -130,27 +120,19 @@ def test_sentences_are_kept_and_nothing_else():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "See :func:`~numpy.dot` and ``a.b`` for `more` of it [1]_.",
-            "See numpy.dot and a.b for more of it.",
-        ),
-        (
-            "Read [the guide](https://x.org/a_(b)) or **this** page first.",
-            "Read the guide) or this page first.",
-        ),
-        (
-            "It is *not* that 2 * 3 * 4 is so.",
-            "It is not that 2 * 3 * 4 is so.",
-        ),
-        (
-            "- the items of a list, which go on\n  in another line.",
-            "The items of a list, which go on in another line.",
-        ),
+        ("See :func:`~numpy.dot` and ``a.b`` for `more` of it [1]_.",
+         "See numpy.dot and a.b for more of it."),
+        ("Read [the guide](https://x.org/a_(b)) or **this** page first.",
+         "Read the guide) or this page first."),
+        ("It is *not* that 2 * 3 * 4 is so.",
+         "It is not that 2 * 3 * 4 is so."),
+        ("- the items of a list, which go on\n  in another line.",
+         "The items of a list, which go on in another line."),
         ("Too short a text.", None),
         ("no sentence because no full stop ends the paragraph", None),
         ("Dict[str, int] -> x == 3 or y[0] = f(a, b) == {} of.", None),
         ("Mean squared error loss function regression value.", None),
     ],
-)
+)  # fmt: skip
 def test_markup_goes_and_what_is_no_sentence(text, expected):
     assert prose_paragraphs(text) == ([expected] if expected else [])

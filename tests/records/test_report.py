@@ -21,24 +21,20 @@ def report(settings, tmp_path, text, **changes):
 def test_numbers_by_hand(settings, tmp_path):
     # Two documents of 5 and 6 tokens: 3 and 4 words, [UNK] for the digits.
     lines = report(settings, tmp_path, "a bb cc\n\na b 12 ddd")
-    assert lines == [
+    first, second = "  [CLS] a bb cc [SEP]", "  [CLS] a b [UNK] ddd [SEP]"
+    assert lines[:-1] == [
         # 5 + 2 and 6 + 2 of 64 places.
         "train: 2 documents, 2 rows of 32 tokens, 23% full, in 1 shards",
         "1.57 tokens per word, 9.09% unknown, 0% of the text cut off. Some "
         "rows:",
-        *lines[2:5],
+        *(first, second, second),
         "To change: The rows are 23% full, as a document has 6 tokens on "
         "average. Where documents go on after a blank line (JSON object, row "
         "of a table), make each file one: --noblanks_separate_docs. If they "
         "are as short as that, --packed puts several into a row. Or take "
         "--max_seq_length=16.",
-        lines[6],
     ]
-    first, second = "  [CLS] a bb cc [SEP]", "  [CLS] a b [UNK] ddd [SEP]"
-    assert lines[2:5] == [first, second, second]
-    assert lines[6].startswith(
-        "To change: The vocabulary does not fit the text"
-    )
+    assert lines[-1].startswith("To change: The vocabulary does not fit the t")
 
 
 @pytest.mark.parametrize(

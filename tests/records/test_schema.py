@@ -24,9 +24,7 @@ def tensorflow_record(features, index):
     "largest_id", [0, 127, 128, 16383, 16384, 2**28, 2**31 - 1]
 )
 @pytest.mark.parametrize("length", [5, 127, 128])
-def test_records_are_byte_equal_to_tensorflow_and_parsed_back(
-    largest_id, length
-):
+def test_records_are_byte_equal_to_those_of_tensorflow(largest_id, length):
     rng = np.random.default_rng(0)
     shape = [4, length]
     input_ids = rng.integers(0, largest_id, shape, np.int32, endpoint=True)
@@ -38,11 +36,6 @@ def test_records_are_byte_equal_to_tensorflow_and_parsed_back(
     }
     records = schema.serialize_examples(features)
     assert records == [tensorflow_record(features, i) for i in range(4)]
-    parsed = schema.parse_examples(tf.constant(records), length)
-    assert list(parsed) == list(features)
-    for name, values in parsed.items():
-        assert values.dtype == tf.int32
-        np.testing.assert_array_equal(values, features[name])
 
 
 def test_no_examples_are_no_records():

@@ -45,15 +45,10 @@ def select(settings, *corpora, **changes):
 @pytest.mark.parametrize("num_common", [0, 50, 80, 100])
 def test_signatures_estimate_the_similarity_of_shingle_sets(num_common):
     # 100 shingles of 5 words each; the first `num_common` are shared.
-    found = []
+    found, num_equal = [], num_common and num_common + 4
     for name in map(str, range(30)):
         first = words(f"a{name}_", 104)
-        second = [
-            *first[: num_common + 4],
-            *words(f"b{name}_", 100 - num_common),
-        ]
-        if not num_common:
-            second = words(f"b{name}_", 104)
+        second = first[:num_equal] + words(f"b{name}_", 104 - num_equal)
         found.append(selection.sign(first) == selection.sign(second))
     expected = num_common / (200 - num_common)
     spread = (expected * (1 - expected) / (128 * 30)) ** 0.5
@@ -140,12 +135,9 @@ def test_long_documents_count_once(settings, tmp_path, monkeypatch):
 
 def test_repetition_reaches_the_weights_by_hand(settings, tmp_path):
     first = write_json_lines(tmp_path / "a.jsonl", "a " * 12, "b " * 8)
-    second = write_json_lines(
-        tmp_path / "b.jsonl", "c " * 4, "d " * 2, "e " * 2
-    )
-    weights = {"corpus_weights": (0.5, 0.5)}
+    second = write_json_lines(tmp_path / "b.jsonl", "c " * 4, "d d", "e e")
     # 20 words against 8: the second is taken 2.5 times, 12 + 4 + 4 words.
-    copies, lines = select(settings, first, second, **weights)
+    copies, lines = select(settings, first, second, corpus_weights=(0.5, 0.5))
     assert copies == [1, 1, 3, 2, 2]
     assert lines == [
         "corpus 1: 20 words, taken 1.00 times",
@@ -239,10 +231,9 @@ def test_interrupted_selection_goes_on_to_the_same_bytes(
 
 @pytest.mark.slow
 def test_number_of_processes_changes_no_selected_byte(mixed, tmp_path):
-    found = []
-    for num_processes in (1, 2):
-        output = tmp_path / str(num_processes)
-        changed = dataclasses.replace(mixed, output_dir=str(output))
-        writer.build_dataset(changed, num_processes)
-        found.append(folder_bytes(output))
-    assert found[0] == found[1]
+    for number in (1, 2):
+        output = str(tmp_path / str(number))
+        writer.build_dataset(
+            dataclasses.replace(mixed, output_dir=output), number
+        )
+    assert folder_bytes(tmp_path / "1") == folder_bytes(tmp_path / "2")

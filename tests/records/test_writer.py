@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
+from electra_tf.records import manifest
 from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.schema import parse_examples
 from electra_tf.records.writer import claim_folder
+from tests import script_modules
 from tests.full_disk import largest_file
 from tests.records.conftest import folder_bytes
+from tests.records.conftest import refused
 from tests.records.conftest import write_corpus
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,7 +33,6 @@ LOST = "train/pretrain_data.tfrecord-00002-of-00004"
 
 
 def read_split(folder, max_seq_length=32):
-    """The features of all shards, one after the other."""
     manifest = Manifest.load(folder)
     paths = [str(folder / shard.name) for shard in manifest.shards]
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
@@ -39,10 +40,9 @@ def read_split(folder, max_seq_length=32):
 
 
 def build(settings, **changes):
-    """Builds with changed settings; returns the folder and the manifests."""
     settings = dataclasses.replace(settings, **changes)
-    manifests = writer.build_dataset(settings)
-    return pathlib.Path(settings.output_dir), manifests
+    writer.build_dataset(settings)
+    return pathlib.Path(settings.output_dir)
 
 
 def write_text(folder, **texts):
@@ -79,7 +79,7 @@ def test_shards_are_balanced_and_all_records_are_well_formed(
 def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
     texts = {c: "\n\n".join([f"{c} " * 29] * 40) for c in "abcdefgh"}
     corpus = write_text(tmp_path / "text", **texts)
-    folder, _ = build(settings, corpus=corpus, validation_fraction=0.0)
+    folder = build(settings, corpus=corpus, validation_fraction=0.0)
     ids = read_split(folder / "train")["input_ids"].numpy()[:, 1]
     for shard in np.split(ids, 4):
         assert set(collections.Counter(shard).values()) == {10}
@@ -99,7 +99,7 @@ def test_original_order_reproduces_the_original(oracles, tmp_path):
         seed=run["seed"],
         original_order=True,
     )
-    found = read_split(build(settings)[0] / "train", 128)
+    found = read_split(build(settings) / "train", 128)
     expected = np.load(folder / "script_order.npz")
     order = np.concatenate(
         [np.arange(run["n_examples"])[index::12] for index in range(12)]
@@ -108,20 +108,16 @@ def test_original_order_reproduces_the_original(oracles, tmp_path):
         np.testing.assert_array_equal(values, expected[name][order])
 
 
-class Interruption(BaseException):
-    """Ends a build from outside, as a signal would."""
-
-
 def test_resume_redoes_only_what_is_missing(
     settings, tmp_path, monkeypatch, many_units
 ):
-    one_go, _ = build(settings, output_dir=str(tmp_path / "one_go"))
+    one_go = build(settings, output_dir=str(tmp_path / "one_go"))
     done = []
 
     def watch(function):
         def call(plan, task, *rest):
             if len(done) == limit:
-                raise Interruption
+                raise KeyboardInterrupt
             done.append(str(task))
             return function(plan, task, *rest)
 
@@ -132,12 +128,12 @@ def test_resume_redoes_only_what_is_missing(
     num_parts = len(shards.build_plan(settings).units)
     # Interrupted in the parts, then in the shards, then left to finish.
     limit = 3
-    with pytest.raises(Interruption):
+    with pytest.raises(KeyboardInterrupt):
         writer.build_dataset(settings)
-    with pytest.raises(errors.DataError, match="unfinished .* Use --resume"):
+    with refused("unfinished .* Use --resume"):
         writer.build_dataset(settings)
     limit = num_parts + 2
-    with pytest.raises(Interruption):
+    with pytest.raises(KeyboardInterrupt):
         writer.build_dataset(settings, resume=True)
     limit = None
     writer.build_dataset(settings, resume=True)
@@ -156,8 +152,7 @@ def test_resume_restores_deleted_shards_only(settings, dataset, monkeypatch):
     assert kept.stat().st_mtime_ns == time_kept
     # Nothing is left to do.
     monkeypatch.delattr(shards, "build_part")
-    manifests = writer.build_dataset(settings, resume=True)
-    assert set(manifests) == {"train", "validation"}
+    assert {*writer.build_dataset(settings, resume=True)} == {*manifest.SPLITS}
     assert folder_bytes(dataset) == before
 
 
@@ -167,43 +162,34 @@ def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
     path.write_text(path.read_text()[::-1])
     (dataset / LOST).unlink()
     settings = dataclasses.replace(settings, corpus=(str(changed),))
-    with pytest.raises(
-        errors.DataError, match="00002-of-00004 differs from the"
-    ):
+    with refused("00002-of-00004 differs from the"):
         writer.build_dataset(settings, resume=True)
     assert not (dataset / LOST).exists()
 
 
 def test_other_datasets_are_not_overwritten(settings, dataset):
     before = folder_bytes(dataset)
-    with pytest.raises(
-        errors.DataError, match="holds a dataset with these setti"
-    ):
+    with refused("holds a dataset with these setti"):
         writer.build_dataset(settings)
     other = dataclasses.replace(settings, seed=8, max_seq_length=64)
+    thesis = dataset.parent / "thesis.tex"
+    thesis.write_text("x")
     for resume in (False, True):
-        with pytest.raises(
-            errors.DataError, match="max_seq_length: 32, 64; seed: 5, 8"
-        ):
+        with refused("max_seq_length: 32, 64; seed: 5, 8"):
             writer.build_dataset(other, resume=resume)
-    assert folder_bytes(dataset) == before
-    (dataset.parent / "thesis.tex").write_text("x")
-    for resume in (False, True):
         for folder, message in (
             (dataset.parent, "files: .*'thesis.tex'"),
-            (dataset.parent / "thesis.tex", "is a file or .* Name a"),
+            (thesis, "is a file or .* Name a"),
         ):
-            with (
-                pytest.raises(errors.DataError, match=message),
-                claim_folder(folder, {}, resume),
-            ):
+            with refused(message), claim_folder(folder, {}, resume):
                 pass
+    assert folder_bytes(dataset) == before
 
 
 def test_bad_corpora_leave_nothing_behind(settings, tmp_path):
     folder = write_corpus(tmp_path / "bad")
     (folder / "bad.jsonl").write_text('{"text": ')
-    with pytest.raises(errors.DataError, match="bad.jsonl, line 1 "):
+    with refused("bad.jsonl, line 1 "):
         build(settings, corpus=(str(folder),))
     assert not pathlib.Path(settings.output_dir).exists()
 
@@ -223,7 +209,7 @@ def test_too_small_corpora_are_named(
     changes = {"validation_fraction": fraction, "corpus": corpus}
     if fraction:
         changes["num_out_files"] = 1
-    with pytest.raises(errors.DataError, match=message):
+    with refused(message):
         build(settings, **changes)
     assert not pathlib.Path(settings.output_dir).exists()
 
@@ -235,11 +221,18 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
         pytest.raises(OSError, match="left under a final name.*--resume"),
     ):
         writer.build_dataset(settings)
-    left = [path for path in output.rglob("*") if "partial" in path.name]
-    assert not left
+    assert not [path for path in output.rglob("*") if "partial" in path.name]
     assert not list(output.glob("*/pretrain_data*"))
     writer.build_dataset(settings, resume=True)
     assert Index.load(output).splits["train"].num_shards == 4
+
+
+def test_beam_gives_the_bytes_of_a_local_build(settings, finished_dataset):
+    pytest.importorskip("apache_beam")  # the extra `beam`
+    options = ["--runner=DirectRunner", "--direct_running_mode=in_memory"]
+    writer.build_dataset(settings, beam_options=options)
+    found = folder_bytes(pathlib.Path(settings.output_dir))
+    assert found == folder_bytes(finished_dataset)
 
 
 def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
@@ -249,29 +242,22 @@ def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     assert not pathlib.Path(settings.output_dir).exists()
 
 
-def _command(settings):
-    """The command line that builds the same as the settings."""
-    return [
-        *(sys.executable, str(SCRIPT), f"--corpus={settings.corpus[0]}"),
-        f"--vocab_file={settings.vocabulary}",
-        f"--output_dir={settings.output_dir}",
-        f"--max_seq_length={settings.max_seq_length}",
-        f"--num_out_files={settings.num_out_files}",
-        f"--validation_fraction={settings.validation_fraction}",
-        f"--seed={settings.seed}",
-        "--num_processes=3",
-    ]
-
-
 @pytest.mark.slow
 def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
     corpus = write_corpus(tmp_path / "large", num_files=40)
     for path in corpus.iterdir():
         path.write_text(path.read_text() * 60)
     settings = dataclasses.replace(settings, corpus=(str(corpus),))
-    one_go, _ = build(settings, output_dir=str(tmp_path / "one_go"))
+    one_go = build(settings, output_dir=str(tmp_path / "one_go"))
     output = pathlib.Path(settings.output_dir)
-    process = subprocess.Popen(_command(settings), start_new_session=True)
+    names = ("output_dir", "max_seq_length", "num_out_files", "seed")
+    command = [
+        *(sys.executable, SCRIPT, f"--corpus={corpus}", "--num_processes=3"),
+        f"--vocab_file={settings.vocabulary}",
+        f"--validation_fraction={settings.validation_fraction}",
+        *(f"--{name}={getattr(settings, name)}" for name in names),
+    ]
+    process = subprocess.Popen(command, start_new_session=True)
     while not list(output.glob(".build/parts/0*")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -279,17 +265,17 @@ def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
     assert process.wait() == -signal.SIGKILL
     assert not (output / "manifest.json").exists()
     assert list(output.glob(".build/parts/0*"))
-    subprocess.run([*_command(settings), "--resume"], check=True)
+    subprocess.run([*command, "--resume"], check=True)
     assert folder_bytes(output) == folder_bytes(one_go)
 
 
 @pytest.mark.slow
 def test_script_verifies_with_its_exit_code(dataset):
-    command = [sys.executable, SCRIPT, f"--output_dir={dataset}", "--verify"]
-    assert subprocess.run([*command, "--num_processes=2"]).returncode == 0
+    command = SCRIPT.stem, f"--output_dir={dataset}", "--verify"
+    assert script_modules.run(*command, "--num_processes=2").returncode == 0
     shard = dataset / LOST
     shard.write_bytes(shard.read_bytes()[:-1])
-    damaged = subprocess.run(command, capture_output=True, text=True)
+    damaged = script_modules.run(*command)
     assert damaged.returncode == 1
     assert f"{shard} has {shard.stat().st_size} bytes" in damaged.stderr
     assert "Traceback" not in damaged.stderr

@@ -90,14 +90,6 @@ def test_a_token_that_is_too_long_for_the_library_is_named():
         _tokenizer("\u0436" * 129)
 
 
-def test_rows_keep_their_order_when_only_some_are_simple():
-    tokenizer = _tokenizer("a", "b", "\u0436")
-    texts = ["a", "\u0416", "", "b \u200ba", "a a", "\ufffd", "\u03a3"]
-    assert tokenizer.tokenize(tf.constant(texts)).to_list() == [
-        [5], [7], [], [6, 5], [5, 5], [], [1],
-    ]  # fmt: skip
-
-
 def test_a_dataset_and_a_function_give_the_same_ids():
     tokenizer = _tokenizer("caf", "##e", "\u0436", "##\u0436")
     texts = ["Caf\xe9", "\u0436\u0416", ""] * 5

@@ -3,8 +3,6 @@
 import collections
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -15,9 +13,9 @@ from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.text.vocabulary_training import count_words
 from electra_tf.text.vocabulary_training import train_vocabulary
+from tests import script_modules
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-SCRIPT = ROOT / "scripts" / "train_vocabulary.py"
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +95,11 @@ def test_the_script_writes_the_same_bytes_in_every_process(tmp_path, texts):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(texts), "utf-8")
     folders = [tmp_path / "first", tmp_path / "second"]
+    flags = "--vocab_size=900", "--nostrip_accents", "--max_word_length=100"
     for seed, folder in enumerate(folders, 1):
-        subprocess.run(
-            [sys.executable, SCRIPT, f"--corpus={corpus}", "--vocab_size=900",
-             f"--output_dir={folder}", "--nostrip_accents",
-             "--max_word_length=100"],
-            env=os.environ | {"PYTHONHASHSEED": str(seed)},
-            check=True,
+        script_modules.run(
+            "train_vocabulary", f"--corpus={corpus}", f"--output_dir={folder}",
+            *flags, env=os.environ | {"PYTHONHASHSEED": str(seed)}, check=True,
         )  # fmt: skip
     for name in ("vocab.txt", "tokenizer_config.json"):
         first, second = (folder / name for folder in folders)

@@ -22,11 +22,6 @@ from tests import tiny_run
 FILES = ("state.json", "variables.index", "variables.data-00000-of-00001")
 STATE = {"position": {"epoch": 1, "batch": 2}, "best_loss": 0.5}
 SETTINGS = tiny.build_settings()
-OTHER_TOKENS = vocabulary_lib.Vocabulary((*tiny.VOCABULARY.tokens, "more"))
-OTHER_CASING = dataclasses.replace(
-    tiny.VOCABULARY,
-    settings=vocabulary_lib.TokenizerSettings(do_lower_case=False),
-)
 
 
 def _variables(value=1.0):
@@ -166,13 +161,12 @@ def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
     ):
         _save(tmp_path, 2, 2.0)
     assert not re.search(r"\n|\{\{", str(caught.value))
-    assert _steps(tmp_path) == [1]
-    assert _hidden(tmp_path) == []
+    assert (_steps(tmp_path), _hidden(tmp_path)) == ([1], [])
     assert _load_all(checkpoints.latest(tmp_path)) == whole
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
+def test_damage_is_found_or_harmless(name, tmp_path):
     folder = _save(tmp_path, 7)
     whole = _load_all(folder)
     path = folder / name
@@ -180,9 +174,9 @@ def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
     offsets = range(0, len(content), max(1, len(content) // 60))
     results = []
     for offset in offsets:
-        damaged = bytearray(content)
-        damaged[offset] ^= 1 << offset % 8
-        path.write_bytes(damaged)
+        flipped = bytearray(content)
+        flipped[offset] ^= 1 << offset % 8
+        path.write_bytes(flipped)
         results.append(_load_all(folder))
     found = [result for result in results if result != whole]
     for result in found:
@@ -190,13 +184,6 @@ def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
         assert "Remove this folder" in result or "version" in result
     # The index ends in bytes that nobody reads.
     assert len(found) > 0.6 * len(offsets)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_truncated_or_missing_file_is_found(name, tmp_path):
-    folder = _save(tmp_path, 7)
-    path = folder / name
-    content = path.read_bytes()
     for size in (len(content) - 3, len(content) // 2, 0):
         path.write_bytes(content[:size])
         assert f"{folder} cannot be read" in _load_all(folder)
@@ -265,7 +252,7 @@ def test_an_old_checkpoint_that_cannot_go_stops_nothing(
 
     monkeypatch.setattr(checkpoints.storage, "remove_folder", refuse)
     for step in (1, 2):
-        checkpoints.save(tmp_path, step, {"model/a": tf.zeros([2])}, {}, 1)
+        _save(tmp_path, step, keep=1)
     assert f"removed: [Errno 13] Permission denied: '{tmp_path}" in caplog.text
     assert checkpoints.load_state(checkpoints.latest(tmp_path))["step"] == 2
 
@@ -279,7 +266,7 @@ def test_an_old_checkpoint_that_cannot_go_stops_nothing(
     ],
 )
 def test_a_disk_or_store_that_fails_is_no_damage(error, tmp_path, monkeypatch):
-    path = checkpoints.save(tmp_path, 1, {"model/a": tf.zeros([2])}, {}, 1)
+    path = _save(tmp_path, 1)
 
     def fail(*arguments):
         raise error
@@ -341,11 +328,17 @@ def test_a_folder_with_foreign_files_is_refused(tmp_path):
     assert re.search("not empty.*new or empty --model_dir", _refused(tmp_path))
 
 
-@pytest.mark.parametrize("other", [OTHER_TOKENS, OTHER_CASING])
-def test_another_vocabulary_is_refused(claimed, other):
-    assert "trained with another vocabulary" in _refused(
-        claimed, vocabulary=other
-    )
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": (*tiny.VOCABULARY.tokens, "more")},
+        {"settings": vocabulary_lib.TokenizerSettings(do_lower_case=False)},
+    ],
+)
+def test_another_vocabulary_is_refused(claimed, change):
+    other = dataclasses.replace(tiny.VOCABULARY, **change)
+    message = _refused(claimed, vocabulary=other)
+    assert "trained with another vocabulary" in message
 
 
 def test_a_folder_without_a_run_has_no_settings(tmp_path):

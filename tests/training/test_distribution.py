@@ -1,9 +1,9 @@
 """Devices train together, or the reason why not is named."""
 
-import dataclasses
 import json
 import re
 import socket
+from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -16,10 +16,6 @@ from electra_tf.training import distribution
 CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 
 
-def _settings(strategy):
-    return config.TrainingConfig(strategy=strategy)
-
-
 TASK = {"type": "worker", "index": 2}
 
 
@@ -28,8 +24,9 @@ TASK = {"type": "worker", "index": 2}
 )
 def test_several_workers_need_to_know_each_other(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
+    settings = config.TrainingConfig(strategy="multi_worker")
     with pytest.raises(ValueError, match="TF_CONFIG on every host, such as"):
-        distribution.build_strategy(_settings("multi_worker"))
+        distribution.build_strategy(settings)
 
 
 @pytest.fixture
@@ -61,7 +58,7 @@ def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
 
     resolvers = tf.distribute.cluster_resolver
     monkeypatch.setattr(resolvers, "TPUClusterResolver", raise_error)
-    settings = dataclasses.replace(_settings("tpu"), tpu="my-tpu")
+    settings = config.TrainingConfig(strategy="tpu", tpu="my-tpu")
     with pytest.raises(ValueError, match="No TPU answers .*'my-tpu'"):
         distribution.build_strategy(settings)
 
@@ -76,15 +73,12 @@ def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
     ],
 )
 def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
-    class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
-        cluster_resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(cluster), task_type=kind, task_id=index
-        )
-
-        def __init__(self):
-            pass
-
-    assert distribution.is_chief(Strategy()) == is_chief
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type=kind, task_id=index
+    )
+    strategy = mock.Mock(tf.distribute.MultiWorkerMirroredStrategy)
+    strategy.cluster_resolver = resolver
+    assert distribution.is_chief(strategy) == is_chief
 
 
 @pytest.mark.parametrize(

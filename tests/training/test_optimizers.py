@@ -64,27 +64,25 @@ def test_what_clipping_leaves(gradient, clip_norm, norm, expected):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "value"),
     [
-        {"beta_1": 1.0},
-        {"beta_2": -0.1},
-        {"epsilon": 0.0},
-        {"weight_decay": -0.1},
-        {"weight_decay": None},
+        ("beta_1", 1.0),
+        ("beta_2", -0.1),
+        ("epsilon", 0.0),
+        ("weight_decay", -0.1),
+        ("weight_decay", None),
     ],
 )
-def test_numbers_out_of_range_are_refused(wrong):
-    ((name, value),) = wrong.items()
+def test_numbers_out_of_range_are_refused(name, value):
     with pytest.raises(ValueError, match=f"`{name}`.*Received: .*{value}"):
-        AdamWeightDecay(0.1, **wrong)
+        AdamWeightDecay(0.1, **{name: value})
 
 
 def build(build_optimizer):
     """An optimizer and its variables."""
-    values = {"kernel": [[0.5, -0.3], [0.2, 0.1]], "bias": [0.1, -0.2]}
     variables = [
-        keras.Variable(np.array(value, np.float32), name=name)
-        for name, value in values.items()
+        keras.Variable([[0.5, -0.3], [0.2, 0.1]], name="kernel"),
+        keras.Variable([0.1, -0.2], name="bias"),
     ]
     optimizer = build_optimizer()
     optimizer.build(variables)
@@ -125,15 +123,13 @@ def test_replicas_stay_equal_inside_a_loop_and_a_condition(
 ):
     with two_devices.scope():
         optimizer, variables = build(build_optimizer)
-    stacked = [
-        tf.stack(g) for g in zip(*map(gradients_of, range(6)), strict=True)
-    ]
+    stacked = tf.nest.map_structure(
+        lambda *steps: tf.stack(steps), *map(gradients_of, range(6))
+    )
 
     def replica_step(step):
-        gradients = [gradient[step] for gradient in stacked]
-
         def update():
-            optimizer.apply_in_replica_context(gradients)
+            optimizer.apply_in_replica_context([g[step] for g in stacked])
             return 0
 
         # The last step is left out, as a step with overflow would be.
@@ -163,29 +159,20 @@ def test_fit_and_our_own_loop_make_the_same_updates(build_optimizer):
     "optimizer",
     [
         AdamWeightDecay(
-            SCHEDULE,
-            weight_decay=0.02,
-            beta_1=0.8,
-            beta_2=0.99,
-            epsilon=1e-5,
+            SCHEDULE, weight_decay=0.02, beta_1=0.8, beta_2=0.99, epsilon=1e-5,
             exclude_from_weight_decay=["x"],
             learning_rate_multipliers=[("a", 0.5), (".*", 1.0)],
         ),
         AddonsAdamW(
-            0.01,
-            weight_decay=SCHEDULE,
-            weight_decay_multipliers=[(".*", 0.3)],
+            0.01, weight_decay=SCHEDULE, weight_decay_multipliers=[(".*", 0.3)],
         ),
         LAMB(
-            0.01,
-            weight_decay=0.1,
-            exclude_from_weight_decay=["a"],
-            exclude_from_layer_adaptation=["b"],
-            name="lamb",
+            0.01, weight_decay=0.1, exclude_from_weight_decay=["a"],
+            exclude_from_layer_adaptation=["b"], name="lamb",
         ),
     ],
     ids=lambda optimizer: type(optimizer).__name__,
-)
+)  # fmt: skip
 def test_an_optimizer_survives_serialization(optimizer):
     config = keras.optimizers.serialize(optimizer)
     copy = keras.optimizers.deserialize(config)
@@ -211,13 +198,13 @@ def test_variables_without_a_rule_are_named_in_the_error():
 
 def test_contiguous_exponents_leave_no_gap_above_the_last_layer():
     rules = schedules.layerwise_learning_rate_rules(0.5, 12, is_contiguous=True)
-    paths = [
-        "electra/embeddings/word_embeddings",
-        "electra/embeddings_project/kernel",
-        "electra/encoder/layer_0/kernel",
-        "electra/encoder/layer_1/kernel",
-        "electra/encoder/layer_11/kernel",
-        "task_specific/squad/kernel",
-    ]
-    values = schedules.resolve_rules(rules, paths, "learning rate")
-    assert values == [0.5**k for k in (13, 13, 12, 11, 1, 0)]
+    exponents = {
+        "electra/embeddings/word_embeddings": 13,
+        "electra/embeddings_project/kernel": 13,
+        "electra/encoder/layer_0/kernel": 12,
+        "electra/encoder/layer_1/kernel": 11,
+        "electra/encoder/layer_11/kernel": 1,
+        "task_specific/squad/kernel": 0,
+    }
+    values = schedules.resolve_rules(rules, exponents, "learning rate")
+    assert values == [0.5**k for k in exponents.values()]

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 from matplotlib import figure
 
-from electra_tf.processes import progress
 from electra_tf.training import reporting
 from tests import full_disk
 
@@ -65,14 +64,11 @@ def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_console_shows_a_table_with_the_time_left(
-    tmp_path, capsys, monkeypatch
-):
-    times = iter([80.0, 90.0, 100.0, 130.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+def test_the_console_shows_a_table_with_the_time_left(tmp_path, capsys, clock):
     with reporting.RunReport(tmp_path, 0, 100) as report:
-        report.write("train", 10, METRICS, TIMING)
-        report.write("train", 20, METRICS, TIMING)
+        for step in (10, 20):
+            clock[0] += 30
+            report.write("train", step, METRICS, TIMING)
     lines = capsys.readouterr().out.splitlines()
     # 30 s for 10 steps, none of it for tracing; 80 steps are left.
     assert [" ".join(line.split()) for line in lines] == [
@@ -83,10 +79,8 @@ def test_the_console_shows_a_table_with_the_time_left(
 
 
 def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
-    tmp_path, capsys, monkeypatch
+    tmp_path, capsys, clock
 ):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     with reporting.RunReport(tmp_path, 0, 100) as report:
         due = []
         # The first step traces for 7 s; then each takes 1 s.
@@ -107,11 +101,7 @@ def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
     assert [line["step"] for line in _written(tmp_path)] == [53]
 
 
-def test_one_of_several_says_rarely_how_far_it_is(
-    tmp_path, capsys, monkeypatch
-):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+def test_one_of_several_says_rarely_how_far_it_is(tmp_path, capsys, clock):
     with reporting.RunReport(
         tmp_path, 0, 200, title="Trial 2 of 5", is_brief=True,
         work_until=lambda step: step**2,
@@ -133,10 +123,8 @@ def test_the_log_and_tensorboard_have_every_number_at_its_step(tmp_path):
         {"step": 10, "split": "train", **METRICS, "timing": TIMING},
         {"step": 10, "split": "validation", **METRICS},
     ]
-    for split, names in (
-        ("train", {*METRICS, *TIMING}),
-        ("validation", set(METRICS)),
-    ):
+    both = ("train", {*METRICS, *TIMING}), ("validation", {*METRICS})
+    for split, names in both:
         files = list((tmp_path / "tensorboard" / split).iterdir())
         found = {}
         for event in tf.compat.v1.train.summary_iterator(str(files[0])):
@@ -157,16 +145,12 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
         pytest.raises(OSError, match=message),
     ):
         report.write("train", 10, METRICS)
-    with (
-        full_disk.largest_file(20),
-        pytest.raises(OSError, match=message),
-    ):
+    with full_disk.largest_file(20), pytest.raises(OSError, match=message):
         reporting.RunReport(tmp_path, 5, 100)
     # Half a line is on the disk; the next start drops it.
     _write_steps(tmp_path, [10], first_step=5)
-    assert [json.loads(t)["step"] for t in path.read_text().splitlines()] == [
-        *(5, 10, 10)
-    ]
+    lines = map(json.loads, path.read_text().splitlines())
+    assert [line["step"] for line in lines] == [5, 10, 10]
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
@@ -176,18 +160,12 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
 
 
 TRAIN = {
-    "loss": 37.1739,
-    "gen_loss": 9.91,
-    "masked_accuracy": 0.029,
-    "disc_loss": 0.6652,
-    "disc_precision": 0.1538,
-    "disc_auc": 0.5082,
-    "gradient_norm": 39.622,
-    "learning_rate": 5e-4,
-    "tokens_per_second": 123456.7,
-    "share_of_peak": 0.4561,
+    "loss": 37.1739, "gen_loss": 9.91, "masked_accuracy": 0.029,
+    "disc_loss": 0.6652, "disc_precision": 0.1538, "disc_auc": 0.5082,
+    "gradient_norm": 39.622, "learning_rate": 5e-4,
+    "tokens_per_second": 123456.7, "share_of_peak": 0.4561,
     "seconds_per_step": 0.5,
-}
+}  # fmt: skip
 HELD_OUT = {"loss": 37.1739, "disc_auc": 0.5082}
 
 

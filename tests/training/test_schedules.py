@@ -43,14 +43,11 @@ def test_warmup_is_the_larger_of_both_settings_and_not_rounded():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"learning_rate": -1.0},
-        {"learning_rate": float("nan")},
-        {"num_steps": 0},
-        {"num_warmup_steps": -1},
-        {"warmup_proportion": 1.5},
-        {"power": 0.0},
+        {"learning_rate": -1.0}, {"learning_rate": float("nan")},
+        {"num_steps": 0}, {"num_warmup_steps": -1},
+        {"warmup_proportion": 1.5}, {"power": 0.0},
     ],
-)
+)  # fmt: skip
 def test_values_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=re.escape(str(wrong)[1:-1])):
         PolynomialDecayTimesWarmup(

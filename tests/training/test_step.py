@@ -8,6 +8,8 @@ from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import tiny
 
+FEATURES = tiny.deal(tiny.build_features())
+
 
 def _build(settings):
     tf.keras.utils.set_random_seed(3)
@@ -17,9 +19,8 @@ def _build(settings):
 def _gradients(num_micro_batches: int):
     settings = tiny.build_settings(num_micro_batches=num_micro_batches)
     model = _build(tiny.with_dropout(settings))
-    features = tiny.deal(tiny.build_features())
     step = tf.constant(5, tf.int64)
-    prepared = model.prepare(features, step, is_training=True)
+    prepared = model.prepare(FEATURES, step, is_training=True)
     normalizers = model.loss_normalizers(prepared)
     return model._accumulate(prepared, normalizers, step)
 
@@ -34,23 +35,22 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch():
 
 
 def _weights_after_a_step(seed):
-    settings = tiny.with_dropout(tiny.build_settings(seed=seed))
-    model = _build(settings)
-    model.training_step(tiny.deal(tiny.build_features()))
-    model.training_step(tiny.deal(tiny.build_features()))
+    model = _build(tiny.with_dropout(tiny.build_settings(seed=seed)))
+    for _ in range(2):
+        model.training_step(FEATURES)
     return [variable.numpy() for variable in model.trainable_variables]
 
 
 def test_recomputation_gives_the_same_step():
-    features, found = tiny.deal(tiny.build_features()), []
+    found = []
     for recompute in (False, True):
         settings = tiny.with_dropout(tiny.build_settings(recompute=recompute))
         model = _build(settings)
         step = tf.function(model.training_step, autograph=False)
-        traced = step.get_concrete_function(features)
+        traced = step.get_concrete_function(FEATURES)
         # Blocks run again in the backward pass.
         count = sum(op.type == "MatMul" for op in traced.graph.get_operations())
-        norm = step(features)["gradient_norm"]
+        norm = step(FEATURES)["gradient_norm"]
         weights = [v.numpy() for v in model.trainable_variables]
         found.append((count, norm, weights))
     (few, norm, plain), (many, same, again) = found
@@ -73,7 +73,7 @@ def test_mixed_precision_keeps_float32_weights_and_finite_losses(precision):
     step = tf.function(model.training_step, autograph=False)
     # Float16 may skip a few steps at first, until its loss scale fits.
     for _ in range(8):
-        statistics = step(tiny.deal(tiny.build_features()))
+        statistics = step(FEATURES)
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
     assert all(np.isfinite(value).all() for value in statistics.values())
     assert statistics["num_skipped_steps"][0] == 0
@@ -81,11 +81,10 @@ def test_mixed_precision_keeps_float32_weights_and_finite_losses(precision):
 
 
 def test_a_float16_overflow_skips_the_step_and_halves_the_scale():
-    settings = tiny.build_settings(precision="float16")
-    model = _build(settings)
+    model = _build(tiny.build_settings(precision="float16"))
     model.loss_scale.value.assign(3e38)
     before = [v.numpy() for v in model.trainable_variables]
-    statistics = model.training_step(tiny.deal(tiny.build_features()))
+    statistics = model.training_step(FEATURES)
     assert statistics["num_skipped_steps"].numpy() == [1.0]
     assert np.isfinite(statistics["gradient_norm"]).all()
     assert float(model.loss_scale.value.numpy()) == pytest.approx(1.5e38)
@@ -102,7 +101,7 @@ def test_the_loss_scale_changes_no_update():
         before = model.trainable_variables[0].numpy()
         # The rate of the first update is 0.
         for _ in range(2):
-            statistics = model.training_step(tiny.deal(tiny.build_features()))
+            statistics = model.training_step(FEATURES)
         after = [v.numpy() for v in model.trainable_variables]
         assert (before != after[0]).any()
         found.append([statistics["gradient_norm"].numpy(), *after])

@@ -121,14 +121,9 @@ def test_the_host_acts_in_time_and_saves_last():
     run = Run(10, log=2, evaluate=4, save=6)
     assert run.go()
     # The last step is always logged, evaluated and saved.
-    held_out = ["evaluate", "write validation"]
-    expected = {
-        2: ["write train"],
-        4: ["write train", *held_out],
-        6: ["write train", "save"],
-        8: ["write train", *held_out],
-        10: ["write train", *held_out, "save"],
-    }
+    log, held_out = "write train", ["evaluate", "write validation"]
+    expected = {2: [log], 4: [log, *held_out], 6: [log, "save"],
+                8: [log, *held_out], 10: [log, *held_out, "save"]}  # fmt: skip
     assert run.diary == [(w, step) for step in expected for w in expected[step]]
     assert run.written[2][2] == {"cost": 12.0}
     assert run.step == 10
