@@ -51,6 +51,23 @@ def _features(task_ids):
     }
 
 
+def test_the_loss_is_the_sum_of_each_rows_own_loss():
+    model, features = _build(), _features([0, 1, 2, 0, 3])
+    hidden = model.encode(features, None)
+    expected = np.zeros([5, 3])
+    for number, (name, head) in enumerate(model.heads.items()):
+        own = {key.removeprefix(f"{name}/"): v for key, v in features.items()}
+        rows = features["task_id"] == number
+        expected[rows, number] = head.compute_losses(hidden, own, None)[rows]
+    losses = model.compute_task_losses(features, None).numpy()
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert np.count_nonzero(losses) == 4  # the last row is of no task
+    sums = model.compute_losses(features, None)
+    total = model._total_loss(sums.losses, {}, tf.constant(0))
+    np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
+    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
+
+
 def test_dropout_reaches_the_encoder_and_the_heads():
     model = _build(tiny.with_dropout(tiny.build_settings()).encoder)
     features = _features([0, 1, 2, 0])

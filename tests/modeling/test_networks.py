@@ -72,6 +72,19 @@ def test_networks_share_what_the_config_says():
     assert generator.encoder is main.encoder
 
 
+def test_every_path_is_unique_and_named_as_in_the_original():
+    generator, main = _pair()
+    variables = {id(v): v.path for v in generator.variables + main.variables}
+    assert len(variables) == len(set(variables.values()))
+    assert {
+        "electra/embeddings/word_embeddings",
+        "electra/encoder/layer_1/attention/output/LayerNorm/gamma",
+        "generator/embeddings_project/kernel",
+        "generator_predictions/output_bias",
+        "discriminator_predictions/dense_1/kernel",
+    } <= set(variables.values())
+
+
 def test_initial_values_follow_the_original():
     sizes = config.EncoderConfig(vocab_size=2000, num_hidden_layers=1)
     main = networks.Discriminator(sizes)
