@@ -52,13 +52,13 @@ $(OUT)/vocabulary/vocab.txt: | $(VENV)/.installed
 	$(RUN) scripts/train_vocabulary.py --corpus=python_docs \
 	  --vocab_size=4096 --output_dir=$(OUT)/vocabulary
 
-$(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
+$(OUT)/dataset/manifest.json: $(OUT)/vocabulary/vocab.txt
 	$(RUN) scripts/build_pretraining_dataset.py --corpus=python_docs \
 	  --vocab_file=$(OUT)/vocabulary --output_dir=$(OUT)/dataset \
 	  --max_seq_length=32 --keep_overflow --validation_fraction=0.02 \
 	  --num_processes=$(PROCESSES) --resume
 
-$(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
+$(OUT)/export/saved_model.pb: $(OUT)/dataset/manifest.json
 	$(RUN) scripts/run_pretraining.py --config=configs/pretrain/tiny.py \
 	  --config.data.dataset_dir=$(OUT)/dataset --model_dir=$(OUT)/model || \
 	  { code=$$?; test $$code -ne 75 || echo "Run make pretrain again to go \

@@ -7,6 +7,7 @@ temporary folder here and copied whole, its marker last.
 """
 
 import contextlib
+import errno
 import fnmatch
 import functools
 import io
@@ -47,12 +48,13 @@ _BUFFER_BYTES = 1 << 20
 def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
     """The object for a path that a user gives, and names below it.
 
+    `~` is the user's folder, since shells leave it alone in `--flag=~/x`.
     `ValueError` names a scheme such as `foo://` that nobody here can read.
     """
     text = os.fspath(given)
     match = _SCHEME.match(text)
     if match is None:
-        return pathlib.Path(text, *parts)
+        return pathlib.Path(os.path.expanduser(text), *parts)
     scheme, known = match[1], set(_BUILT_IN)
     if "tensorflow" in sys.modules:  # perhaps with a plugin
         known |= {*sys.modules["tensorflow"].io.gfile.get_registered_schemes()}
@@ -87,8 +89,11 @@ def _retried(function: Callable[..., Any]) -> Callable[..., Any]:
                 kind = type(error).__name__.removesuffix("Error")
                 first_line = f"{place}: {error.message or kind}".split("\n")[0]
                 if not wait or kind not in _PASSING:
-                    kinds = _OS_ERRORS.get(kind, OSError)
-                    raise kinds(first_line) from error
+                    found = _OS_ERRORS.get(kind, OSError)(first_line)
+                    # As the system's own: a file that could not be read is
+                    # not a damaged one.
+                    found.errno = errno.EIO
+                    raise found from error
             logging.warning("%s. Trying again ...", first_line)
             time.sleep(wait * random.uniform(0.5, 1.0))
         raise AssertionError("the last try returns or raises")
@@ -102,12 +107,12 @@ class _Reader(io.RawIOBase):
     def __init__(self, name: str) -> None:
         import tensorflow as tf
 
-        self._name, self._position = name, 0
+        self.name, self._position = name, 0
         self._file = tf.io.gfile.GFile(name, "rb")
         self._size = self._file.size()
 
     def __str__(self) -> str:
-        return self._name
+        return self.name
 
     def readable(self) -> bool:
         return True
@@ -153,7 +158,7 @@ class _CloudPath(gpath.PosixGPath):
     def resolve(self, strict: bool = False) -> "_CloudPath":
         return self
 
-    absolute = expanduser = resolve
+    absolute = resolve
 
     def open(
         self,
@@ -175,12 +180,17 @@ class _CloudPath(gpath.PosixGPath):
 
     def glob(self, pattern: str) -> Iterator["_CloudPath"]:
         first, _, rest = pattern.partition("/")
+        if first == "**":  # this folder and all below it
+            yield from self.glob(rest or "*")
         for child in self.iterdir() if self.is_dir() else ():
-            if fnmatch.fnmatchcase(child.name, first):
+            if first == "**":
+                yield from child.glob(pattern)
+            elif fnmatch.fnmatchcase(child.name, first):
                 yield from child.glob(rest) if rest else [child]
 
     def rglob(self, pattern: str) -> Iterator["_CloudPath"]:
-        for folder, _, names in self.walk():
+        walked = _retried(lambda folder: [*folder.walk()])(self)
+        for folder, _, names in walked:
             yield from (folder / n for n in fnmatch.filter(names, pattern))
 
     def stat(self) -> Any:
@@ -261,7 +271,10 @@ def append_text(target: pathlib.Path, text: str) -> None:
 def load_rows(
     source: pathlib.Path, choose: Callable[[int], slice] = lambda n: slice(n)
 ) -> np.ndarray:
-    """Reads the rows of a `.npy` file that `choose` takes of their number."""
+    """Reads the rows of a `.npy` file that `choose` takes of their number.
+
+    Raises `OSError` if the file ends before them.
+    """
     with source.open("rb") as file:
         np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -270,4 +283,10 @@ def load_rows(
         row_bytes = dtype.itemsize * math.prod(others)
         file.seek(begin * row_bytes, os.SEEK_CUR)
         content = file.read((end - begin) * row_bytes)
+        if len(content) != (end - begin) * row_bytes:
+            raise OSError(
+                f"{source} is cut off: expected {end - begin} rows of "
+                f"{row_bytes} bytes from row {begin}. Received: {len(content)} "
+                f"bytes. Delete {source.parent} and run the command again."
+            )
     return np.frombuffer(content, dtype).reshape(end - begin, *others)

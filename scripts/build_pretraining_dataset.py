@@ -58,7 +58,7 @@ flags.DEFINE_enum(
     "Drop documents that equal an earlier one, or nearly do.",
 )
 flags.DEFINE_list(
-    "corpus_weights", [], "Shares of training tokens, e.g. 0.7,0.3."
+    "corpus_weights", [], "Shares of training words, e.g. 0.7,0.3."
 )
 flags.DEFINE_bool("resume", False, "Complete what is missing.")
 flags.DEFINE_string(
@@ -77,6 +77,11 @@ def main() -> int:
         return 0
     if not values["corpus"] or not values["vocab_file"]:
         raise ValueError("Building needs --corpus and --vocab_file.")
+    if values["task"] and values["merge"]:
+        raise ValueError(
+            "A run makes a share or completes all of them. Received: --task "
+            "and --merge. Run --merge alone once all tasks have ended."
+        )
     values["vocabulary"] = values["vocab_file"]
     names = [field.name for field in dataclasses.fields(BuildSettings)]
     settings = schema.build(BuildSettings, {x: values[x] for x in names})

@@ -63,9 +63,9 @@ MISTAKES = [
 def folder(tmp_path, monkeypatch):
     """With a run and an export, and a TensorFlow that cannot be imported."""
     for name in ("run/config.json", "export/saved_model.pb",
-                 "train/manifest.json", "stub/tensorflow.py"):  # fmt: skip
+                 "manifest.json", "stub/tensorflow.py"):  # fmt: skip
         path = tmp_path / name
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)
         path.write_text("{}")
     (tmp_path / "stub" / "tensorflow.py").write_text("raise SystemExit(99)")
     (tmp_path / "semicolons.csv").write_text("text;label\na, b;c\n")

@@ -13,6 +13,7 @@ from etils import epath
 from electra_tf import storage
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
+from electra_tf.records import corpus as corpus_lib
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 # What knows local files alone, by module; and who may call it, and why.
@@ -22,7 +23,6 @@ _ALLOWED = {
     "processes/locks.py": "locks are those of local file systems",
     "processes/pool.py": "the log of a process is a local file",
     "processes/stopping.py": "pipes and terminals",
-    "training/checkpoints.py": "flushes local folders",
     "text/character_table.py": "a file of this package",
     "export/self_check.py": "requests in a temporary folder",
     "export/fresh_process.py": "the same, seen by the other process",
@@ -31,7 +31,7 @@ _ALLOWED = {
     "command_line.py": "configs are Python files of this machine",
     "fusion.py": "silences the standard error of its own process",
 }
-_HARMLESS = ("os.environ", "os.fspath", "os.PathLike", "os.cpu_count",
+_HARMLESS = ("os.environ", "os.fs", "os.PathLike", "os.cpu_count",
              "os.SEEK_", "os.getpid", "os.sysconf", "os.EX_",
              "shutil.get_terminal_size")  # fmt: skip
 _LOCAL = ("os.", "shutil.", "np.load", "np.fromfile", "np.save", "np.memmap",
@@ -97,6 +97,11 @@ def test_what_nobody_can_read_is_refused_by_name(path, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_tilde_is_the_users_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert storage.path("~/a", "b") == tmp_path / "a" / "b"
+
+
 def test_files_read_as_local_ones_do(folder, tmp_path):
     for top in (folder, tmp_path):
         (top / ".hidden").write_text("ä\r\nb\n", "utf-8")
@@ -105,6 +110,11 @@ def test_files_read_as_local_ones_do(folder, tmp_path):
         assert {p.name for p in top.glob("*")} == {".hidden", "sub"}
         assert [p.name for p in top.glob("*/*.json")] == ["one.json"]
         assert "one.json" in {p.name for p in top.rglob("*")}
+        (top / "sub" / "below").mkdir()
+        for path in (top / "one.json", top / "sub" / "below" / "one.json"):
+            path.touch()
+        assert len({*top.glob("**/*.json")}) == 3
+        assert len({*top.glob("sub/**/one.json")}) == 2
         assert (top / "sub" / "one.json").stat().st_size == 2
         with (top / ".hidden").open("rb") as file:
             assert (file.readline(), file.tell()) == ("ä\r\n".encode(), 4)
@@ -126,6 +136,10 @@ def test_chosen_rows_of_an_array_are_read(folder, tmp_path):
         found = storage.load_rows(path, lambda n: slice(1, n - 1))
         np.testing.assert_array_equal(found, rows[1:3])
         np.testing.assert_array_equal(storage.load_rows(path), rows)
+    cut_off = tmp_path / "rows.npy"
+    cut_off.write_bytes(cut_off.read_bytes()[:-1])
+    with pytest.raises(OSError, match="rows.npy is cut off: .* 23 bytes"):
+        storage.load_rows(cut_off)
 
 
 def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(
@@ -182,6 +196,22 @@ def test_what_may_pass_is_tried_again(folder, waits, monkeypatch):
     with pytest.raises(OSError, match=f"{folder}: try again later"):
         folder.exists()
     assert len(waits) == 6
+
+
+def test_a_store_that_fails_damages_no_corpus(folder, waits, monkeypatch):
+    (folder / "a.txt").write_text("one\n")
+    corpus = corpus_lib.open_corpus(f"{folder}/**/*.txt")
+
+    def fail(*unused, **options):
+        raise tf.errors.UnavailableError(None, None, "connection reset")
+
+    monkeypatch.setattr(tf.io.gfile.GFile, "read", fail)
+    with pytest.raises(OSError, match=f"{folder}/a.txt: connection reset"):
+        list(corpus_lib.open_source(corpus.sources[0], corpus.options))
+    monkeypatch.setattr(tf.io.gfile, "walk", fail)
+    with pytest.raises(OSError, match="connection reset"):
+        list(folder.rglob("*"))
+    assert len(waits) == 8
 
 
 def test_a_store_has_no_locks(folder):

@@ -43,6 +43,7 @@ def write_dataset(
         folder / "validation", NUM_HELD_OUT, 1, vocabulary, length, seed + 1
     )
     vocabulary.save(folder)
+    manifest.save_index(folder, {}, [])
     return folder
 
 

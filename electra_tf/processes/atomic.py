@@ -43,8 +43,7 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     partial = _partial_name(path)
     try:
         yield partial
-        with partial.open("rb") as stream:
-            os.fsync(stream.fileno())
+        _flush(partial)
         partial.replace(path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
@@ -124,8 +123,11 @@ def creating_folder(
         try:
             _make_locked(partial, path, held)
             yield partial
+            for made in (*partial.rglob("*"), partial):
+                _flush(made)
             try:
                 partial.rename(path)
+                _flush(path.parent)
             except OSError:
                 if not path.is_dir():
                     raise
@@ -138,6 +140,15 @@ def creating_folder(
                 with contextlib.suppress(OSError, ValueError):
                     folder.rmdir()
             raise
+
+
+def _flush(path: pathlib.Path) -> None:
+    """Has a file, or the names in a folder, written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _make_locked(

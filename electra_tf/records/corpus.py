@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
@@ -141,7 +142,7 @@ def open_corpus(
             found, origin = _tfds_sources(name)
         else:
             found, origin = _file_sources(name)
-            name = storage.path(name).resolve().name
+            name = _without_surrogates(storage.path(name).resolve().name)
         short_names.append(name)
         sources += [dataclasses.replace(each, corpus=index) for each in found]
         provenance |= origin
@@ -185,9 +186,10 @@ def plan_units(
 def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """The files of a corpus on the disk, sorted, and their origin."""
     root = python_docs.prepare() if name == PYTHON_DOCS else storage.path(name)
-    root = root.expanduser().absolute()
+    root = root.absolute()
     if root.is_file():
-        return [Source(root.name, str(root), root.stat().st_size)], {}
+        name = _without_surrogates(root.name)
+        return [Source(name, str(root), root.stat().st_size)], {}
     if (root / _OPENWEBTEXT_FOLDER).is_dir():
         root = root / _OPENWEBTEXT_FOLDER
     found = [root] if root.is_dir() else []
@@ -211,11 +213,16 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     origin = paths.pop(python_docs.PROVENANCE_FILE, None)
     tables = {name for name in paths if name.endswith(readers.TABLE_SUFFIXES)}
     sources = [
-        Source(name, str(path), path.stat().st_size)
+        Source(_without_surrogates(name), str(path), path.stat().st_size)
         for name, path in sorted(paths.items())
         if name in (tables or paths)
     ]
     return sources, json.loads(origin.read_text("utf-8")) if origin else {}
+
+
+def _without_surrogates(name: str) -> str:
+    """A name of a file that is no UTF-8, as text that can be written."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def _is_file(path: Any, folder: Any) -> bool:

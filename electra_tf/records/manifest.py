@@ -160,10 +160,10 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
 
 def require_dataset(folder: pathlib.Path) -> None:
     """Raises `FileNotFoundError` if a folder holds no dataset."""
-    if not (folder / TRAIN / MANIFEST_FILE).is_file():
+    if not (folder / MANIFEST_FILE).is_file():
         raise FileNotFoundError(
-            f"No dataset in {str(folder)!r}: expected {TRAIN}/{MANIFEST_FILE} "
-            "there. Build one with electra-build-dataset and name it with "
+            f"No dataset in {str(folder)!r}: expected {MANIFEST_FILE} there. "
+            "Build one with electra-build-dataset and name it with "
             "--config.data.dataset_dir (--dataset_dir)."
         )
 
@@ -259,7 +259,8 @@ def verify_dataset(
     if problems:
         raise errors.DataError(
             f"{folder} is damaged:\n  " + "\n  ".join(problems) + "\nDelete "
-            "damaged shards and run the builder again with --resume."
+            "damaged shards and run the builder again with --resume; if a "
+            "manifest or counts have changed, build the dataset anew."
         )
     return sizes
 
@@ -368,10 +369,12 @@ def _load(kind: type[_T], folder: str | os.PathLike) -> _T:
     """Loads the manifest of a split, or the index of a dataset."""
     path = storage.path(folder, MANIFEST_FILE)
     if not path.is_file():
+        rest = "an interrupted build goes on with --resume"
+        if kind is Manifest:
+            rest = "a split of one that was complete cannot be restored"
         raise errors.DataError(
             f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build one "
-            "with electra-build-dataset; an interrupted build "
-            "goes on with --resume."
+            f"with electra-build-dataset; {rest}."
         )
     content = schema.read_object(path, errors.DataError)
     is_index = kind is Index

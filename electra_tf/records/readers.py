@@ -16,7 +16,7 @@ import sys
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple, cast
 
 from electra_tf import errors
 from electra_tf import installed
@@ -34,6 +34,9 @@ _OPENERS: dict[str, Any] = {
     ".zst": lambda raw: _pyarrow().CompressedInputStream(raw, "zstd"),
 }
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
+_ARROW_FILE = b"ARROW1"
+# What PyArrow calls columns of text.
+_TEXT_TYPE = re.compile("(dictionary<values=)?(large_)?(string|binary)")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 1 << 22
 _MAX_LINE_BYTES = 1 << 25
@@ -202,12 +205,13 @@ class FileReader:
         """Yields each file of an archive as one document, as the original."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
-                content = archive.extractfile(member)
-                if content is not None:
-                    place = f"{self._path}, member {member.name}"
-                    for data in self._whole_lines(content):
-                        yield text_lines(self._decode(data, place))
-                    yield [_END_OF_DOCUMENT]
+                if not member.isreg():  # a folder, or a link to a member
+                    continue
+                content = cast(IO[bytes], archive.extractfile(member))
+                place = f"{self._path}, member {member.name}"
+                for data in self._whole_lines(content):
+                    yield text_lines(self._decode(data, place))
+                yield [_END_OF_DOCUMENT]
 
 
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
@@ -297,13 +301,21 @@ def _read_column(
             ]
             batches = file.iter_batches(1024, groups, [name])
         else:
-            # A stream, as `datasets` saves it; what is not used is not read.
-            stream = pyarrow.memory_map(raw.name)
+            if raw.read(len(_ARROW_FILE)) == _ARROW_FILE:
+                raise errors.DataError(
+                    f"{raw.name} must hold Arrow's stream format, as Hugging "
+                    "Face's `datasets` saves it. Received: its file format "
+                    "(Feather). Save the table as Parquet."
+                )
+            raw.seek(0)
+            # What is not used of a mapped file is not read.
+            is_local = storage.is_local(raw.name)
+            stream = pyarrow.memory_map(raw.name) if is_local else raw
             reader = _pyarrow(".ipc").open_stream(stream)
             table, tell = reader.schema, stream.tell
             batches = (x for x in reader if begin < raw.seek(tell()) <= end)
         types = {field.name: str(field.type) for field in table}
-        if not re.search("string|binary", types.get(name, "")):
+        if not _TEXT_TYPE.match(types.get(name, "")):
             raise errors.DataError(
                 f"{raw.name} has no column {name!r} of text. Its columns are "
                 f"{types}. Name the right one by --text_column."

@@ -67,12 +67,13 @@ def _advise(
         mean, shorter = num_tokens / manifest.num_documents, 16
         while shorter < min(mean + 3, length // 2):
             shorter *= 2
+        shorten = f" Or take --max_seq_length={shorter}."
         yield (
             f"The rows are {_fill(manifest):.0%} full, as a document has "
             f"{mean:.0f} tokens on average. Where documents go on after a blank"
             " line (JSON object, row of a table), make each file one: "
             "--noblanks_separate_docs. If they are as short as that, --packed "
-            f"puts several into a row. Or take --max_seq_length={shorter}."
+            f"puts several into a row.{shorten * (shorter < length)}"
         )
     if cut_off > MAX_CUT_OFF:
         yield (

@@ -10,8 +10,11 @@ at least 0.8, by MinHash of 128 permutations (standard error 0.035); pairs are
 found where 4 successive values are equal. Weights repeat what stays.
 """
 
+import functools
 import hashlib
 import re
+import sys
+import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -45,7 +48,6 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd, of random bits
 _POWERS = _MIXER ** np.arange(_SHINGLE_WORDS, dtype=np.uint64)
 # Characters of scripts without blanks between words are words of their own.
 _NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(rf"[{_NO_BLANKS}]|[^\W{_NO_BLANKS}]+")
 
 
 def write_fingerprints(
@@ -66,7 +68,7 @@ def write_fingerprints(
                 continue
             text, pieces = " ".join(" ".join(pieces).lower().split()), []
             digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-            words, name = _WORD.findall(text), f"{source.name}: {text[:80]}"
+            words, name = find_words(text), f"{source.name}: {text[:80]}"
             counts = source.corpus, len(words)
             rows.append((int(digest, 16), *counts, name.encode()))
             if plan.settings.deduplicate == "near":
@@ -78,6 +80,24 @@ def write_fingerprints(
         np.save(partial / "documents.npy", np.array(rows, _FIELDS))
         table = np.array(signatures, np.uint32).reshape(-1, NUM_PERMUTATIONS)
         np.save(partial / SIGNATURES_FILE, table)
+
+
+@functools.cache
+def _word_pattern() -> re.Pattern[str]:
+    """Letters, digits and marks, which `\\w` leaves out: vowels of Hindi."""
+    marks = "".join(
+        character
+        for character in map(chr, range(sys.maxunicode))
+        if unicodedata.category(character)[0] == "M"
+    )
+    return re.compile(
+        rf"[{_NO_BLANKS}]|[^\W{_NO_BLANKS}](?:[^\W{_NO_BLANKS}]|[{marks}])*"
+    )
+
+
+def find_words(text: str) -> list[str]:
+    """The words of a text, with the marks of their letters."""
+    return _word_pattern().findall(text)
 
 
 def sign(words: list[str]) -> np.ndarray:

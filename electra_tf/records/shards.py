@@ -5,6 +5,7 @@ part begins with is known only when all earlier parts are done, so a part groups
 its examples by their number inside it, modulo the number of shards.
 """
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -293,18 +294,17 @@ def build_part(
         num_done = sum(reader.num_bytes for reader in opened)
         report(num_done - num_bytes, len(token_ids))
         num_bytes = num_done
-    invalid_utf8 = {
-        source.name: reader.invalid_utf8
-        for source, reader in zip(sources, opened, strict=True)
-        if reader.invalid_utf8
-    }
+    invalid_utf8: collections.Counter[str] = collections.Counter()
+    for source, reader in zip(sources, opened, strict=True):
+        # Two corpora can have a file of the same name.
+        invalid_utf8[source.name] += reader.invalid_utf8
     part_folder = plan.part_folder(task.index)
     with atomic.creating_folder(part_folder, REPORT_FILE) as folder:
         part = PartReport(
             {each: _save(plan, folder, each, rows[each]) for each in builders},
             {each: builder.num_documents for each, builder in builders.items()},
             {each: builder.num_tokens for each, builder in builders.items()},
-            invalid_utf8,
+            dict(+invalid_utf8),  # those above 0
         )
         (folder / REPORT_FILE).write_text(schema.to_json(part), "utf-8")
 

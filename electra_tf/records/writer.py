@@ -71,11 +71,11 @@ def build_dataset(
 ) -> dict[str, Manifest]:
     """Builds a dataset folder, or completes one; returns the splits' manifests.
 
-    With `resume` it goes on with an interrupted build, or restores shards that
-    were deleted; only what is missing is done again. `beam_options` are the
-    command line of an Apache Beam runner that takes the place of local
-    processes, see `records.beam`. `merge` completes what the tasks of
-    `build_share` have made, and needs all of them.
+    With `resume` it goes on with an interrupted build, or restores shards and
+    vocabulary that were deleted; only what is missing is done again.
+    `beam_options` are the command line of an Apache Beam runner that takes the
+    place of local processes, see `records.beam`. `merge` completes what the
+    tasks of `build_share` have made, and needs all of them.
 
     Raises `DataError` for a bad corpus or a folder that holds something else,
     `OSError` if files fail, `WorkerError` if a process dies.
@@ -83,7 +83,7 @@ def build_dataset(
     plan = build_plan(settings)
     _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    with claim_folder(output, record, resume or merge, keep=merge):
+    with claim_folder(output, record, resume, is_merge=merge):
         old = _finished_manifests(output)
         for split, manifest in old.items():
             for index, shard in enumerate(manifest.shards):
@@ -102,6 +102,8 @@ def build_dataset(
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
             manifest_lib.save_index(output, record, report_lib.describe(plan))
+        else:  # it may be missing too
+            plan.vocabulary.save(output)
     _release_folder(output)
     return _finished_manifests(output)
 
@@ -164,7 +166,8 @@ def _claim_share(
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
     (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    atomic.write_text(folder / _RECORD_FILE, json.dumps(record))
+    if not (folder / _RECORD_FILE).is_file():
+        atomic.write_text(folder / _RECORD_FILE, json.dumps(record))
 
 
 def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
@@ -186,8 +189,8 @@ def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
         if is_done and differences:
             raise errors.DataError(
                 f"Task {number}/{count} was built otherwise. Its values and "
-                f"yours: {'; '.join(differences)}. Delete {marker.parent} and "
-                "run the task again as the others."
+                f"yours: {'; '.join(differences)}. Take its values; or delete "
+                f"{marker.parent} and run the task again with yours."
             )
         if not is_done or _list_missing(plan, kind, number, count):
             missing.append(f"{number}/{count}")
@@ -208,14 +211,14 @@ def claim_folder(
     output: pathlib.Path,
     record: Mapping[str, Any],
     resume: bool,
-    keep: bool = False,
+    is_merge: bool = False,
 ) -> Iterator[None]:
     """Makes the folder for unfinished work, for one build at a time.
 
-    If the block fails, its work stays for a later `resume`; unless `keep`, not
-    after a ValueError, since a build from wrong input cannot be completed.
+    If the block fails, its work stays for a later `resume`; unless tasks made
+    it, not after a ValueError: a build from wrong input cannot be completed.
     """
-    _check_folder(output, record, resume)
+    _check_folder(output, record, resume, is_merge)
     build_folder = output / BUILD_FOLDER
     with locks.hold(build_folder):
         _prepare_folder(build_folder, record)
@@ -226,20 +229,25 @@ def claim_folder(
             yield
         except BaseException as error:
             has_work = any(build_folder.glob("*/*"))
-            is_lost = isinstance(error, ValueError) and not keep
+            is_lost = isinstance(error, ValueError) and not is_merge
             if is_lost or not has_work:
                 _release_folder(output)
             raise
 
 
 def _check_folder(
-    output: pathlib.Path, record: Mapping[str, Any], resume: bool
+    output: pathlib.Path,
+    record: Mapping[str, Any],
+    resume: bool,
+    is_merge: bool = False,
 ) -> None:
     """Raises unless the folder is free, or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
     if manifest_lib.MANIFEST_FILE in names:
         found, state = manifest_lib.Index.load(output).build, "a dataset"
+    elif build_file.is_file() and is_merge:
+        return  # what was made otherwise is named by its task
     elif build_file.is_file():
         found = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
@@ -254,7 +262,7 @@ def _check_folder(
     how = "with these settings. Use --resume to complete it"
     if differences:
         how = f"built otherwise. Its values and yours: {differences}"
-    if differences or not resume:
+    if differences or not (resume or is_merge):
         raise errors.DataError(
             f"{output} holds {state} {how}. Name another folder, or delete "
             "this one."

@@ -14,7 +14,6 @@ such as gs:// it is there while it has `state.json`, copied last, removed first.
 import contextlib
 import hashlib
 import json
-import os
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -264,8 +263,6 @@ def save(
         atomic.remove_partial(final.parent)
         with atomic.creating_folder(final, _STATE_FILE) as folder:
             _write(folder, variables, {**state, "step": step})
-        if storage.is_local(final):
-            _flush(final.parent)
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
@@ -307,21 +304,11 @@ def _write(
     content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
     text = json.dumps(content, indent=2) + "\n"
     (folder / _STATE_FILE).write_text(text, "utf-8")
-    for path in [*folder.iterdir(), folder]:
-        _flush(path)
 
 
 def _checksum(state: Mapping[str, Any]) -> str:
     text = json.dumps(state, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_the_identity_follows_the_examples_and_not_the_place(
 def test_what_does_not_fit_is_refused(folder, tmp_path):
     with pytest.raises(errors.DataError, match="max_seq_length"):
         dataset_lib.open_dataset(folder, 32)
-    with pytest.raises(FileNotFoundError, match="expected train/manifest"):
+    with pytest.raises(FileNotFoundError, match="expected manifest.json"):
         dataset_lib.open_dataset(tmp_path, tiny.LENGTH)
 
 

@@ -1,5 +1,7 @@
 """Corpus names to sources and work units."""
 
+import os
+import pathlib
 import sys
 import types
 
@@ -42,6 +44,15 @@ def test_a_link_to_a_folder_is_not_left_out_in_silence(tmp_path):
         open_corpus(str(tmp_path / "near"))
     corpus = open_corpus(str(tmp_path / "near" / "*"))
     assert all_documents(corpus) == [["one"]]
+
+
+def test_a_name_that_is_no_utf8_can_be_written(tmp_path):
+    path = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
+    path.write_text("one")
+    for name in (tmp_path, path):
+        corpus = open_corpus(str(name))
+        assert corpus.sources[0].name == "caf\ufffd.txt"
+        assert corpus.name.encode() and all_documents(corpus) == [["one"]]
 
 
 def test_several_names_are_joined_in_the_given_order(tmp_path):

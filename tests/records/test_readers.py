@@ -108,6 +108,13 @@ def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
     members = {"0-a.txt": b"one\n\ntwo\n", "1-b.txt": b"\n", "2-c.txt": b"x"}
     write_archive(path, "w:xz", members)
     assert read(path) == [["one", "two"], ["x"]]
+    # A link to a member is no second text.
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+        link = tarfile.TarInfo("3-d.txt")
+        link.type, link.linkname = kind, "0-a.txt"
+        with tarfile.open(tmp_path / "links.tar", "w") as archive:
+            archive.addfile(link)
+        assert read(tmp_path / "links.tar") == []
     (tmp_path / "a.tar").write_bytes(lzma.decompress(path.read_bytes()))
     assert read(tmp_path / "a.tar") == [["one", "two"], ["x"]]
     content = path.read_bytes()

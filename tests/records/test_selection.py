@@ -111,6 +111,11 @@ def test_documents_like_an_earlier_one_are_dropped(
         assert lines[2].startswith("  dropped a.jsonl: a0 a1 a2")
 
 
+def test_words_keep_the_marks_of_their_letters():
+    assert selection.find_words("हिन्दी, भाषा") == ["हिन्दी", "भाषा"]
+    assert selection.find_words("résumé 2") == ["résumé", "2"]
+
+
 def test_scripts_without_blanks_are_compared_by_character(settings, tmp_path):
     texts = CHINESE, CHINESE[:-2] + "一一", CHINESE[::-1]
     corpus = write_json_lines(tmp_path / "a.jsonl", *texts)

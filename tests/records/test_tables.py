@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from electra_tf import storage
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records.readers import ReadingOptions
 from tests.records.conftest import read_units
@@ -79,6 +80,31 @@ def test_columns_without_text_are_refused(tmp_path):
         message = f"no column '{name}' of text. Its columns are .*'id': 'int"
         with refused(message):
             read(tmp_path, text_field=name)
+    table = pyarrow.table({"text": [["one"], ["two"]]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with refused("no column 'text' of text.*'list<"):
+        read(tmp_path)
+
+
+def test_tables_in_a_store_are_read(tmp_path):
+    folder = storage.path("ram://bucket/tables")
+    folder.mkdir(parents=True)
+    for write in (write_parquet, write_arrow):
+        name = f"a.{write.__name__.removeprefix('write_')}"
+        write(tmp_path / name)
+        storage.copy(tmp_path / name, folder / name)
+        assert read(folder / name) == read(tmp_path / name)
+        with refused(f"{folder / name} has no column 'body'"):
+            read(folder / name, text_field="body")
+    storage.remove_folder(folder)
+
+
+def test_the_file_format_of_arrow_is_refused_by_name(tmp_path):
+    table = pyarrow.table({"text": TEXTS})
+    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
+        file.write_table(table)
+    with refused("a.arrow must hold Arrow's stream .*Feather"):
+        read(tmp_path)
 
 
 def test_zstandard_is_read(tmp_path):

@@ -145,6 +145,7 @@ def test_resume_redoes_only_what_is_missing(
 def test_resume_restores_deleted_shards_only(settings, dataset, monkeypatch):
     before = folder_bytes(dataset)
     (dataset / LOST).unlink()
+    (dataset / "vocab.txt").unlink()
     kept = dataset / "train" / "pretrain_data.tfrecord-00001-of-00004"
     time_kept = kept.stat().st_mtime_ns
     writer.build_dataset(settings, resume=True)
@@ -152,6 +153,7 @@ def test_resume_restores_deleted_shards_only(settings, dataset, monkeypatch):
     assert kept.stat().st_mtime_ns == time_kept
     # Nothing is left to do.
     monkeypatch.delattr(shards, "build_part")
+    (dataset / "vocab.txt").unlink()
     assert {*writer.build_dataset(settings, resume=True)} == {*manifest.SPLITS}
     assert folder_bytes(dataset) == before
 

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import full_disk
@@ -122,7 +123,7 @@ def _kill_at_call(monkeypatch, owner, name, number):
 KILLS = {
     "before the variables": (tf.raw_ops, "SaveV2", 1),
     "before the state": (pathlib.Path, "write_text", 1),
-    "while flushing": (checkpoints, "_flush", 2),
+    "while flushing": (atomic, "_flush", 2),
     "before it gets its name": (os, "rename", 1),
     "before the oldest is hidden": (os, "rename", 2),
     "before the oldest is removed": (shutil, "rmtree", 1),
