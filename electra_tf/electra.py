@@ -324,6 +324,11 @@ def load(
     schema.require_choice("precision", precision, config.PRECISIONS)
     found = installed.find_model(path)
     trial = results.find_trial(found, task)
+    schema.require(
+        not (trial and format),
+        "`format` is of a model from elsewhere. Received: "
+        f"{format!r} for {found}, a fine-tuning. Leave it out.",
+    )
     model = None if trial else reading.read(found, format)
     if model is not None and model.task is None and not task:
         if generator_path is not None:

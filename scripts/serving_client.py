@@ -137,7 +137,9 @@ def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
             ]
         for name in sorted({*answer} - _PLACES - {"input_ids"}):
             value = answer[name]
-            if mask and isinstance(value, list) and len(value) == len(mask):
+            is_by_token = isinstance(value, list) and len(value) == len(mask)
+            # One vector for the sentence may be as long as the row.
+            if mask and is_by_token and name != "sentence_features":
                 value = value[: sum(mask)]
                 if words and not isinstance(value[0], list):
                     pairs = zip(words, value, strict=False)

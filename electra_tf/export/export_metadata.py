@@ -129,9 +129,14 @@ class ExportMetadata:
             (export_dir / name).write_text(text, "utf-8")
 
 
+def path_of(export_dir: pathlib.Path) -> pathlib.Path:
+    """Where an export has its export.json."""
+    return export_dir / EXTRA_FOLDER / _FILE
+
+
 def read(export_dir: pathlib.Path) -> ExportMetadata:
     """Reads export.json of an export."""
-    path = export_dir / EXTRA_FOLDER / _FILE
+    path = path_of(export_dir)
     return schema.read(ExportMetadata, path, errors.ExportError)
 
 

@@ -39,7 +39,8 @@ def write(
             f"seed {training.seed}, learning_rate {optimizer.learning_rate}, "
             f"layerwise_lr_decay {optimizer.layerwise_lr_decay}."
         )
-        scores = history.result.scores[task.name] if history.result else {}
+        result = history.result
+        scores = result.scores.get(task.name, {}) if result else {}
     has_pairs = task is not None and portable_trial.reads_pairs(task)
     low, high = task.value_range if task else (0, 1)
     for path in sorted(folder.rglob(hugging_face.CONFIG_FILE)):

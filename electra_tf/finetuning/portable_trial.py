@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
@@ -67,11 +66,17 @@ def read(
             tag_scheme=found.scheme,
             splits_punctuation=found.splits_punctuation,
         )
+    settings = description.settings
+    # Settings of an own task are refused where there is none.
+    none = finetuning_config.OwnTaskConfig()
+    settings = dataclasses.replace(
+        settings,
+        task=dataclasses.replace(settings.task, names=task.name),
+        own=settings.own if task.name == "own" else none,
+    )
     description = dataclasses.replace(
         description,
-        settings=schema.replace_fields(
-            description.settings, task={"names": task.name}
-        ),
+        settings=settings,
         labels={task.name: labels},
     )
     result = trial_lib.read_result(folder)
@@ -152,14 +157,19 @@ def write(
         conventions,
     )
     history: History | None = model.history
-    if history is not None and history.task == task:  # With the same labels.
-        description = history.description
+    if history is not None and history.task == dataclasses.replace(
+        task, labels=history.task.labels
+    ):
+        description = dataclasses.replace(
+            history.description, labels={task.name: task.labels}
+        )
     trial_lib.claim(folder, description, vocabulary)
     weights = {f"model/{path}": value for path, value in model.tensors.items()}
     state = {"best_step": None, "converted from": model.origin}
     checkpoints.save(folder, model.step, weights, state, keep=1)
-    if history is not None and history.result is not None:
-        trial_lib.write_result(folder, history.result)
+    result = history and history.result
+    if result and task.name in result.scores:  # It may have another name now.
+        trial_lib.write_result(folder, result)
     return model
 
 

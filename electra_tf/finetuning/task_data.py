@@ -63,7 +63,10 @@ class PreparedTasks:
         labels, conventions = labels or {}, conventions or {}
         if labels.get("own"):
             # As many as there are: no training file is needed to find them.
-            listed = ",".join(map(str, range(len(labels["own"]))))
+            # F1 of spans wants tags of spans.
+            mark = "B-" * (settings.own.metric == "f1")
+            numbers = range(len(labels["own"]))
+            listed = ",".join(f"{mark}{number}" for number in numbers)
             own = dataclasses.replace(settings.own, labels=listed)
             settings = dataclasses.replace(settings, own=own)
         tasks = catalog.build_tasks(settings)

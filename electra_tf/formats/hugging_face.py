@@ -8,6 +8,7 @@ them, or a fine-tuned model.
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -53,7 +54,8 @@ _TABLE = "electra.embeddings.word_embeddings.weight"
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 _Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
-_Name = Annotated[str, pydantic.Field(pattern="^[^/]*$")]
+# Of a task, which becomes the name of a layer.
+_NAME = re.compile(r"[A-Za-z0-9.][\w.-]*", re.ASCII)
 _PROBLEMS = [kind.problem_type for kind in KINDS.values() if kind.problem_type]
 _Problem = Annotated[str, schema.one_of(*_PROBLEMS)]
 
@@ -69,7 +71,7 @@ class _Config:
     position_embedding_type: Literal["absolute"] = "absolute"
     is_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
-    finetuning_task: _Name | None = None
+    finetuning_task: str | None = None
     id2label: _Labels | None = None
     problem_type: _Problem | None = None
     # Of the head of multiple choice.
@@ -157,7 +159,8 @@ def read_task(
 ) -> PortableTask:
     """Returns the task of one of `CLASSES` as the class has it."""
     known = portable.build_known(_Config, stated, file)
-    name = known.finetuning_task or "own"
+    name = known.finetuning_task or ""
+    name = name if _NAME.fullmatch(name) else "own"
     # The library's default.
     named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
     kind = _find_kind(known, architecture, len(named))

@@ -208,14 +208,18 @@ def build_known(
 
 
 def round_weights(model: PortableModel) -> PortableModel:
-    """Rounds weights to the nearest bfloat16 number; they stay float32."""
+    """Rounds weights to the nearest bfloat16 number; they stay float32.
+
+    What the weights scored before is left out.
+    """
     tensors = {
         path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
         for path, value in model.tensors.items()
     }
-    return dataclasses.replace(model, tensors=tensors).with_notes(
-        "weights were rounded to bfloat16"
-    )
+    history = model.history and model.history._replace(result=None)
+    return dataclasses.replace(
+        model, tensors=tensors, history=history
+    ).with_notes("weights were rounded to bfloat16")
 
 
 def state_initializers(

@@ -145,11 +145,11 @@ def _suspect(
         scores = work.in_parts(name, plain, scorer.score_all_pieces)
         found[name] = texts.worst_pieces(pieces, -scores, len(words))
     if request.other_model:
-        found["fine-tuned tagger"] = _ask_tagger(request.other_model, plain)
+        found["fine-tuned tagger"] = _ask_tagger(request.other_model, sentences)
     return found
 
 
-def _ask_tagger(path: str, plain: Sequence[str]) -> np.ndarray:
+def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
     """The probability that each word is wrong, from a model of two labels."""
     tagger: Any = electra_lib.load(path)
     if set(getattr(tagger, "labels", ())) != {"c", WRONG}:
@@ -158,8 +158,9 @@ def _ask_tagger(path: str, plain: Sequence[str]) -> np.ndarray:
             f"c and {WRONG}. Received: {tagger!r}."
         )
     found = []
-    for text, answer in zip(plain, tagger.predict(plain), strict=True):
-        ends = np.cumsum([len(word) + 1 for word in text.split(" ")])
+    answers = tagger.predict([sentence.text for sentence in sentences])
+    for sentence, answer in zip(sentences, answers, strict=True):
+        ends = np.cumsum([len(word) + 1 for word in sentence.words])
         worst = np.zeros(len(ends))
         # It may have split a word of the file into several.
         for word in answer.words:

@@ -80,8 +80,10 @@ def write(
             "first."
         )
     contents = [(name, study.find(name).question) for name in found]
-    contents.append(("sentences", "Sentences with one word exchanged"))
     sections = [_section(k, output_dir / k, v) for k, v in found.items()]
+    if electra.can_score:
+        contents.append(("sentences", "Sentences with one word exchanged"))
+        sections.append(_sentences(electra, request))
     page = _PAGE.substitute(
         title=f"What {html.escape(request.model)} knows",
         summary=html.escape(f"{electra.summary}; {electra.origin}"),
@@ -89,7 +91,7 @@ def write(
             f'<li><a href="#{name}">{html.escape(question)}</a></li>'
             for name, question in contents
         ),
-        sections="".join([*sections, _sentences(electra, request)]),
+        sections="".join(sections),
     )
     path = output_dir / PAGE
     atomic.write_text(path, page)

@@ -22,6 +22,7 @@ from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.analysis import sentence_scores
+from electra_tf.tasks import files
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
 """The factors of the model's score among which one is chosen."""
@@ -44,10 +45,12 @@ def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
     Raises `DataError` with the line that is not such an object.
     """
     found = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in files.read_filled_lines(path):
         try:
             row = json.loads(line)
             guesses = [(str(g["text"]), float(g["score"])) for g in row["hyps"]]
+            if not np.isfinite([score for _, score in guesses]).all():
+                raise ValueError("a score is not finite")
             found.append(
                 Utterance(str(row["ref"]), *zip(*guesses, strict=True))
             )

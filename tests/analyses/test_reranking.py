@@ -63,6 +63,17 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
     assert (found.table["won"] <= 1).all()
 
 
+def test_only_line_feeds_end_lines_and_the_last_may_be_blank(tmp_path):
+    path = epath.Path(tmp_path / "dev_x.jsonl")
+    line = '{"ref": "a", "hyps": [{"text": "a\u2028b", "score": %s}]}\n\n'
+    path.write_text(line % 1)
+    (found,) = reranking.read(path, 0, 1)
+    assert found.guesses == ("a\u2028b",)
+    path.write_text(line % "NaN")
+    with pytest.raises(errors.DataError, match="line 1.*not finite"):
+        reranking.read(path, 0, 1)
+
+
 def test_a_damaged_line_is_named(tmp_path):
     path = tmp_path / "dev_x.jsonl"
     path.write_text('{"ref": "a", "hyps": [{"text": "a", "score": 1}]}\n{"a"')

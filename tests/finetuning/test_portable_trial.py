@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.tasks.tagging import words
 from tests.export import finetuned_tiny
 from tests.formats import tiny_models
 
@@ -129,6 +132,38 @@ def test_one_task_of_several_is_taken(tmp_path):
         again = tmp_path / name
         portable_trial.write(found, again)
         tiny_models.require_same(portable_trial.read(again), found)
+
+
+def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):
+    own = {"kind": "tagging", "metric": "f1", "train_file": "nowhere.conll"}
+    settings = finetuned_tiny.build_own_settings(**own)
+    settings = schema.replace_fields(settings, task={"names": "own,rte"})
+    labels = {"own": ("B-X", "O"), "rte": ("entailment", "not_entailment")}
+    conventions = {"own": words.Conventions("BIO", False)}
+    trial = finetuned_tiny.write_trial(
+        tmp_path, settings, labels, conventions=conventions
+    )
+    for name, expected in labels.items():
+        found = portable_trial.read(trial.folder, name)
+        assert (found.task.name, found.task.labels) == (name, expected)
+
+
+def test_other_labels_keep_the_settings_and_rounded_weights_no_scores(tmp_path):
+    model, _ = _write(tmp_path / "a", "classification", name="own")
+    settings = portable_trial.read(tmp_path / "a").history.description.settings
+    settings = schema.replace_fields(settings, task={"max_seq_length": 9})
+    history = portable_trial.read(tmp_path / "a").history
+    description = dataclasses.replace(history.description, settings=settings)
+    scores, decides = {model.task.name: {}}, {model.task.name: "accuracy"}
+    result = trial_lib.TrialResult(1, scores, decides, 24, "here", 1, "CPU", {})
+    history = history._replace(description=description, result=result)
+    task = dataclasses.replace(model.task, labels=("x", "y", "z"))
+    changed = dataclasses.replace(model, task=task, history=history)
+    portable_trial.write(portable.round_weights(changed), tmp_path / "b")
+    found = portable_trial.read(tmp_path / "b")
+    assert found.history.description.settings == settings
+    assert found.task.labels == ("x", "y", "z")
+    assert found.history.result is None
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ _LABELS = {"0": "a", "1": "b", "2": "c"}
         ({"id2label": {"1": "a", "2": "b", "3": "c"}}, ""),
         ({"id2label": _LABELS | {"2": "a"}}, ""),
         ({"id2label": _LABELS | {"2": "c\nd"}}, ""),
-        ({"finetuning_task": "a/b"}, ""),
         ({"problem_type": "other"}, ""),
         ({"text_pairs": "false"}, ""),
         ({"regression_value_range": [0, 1, 2]}, ""),
@@ -231,6 +230,13 @@ def test_start_and_end_are_the_rows_of_one_layer(tmp_path):
         bias = model.tensors[f"task_specific/squad1/{name}/bias"]
         np.testing.assert_array_equal(tensors["qa_outputs.weight"][row], kernel)
         assert tensors["qa_outputs.bias"][row] == bias
+
+
+@pytest.mark.parametrize("name", ["My Task", "a/b", "-x", "\u00e9", ""])
+def test_a_name_that_no_layer_can_have_is_a_task_of_ones_own(tmp_path, name):
+    _write(tmp_path, "classification")
+    tiny_models.change_json(tmp_path / "config.json", finetuning_task=name)
+    assert hugging_face.read(tmp_path).task.name == "own"
 
 
 _NUMBER = {"id2label": {"0": "a"}}

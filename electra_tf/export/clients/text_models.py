@@ -80,7 +80,7 @@ class LoadedExport(TextModel):
         names = set(self._model.signatures) - {"serving_default"}
         self.signature_names = sorted(names)
         self.metadata: export_metadata.ExportMetadata | None = None
-        if (self.folder / export_metadata.EXTRA_FOLDER).is_dir():
+        if export_metadata.path_of(self.folder).is_file():
             self.metadata = export_metadata.read(self.folder)
 
     def require(self, signature: str) -> None:

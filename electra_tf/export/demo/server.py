@@ -265,6 +265,7 @@ class DemoServer(serving.ThreadedWSGIServer):
         host = environ.get("HTTP_HOST", "")
         port = self.server_address[1]
         known = [f"{name}:{port}" for name in _LOCAL_NAMES]
+        known.append(self.url.split("/")[2])
         if port == 80:
             known += _LOCAL_NAMES
         if self.is_local and host.lower() not in known:

@@ -201,7 +201,8 @@ def _parse_choice(own: _Settings, record: files.Record) -> int:
     """The place of the right choice: a number from 0, or a letter from A."""
     name = str(record.values.get(own.label_column)).strip()
     count, letters = len(_list_choices(own, record)), string.ascii_uppercase
-    place = int(name) if name.isdecimal() else letters.find(name or "?")
+    places = {letter: place for place, letter in enumerate(letters)}
+    place = int(name) if name.isdecimal() else places.get(name, -1)
     if not 0 <= place < count:
         expected = (
             f"the right one of {count} choices in {own.label_column!r}, "

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent import futures
+from urllib import request
 
 import pytest
 
@@ -157,6 +158,11 @@ def test_a_server_that_was_opened_answers_to_other_names():
         assert not server.is_local
         status = _ask(server, "GET", "/", headers={"Host": "box.example"})[0]
         assert status == 200
+
+
+def test_another_address_of_this_machine_is_served():
+    with stubs.serve(stubs.PRETRAINED, "127.0.0.2") as server:
+        assert request.urlopen(server.url).status == 200
 
 
 def test_a_taken_port_gives_one_clear_error(server):

@@ -144,6 +144,7 @@ def test_a_query_without_differences_or_relevance():
         (CHOICES + "x,a,b,,C\n", CHOICE,
          r"line 4: expected the right one of 2 choices in 'label', as 0 to 1 or"
          " A to B. Received: 'C'. Count from 0"),
+        (CHOICES + "x,a,b,c,AB\n", CHOICE, "line 4: .*Received: 'AB'"),
         (CHOICES + "x,a,,,0\n", CHOICE, r"line 4: expected two or more texts"),
         (CHOICES + "x,,a,b,0\n", CHOICE, r"line 4: .*none empty"),
         (RANKED + "q,a,-1\n", RANKING, r"line 7: expected a number from 0"),
