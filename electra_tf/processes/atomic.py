@@ -127,11 +127,11 @@ def creating_folder(
                 _flush(made)
             try:
                 partial.rename(path)
-                _flush(path.parent)
             except OSError:
                 if not path.is_dir():
                     raise
                 shutil.rmtree(partial)
+            _flush(path.parent)
         except BaseException as error:
             _name(error, path)
             shutil.rmtree(partial, ignore_errors=True)
