@@ -26,8 +26,9 @@ def build_settings(
 
     What `pandas.DataFrame` takes is data: rows, columns, a frame. The settings
     are those of `configs/finetune/own.py`, with other fields of some
-    `sections`. What the section `own` does not say is found in the data: the
-    kind, a second text, the range of numbers.
+    `sections`; columns are called as there. What the section `own` does not
+    say is found in the data: the kind (but not several labels, nor ranking), a
+    second text, the range of numbers.
     """
     import pandas  # Takes a second, and most programs have no use for it.
 
@@ -43,9 +44,11 @@ def build_settings(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(lines, "utf-8")
         own[f"{split}_file"] = str(path)
-    own |= _find_out(pandas.concat(frames.values()), sections.get("own", {}))
+    frame, given = pandas.concat(frames.values()), sections.get("own", {})
+    kind = given.get("kind") or _guess_kind(frame, given)
     get_config = runpy.run_path(installed.find_config(_CONFIG))["get_config"]
-    values = get_config(own["kind"]).to_dict()
+    values = get_config(kind).to_dict()
+    own |= _find_out(frame, kind, values["own"] | dict(given)) | dict(given)
     # What a program does later needs no deterministic kernels.
     values["training"]["deterministic"] = False
     for name, fields in {**sections, "own": own}.items():
@@ -53,28 +56,39 @@ def build_settings(
     return schema.build(finetuning_config.FinetuningConfig, values)
 
 
-def _find_out(frame: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What `own` says of the data, completed."""
-    own = {"kind": "classification", **given}
+def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:
+    """The kind of data of which no kind is given."""
     known = finetuning_config.OwnTaskConfig(**given)
     labels = frame.get(known.label_column)
-    if _PAIR in frame:
-        own.setdefault("text_pair_column", _PAIR)
     if known.question_column in frame:
-        own["kind"] = "qa"
-        if known.answer_start_column not in frame:
-            own["answer_start_column"] = ""  # They are searched for.
-    elif labels is None or known.text_column not in frame or not len(frame):
+        return "multiple_choice" if known.choices_column in frame else "qa"
+    if labels is not None and len(labels):
+        if isinstance(labels.iloc[0], list | tuple):
+            return "tagging"
+        if labels.dtype.kind == "f":
+            return "regression"
+    return "classification"
+
+
+def _find_out(frame: Any, kind: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What the data say of `own`, whose other fields are known."""
+    if kind == "qa":
+        # Without a column of starts, answers are searched for.
+        is_known = own["answer_start_column"] in frame
+        return {} if is_known else {"answer_start_column": ""}
+    names = own["text_column"], own["label_column"]
+    if not len(frame) or not set(names) <= set(frame):
         raise errors.DataError(
-            f"Data must be rows of {known.text_column} and "
-            f"{known.label_column}, or of questions. Received: {len(frame)} "
-            f"rows of {', '.join(map(str, frame))}. Name other columns by "
+            f"Data must be rows of {' and '.join(names)}, or of questions. "
+            f"Received: {len(frame)} rows of {', '.join(map(str, frame))}. "
+            "Name other columns by "
             'own={"text_column": NAME, "label_column": NAME}.'
         )
-    elif isinstance(labels.iloc[0], list | tuple):
-        own["kind"] = "tagging"
-    elif labels.dtype.kind == "f" or own["kind"] == "regression":
-        least = {"min_value": float(labels.min())}
-        most = {"max_value": float(labels.max())}
-        own = least | most | own | {"kind": given.get("kind", "regression")}
-    return own
+    found: dict[str, Any] = {}
+    if _PAIR in frame and not own["text_pair_column"]:
+        found["text_pair_column"] = _PAIR
+    if kind == "regression":
+        labels = frame[own["label_column"]]
+        found["min_value"] = float(labels.min())
+        found["max_value"] = float(labels.max())
+    return found

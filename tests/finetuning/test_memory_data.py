@@ -45,6 +45,28 @@ def test_the_kind_is_found_in_the_data(tmp_path, rows, kind, first):
         assert tuple(example)[1:] == first
 
 
+@pytest.mark.parametrize(
+    ("kind", "rows", "label"),
+    [
+        ("multilabel", [{"text": "a", "labels": ["x", "y"]},
+                        {"text": "b", "labels": []}], ("x", "y")),
+        ("multiple_choice", [{"question": "a", "choices": ["b", "c"],
+                              "label": 0}], 1.0),
+        ("ranking", [{"query": "a", "text": "b", "relevance": 2},
+                     {"query": "a", "text": "c", "relevance": 0}], 2.0),
+    ],
+)  # fmt: skip
+def test_a_kind_that_is_given_has_the_columns_of_its_config(
+    tmp_path, kind, rows, label
+):
+    settings = _build(tmp_path, rows, rows, own={"kind": kind})
+    assert settings.own.kind == kind
+    (example, *_) = catalog.build_task("own", settings).read("train")
+    assert (example.text, example.label) == ("a", label)
+    if kind == "multiple_choice":
+        assert _build(tmp_path, rows).own.kind == kind
+
+
 def test_settings_are_those_of_the_command_with_changes(tmp_path):
     frame = pandas.DataFrame({"review": ["a", "b"], "stars": [1, 5]})
     settings = _build(
