@@ -14,6 +14,7 @@ import pandas as pd
 
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
+from electra_tf.config import schema
 from electra_tf.processes import atomic
 
 AVERAGE = "average"
@@ -81,9 +82,8 @@ def write(
     ]
     failed = [str(failure) for failure in failures]
     has_tasks = any(request.asked.tasks for request in requests)
-    study_run.write_json(
-        output_dir / "results.json", _to_json(plan, results, failed)
-    )
+    numbers = schema.to_json(_to_json(plan, results, failed))
+    atomic.write_text(output_dir / "results.json", numbers)
     table = format_tables(plan, results, failed, has_tasks)
     atomic.write_text(output_dir / "table.md", table)
     measures = _task_frame(results)

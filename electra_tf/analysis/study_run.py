@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -111,6 +111,21 @@ def perform(request: RunRequest) -> RunResult | None:
     return RunResult(held_out, scores, training_seconds, seconds, guessing)
 
 
+def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
+    """Reads what tasks need, so that a missing file shows before training."""
+    from electra_tf.analysis import blimp
+    from electra_tf.finetuning import measure
+
+    if studies.BLIMP in tasks:
+        blimp.read_pairs(folder)
+    if names := _without_blimp(tasks):
+        measure.read_tasks(folder, names)
+
+
+def _without_blimp(tasks: Sequence[str]) -> list[str]:
+    return [name for name in tasks if name != studies.BLIMP]
+
+
 def measure_tasks(
     request: RunRequest, settings: config.ExperimentConfig
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -153,7 +168,7 @@ def measure_tasks(
         found = blimp.judge(scorer.score, pairs)
         print("\n".join(found.describe()), flush=True)
         scores[studies.BLIMP] = found.accuracy
-    if names := [name for name in asked.tasks if name != studies.BLIMP]:
+    if names := _without_blimp(asked.tasks):
         scores |= measure.measure_loaded_encoder(
             loaded,
             folder,
@@ -196,19 +211,14 @@ def start(run_fn: RunFn) -> pool_lib.Handler:
     ) -> RunResult | None:
         path = request.folder / REQUEST_FILE
         if not path.is_file():
-            write_json(path, request.asked)
+            atomic.write_text(path, schema.to_json(request.asked))
         result = run_fn(request)
         if result is not None:
-            write_json(request.folder / RESULT_FILE, result)
+            path = request.folder / RESULT_FILE
+            atomic.write_text(path, schema.to_json(result))
         return result
 
     return handle
-
-
-def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes a JSON file, which appears complete or not at all."""
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(schema.to_json(content), "utf-8")
 
 
 def read_result(folder: pathlib.Path) -> RunResult | None:

@@ -53,11 +53,13 @@ def run_study(
     Without `tasks_dir` no tasks are measured. `num_parallel` runs at a time
     share the cores. Raises `errors.Stopped` after a signal.
     """
-    if tasks_dir is not None and not tasks_dir.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {str(tasks_dir)!r} for --tasks_dir. Without "
-            "the flag, only held-out losses are measured."
-        )
+    if tasks_dir is not None:
+        if not tasks_dir.is_dir():
+            raise FileNotFoundError(
+                f"There is no folder {str(tasks_dir)!r} for --tasks_dir. "
+                "Without the flag, only held-out losses are measured."
+            )
+        study_run.require_tasks(plan.study.tasks, tasks_dir)
     requests = build_requests(
         plan, dataset_dir, output_dir, tasks_dir, num_parallel
     )

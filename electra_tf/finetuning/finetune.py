@@ -137,6 +137,9 @@ class Session:
         values = schema.list_values(request.settings)
         distribution.require_same(self.strategy, values)
         self._prepared: task_data.PreparedTasks | None = None
+        # By trial: its scores on other data, or by another threshold, than
+        # those that its folder keeps.
+        self.rescored: dict[int, trial_lib.TrialResult] = {}
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
         """Does a trial's training and scoring; False if asked to stop."""
@@ -153,7 +156,10 @@ class Session:
                 done = trial_lib.read_result(trial.folder)
                 if done is not None and self.is_chief:
                     done = dataclasses.replace(done, scores=scores)
-                    trial_lib.write_result(trial.folder, done)
+                    if trial_lib.is_scored_alike(trial.folder, trial.settings):
+                        trial_lib.write_result(trial.folder, done)
+                    else:
+                        self.rescored[number] = done
             return True
 
     def start(self, number: int) -> trial_lib.Trial:
@@ -252,7 +258,8 @@ def finetune(request: Request) -> Result | None:
                 report = results.build_report(lines)
             else:
                 report = results.rank(done)
-            results.write(request.output_dir, report, request.settings)
+            if found.is_kept:
+                results.write(request.output_dir, report, request.settings)
     if report is not None:
         print(f"\n{report.format_table()}", flush=True)
     return report
@@ -300,30 +307,34 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
 
 def _finetune_model(request: Request) -> results.Summary | None:
     """Makes one model of all tasks named."""
+    rescored: Mapping[int, trial_lib.TrialResult] = {}
     if request.num_parallel > 1:
         is_done, is_chief = _run_side_by_side(request), True
     else:
         session = Session(request)
         is_done, is_chief = _run_in_turn(session), session.is_chief
+        rescored = session.rescored
     if not is_done:
         raise errors.Stopped
     if not is_chief:
         return None
     summary = None
     if {"train", "eval"} & set(request.actions):
-        summary = results.summarize(request.output_dir)
+        summary = results.summarize(request.output_dir, rescored)
         if request.settings.own.test_file:
-            best = _load_best(request)
+            best = _load_best(request, summary.best_trial)
             test = best.evaluate(best.prepared.labelled_test_splits())
             summary = dataclasses.replace(summary, test=test)
-        results.write(request.output_dir, summary, request.settings)
+        if summary.is_kept:
+            results.write(request.output_dir, summary, request.settings)
         print(f"\n{summary.format_table()}", flush=True)
     if "predict" in request.actions:
-        _write_predictions(_load_best(request), request)
+        best_trial = results.best_trial(results.read_trials(request.output_dir))
+        _write_predictions(_load_best(request, best_trial), request)
     return summary
 
 
-def _load_best(request: Request) -> trial_lib.Trial:
+def _load_best(request: Request, number: int) -> trial_lib.Trial:
     """Loads the best trial on one device: the chief alone works with it."""
     settings = request.settings
     if settings.training.strategy == "multi_worker":
@@ -333,8 +344,7 @@ def _load_best(request: Request) -> trial_lib.Trial:
     own = dataclasses.replace(
         request, settings=settings, actions=("predict",), num_parallel=1
     )
-    trials = results.read_trials(request.output_dir)
-    return Session(own).load(results.best_trial(trials))
+    return Session(own).load(number)
 
 
 def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:

@@ -56,7 +56,7 @@ def measure_loaded_encoder(
     order and dropout; 0 `max_examples` takes all, 0 `finetune_steps` none.
 
     Returns `{task}_probe` and, if there are steps, `{task}_finetune`: the
-    task's metric on its whole `dev` split as a share, 1 at best.
+    task's metric on its whole dev split as a share, 1 at best.
     """
     results = {}
     variables = loaded.encoder.variables
@@ -94,6 +94,25 @@ def measure_guessing(
     return found
 
 
+def read_tasks(
+    tasks_dir: pathlib.Path, task_names: Sequence[str]
+) -> list[tuple[task_lib.Task, Sequence[Any], Sequence[Any]]]:
+    """Reads tasks, and their examples of `train` and of the dev split.
+
+    Of MNLI the matched one. All files are read before the first minute of work.
+    """
+    names, data_dir = ",".join(task_names), str(tasks_dir)
+    settings = finetuning_config.FinetuningConfig(
+        finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
+    )
+    tasks = catalog.build_tasks(settings)
+    return [(task, task.read("train"), _read_dev(task)) for task in tasks]
+
+
+def _read_dev(task: task_lib.Task) -> Sequence[Any]:
+    return task.read(task.dev_splits[0])
+
+
 def _read_rows(
     loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
@@ -101,17 +120,10 @@ def _read_rows(
     max_examples: int = 0,
     seed: int = 0,
 ) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
-    """Yields tasks with the wanted training rows and all `dev` rows."""
+    """Yields tasks with the wanted training rows and all rows of dev."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
-    names, data_dir = ",".join(task_names), str(tasks_dir)
-    settings = finetuning_config.FinetuningConfig(
-        finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
-    )
-    tasks = catalog.build_tasks(settings)
-    # All files are read before the first minute of work.
-    splits = [(task.read("train"), task.read("dev")) for task in tasks]
     most = loaded.settings.max_position_embeddings
-    for task, (train, dev) in zip(tasks, splits, strict=True):
+    for task, train, dev in read_tasks(tasks_dir, task_names):
         if 0 < max_examples < len(train):
             order = np.random.default_rng(seed).permutation(len(train))
             train = [train[place] for place in order[:max_examples]]
@@ -129,7 +141,7 @@ def _score(
     """The share of right answers, from `[labels, classes]` of each row."""
     if _POSITIONS not in dev.ragged:
         outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
-    examples = task.read("dev")
+    examples = _read_dev(task)
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / 100.0
 

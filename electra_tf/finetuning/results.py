@@ -56,6 +56,9 @@ class Summary:
     best_trial: int  # its number
     # Of the best trial, on labelled data that chose nothing.
     test: trial_lib.Scores = dataclasses.field(default_factory=dict)
+    # Scores on other data, or by another threshold, than the training's are
+    # shown and not kept.
+    is_kept: bool = True
 
     def format_table(self) -> str:
         """Formats the scores as a table, one line for each metric."""
@@ -74,6 +77,11 @@ class Summary:
             text = _align(lines)
         if self.test:
             text += f"\n\n{self._format_test()}"
+        if not self.is_kept:
+            text += (
+                "\nThe trials were trained with other data or thresholds: "
+                "their results.json keep the scores of these."
+            )
         return text + _explain_marks(text)
 
     def _format_test(self) -> str:
@@ -169,9 +177,15 @@ def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
     return found
 
 
-def summarize(output_dir: pathlib.Path) -> Summary:
-    """Summarizes the scores of the finished trials of a folder."""
-    found = read_trials(output_dir)
+def summarize(
+    output_dir: pathlib.Path,
+    rescored: Mapping[int, trial_lib.TrialResult] | None = None,
+) -> Summary:
+    """Summarizes the scores of the finished trials of a folder.
+
+    Those of `rescored` stand in for what the folder keeps.
+    """
+    found = read_trials(output_dir) | dict(rescored or {})
     trials = tuple(found.values())
     first = trials[0]
     scores: dict[str, dict[str, dict[str, Numbers]]] = {}
@@ -180,7 +194,8 @@ def summarize(output_dir: pathlib.Path) -> Summary:
         for split in splits:
             own = [trial.scores[task][split] for trial in trials]
             scores[task][split] = summarize_split(own, first.metrics[task])
-    return Summary(scores, trials, best_trial(found))
+    best = best_trial(found)
+    return Summary(scores, trials, best, is_kept=not rescored)
 
 
 def summarize_split(

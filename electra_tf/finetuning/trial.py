@@ -167,6 +167,15 @@ def require_same(
     )
 
 
+def is_scored_alike(
+    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
+) -> bool:
+    """Whether settings score the folder's trial as its own ones did."""
+    found = schema.find_differences(read_description(folder).settings, settings)
+    changed = {f"settings.{line.partition(':')[0]}" for line in found}
+    return changed <= SAFE_TO_RESUME
+
+
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
     """Writes a trial's result; it is done when the file is there."""
     atomic.write_text(folder / RESULT_FILE, schema.to_json(result))

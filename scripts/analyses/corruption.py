@@ -2,7 +2,9 @@
 
 As in pre-training (paper, section 2), but of text that was held out: a share of
 the pieces becomes [MASK], the generator samples one for each, and the
-discriminator says for every piece whether it is the original.
+discriminator says for every piece whether it is the original. No chosen piece
+keeps its word (`masking.replace_prob` 1), else the generator would copy it and
+its guess would count as right.
 """
 
 from collections.abc import Sequence
@@ -71,7 +73,7 @@ def corrupt(
     mask_prob: float,
 ) -> Corrupted:
     """Changes one batch, `[B, S]` ids, mask and segments of static shape."""
-    settings = config.MaskingConfig(mask_prob=mask_prob)
+    settings = config.MaskingConfig(mask_prob=mask_prob, replace_prob=1.0)
     masks = masking.DynamicMasking(settings, electra.vocabulary, seed)
     batch = {
         name: row[tf.newaxis]

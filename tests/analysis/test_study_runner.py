@@ -13,6 +13,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.analysis import study_run
 from electra_tf.analysis import study_runner
+from electra_tf.config import schema
 from electra_tf.processes import locks
 from tests.analysis import toy_study
 
@@ -20,11 +21,18 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def _write_folders(tmp_path):
-    """A dataset of which only the manifest exists, and a folder of tasks."""
+    """A dataset of which only the manifest exists, and files of tasks."""
     (tmp_path / "dataset" / "train").mkdir(parents=True, exist_ok=True)
     (tmp_path / "dataset" / "train" / "manifest.json").write_text("{}")
-    (tmp_path / "tasks").mkdir(exist_ok=True)
-    return tmp_path / "dataset", tmp_path / "study", tmp_path / "tasks"
+    tasks = tmp_path / "tasks"
+    for name, text in (
+        ("CoLA", "x\t1\t\tA cat.\n"),
+        ("SST-2", "A\tB\nA cat\t1\n"),
+    ):
+        (tasks / name).mkdir(parents=True, exist_ok=True)
+        for split in ("train", "dev"):
+            (tasks / name / f"{split}.tsv").write_text(text)
+    return tmp_path / "dataset", tmp_path / "study", tasks
 
 
 def _folder(tmp_path, arm, seed):
@@ -182,6 +190,15 @@ def _log_step(request, step):
     (folder / "metrics.jsonl").write_text(line + '{"step": 9')
 
 
+def test_a_task_without_files_is_named_before_the_first_run(tmp_path):
+    *folders, tasks = _write_folders(tmp_path)
+    (tasks / "SST-2" / "dev.tsv").unlink()
+    plan = toy_study.build_plan(has_tasks=True)
+    with pytest.raises(FileNotFoundError, match=r"SST-2.*dev\.tsv"):
+        study_runner.run_study(plan, *folders, tasks)
+    assert not folders[1].exists()
+
+
 def test_time_left_comes_from_the_work_that_is_left(
     tmp_path, monkeypatch, capsys
 ):
@@ -191,7 +208,8 @@ def test_time_left_comes_from_the_work_that_is_left(
     )
     result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
     first.folder.mkdir(parents=True)
-    study_run.write_json(first.folder / study_run.RESULT_FILE, result)
+    path = first.folder / study_run.RESULT_FILE
+    path.write_text(schema.to_json(result))
     _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

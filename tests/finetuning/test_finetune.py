@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import os
+import re
 import signal
 import threading
 import time
@@ -58,6 +59,25 @@ def test_scores_can_be_made_again_from_what_was_trained(done):
     asked = {"pretrained_dir": None, "actions": ("eval",)}
     evaluating = dataclasses.replace(request, **asked)
     assert finetune.finetune(evaluating).scores == summary.scores
+
+
+def test_scores_on_other_data_are_shown_and_not_kept(done, data, tmp_path):
+    request, summary = done
+    paths = [request.output_dir / "results.json"]
+    paths += [request.folder(number) / "results.json" for number in (1, 2)]
+    before = [path.read_text() for path in paths]
+    wrong = tmp_path / "wrong.csv"
+    labels = {"good": "bad", "bad": "good"}
+    rows = re.split(r"\b(good|bad)\b", (data / "dev.csv").read_text())
+    wrong.write_text("".join(labels.get(part, part) for part in rows))
+    asked = dataclasses.replace(request, pretrained_dir=None, actions=("eval",))
+    asked = little_task.replace(asked, "own", dev_file=str(wrong))
+    found = finetune.finetune(asked)
+    accuracy = found.scores["own"]["dev"]["accuracy"].values
+    own = summary.scores["own"]["dev"]["accuracy"].values
+    assert [100 - value for value in own] == pytest.approx(accuracy)
+    assert "results.json keep" in found.format_table()
+    assert [path.read_text() for path in paths] == before
 
 
 def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):

@@ -48,6 +48,21 @@ def test_guessing_is_the_commonest_label_in_training(loaded, tasks_dir):
     assert found["cola"] == found["chunking"] == 0.0
 
 
+def test_of_two_dev_splits_the_first_is_measured(loaded, tmp_path):
+    (tmp_path / "MNLI").mkdir()
+    heading = "\t".join(["x"] * 12)
+    row = "\t".join(["x"] * 8 + ["A cat", "A dog", "x", "{}"])
+    for split, labels in (
+        ("train", ["neutral"] * 2),
+        ("dev_matched", ["neutral"]),
+        ("dev_mismatched", ["entailment"]),
+    ):
+        lines = [heading, *(row.format(label) for label in labels)]
+        (tmp_path / "MNLI" / f"{split}.tsv").write_text("\n".join(lines))
+    found = measure.measure_guessing(loaded, tmp_path, ["mnli"])
+    assert found == {"mnli": 1.0}
+
+
 def _build_rows(tasks_dir, name):
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names=name, data_dir=str(tasks_dir))
