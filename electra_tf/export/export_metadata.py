@@ -80,7 +80,7 @@ class ExportMetadata:
     signatures: tuple[str, ...]  # the default one first
     checkpoint: str  # folders of the run or trial, and of its checkpoint
     step: int
-    trained_length: int  # most tokens of the rows in training
+    trained_length: int  # tokens of a row, as the configuration has it
     precision: str
     stored_weights: str
     device: str

@@ -218,3 +218,17 @@ def test_averages_are_loaded_instead_of_the_last_weights(objective_exports):
     trained = {v.path: 0.5 * v.numpy() for v in run.model.main.variables}
     found = {v.path: v.numpy() for v in network.variables}
     conftest.assert_close(found, trained, 0)
+
+
+def test_an_encoder_without_heads_gives_features(tiny_run, tmp_path):
+    encoder, run = tiny_run.discriminator.encoder, tmp_path / "run"
+    settings, vocabulary = tiny_run.settings, tiny_run.vocabulary
+    conftest.save_run(run, settings, vocabulary, encoder.variables)
+    call = conftest.load(
+        conftest.export_unchecked(run, tmp_path / "out").folder
+    )
+    assert set(call.signatures) == FEATURES | {"serving_default"}
+    ids = as_ids(ROWS[:1])
+    expected = encoder(*map(tf.constant, ids.values())).sequence_output
+    found = call.signatures["features_ids"](**ids)["token_features"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -13,7 +13,9 @@ from electra_tf import config
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
 from electra_tf.inputs import masking
+from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
@@ -47,7 +49,8 @@ class PretrainedModule(exported_module.ExportedModule):
         tokenizer: tokenizer_lib.Tokenizer,
         max_length: int = 0,
     ) -> None:
-        super().__init__(network.encoder, [network], tokenizer, max_length)
+        encoder = getattr(network, "encoder", network)
+        super().__init__(encoder, [network], tokenizer, max_length)
         self._network.main = network
 
     @property
@@ -78,7 +81,7 @@ class PretrainedModule(exported_module.ExportedModule):
 
     def features(self, *rows: tf.Tensor) -> Tensors:
         """The encoder's last layer."""
-        output = self.network.encoder(*rows)
+        output = self._network.encoder(*rows)
         hidden = tf.cast(output.sequence_output, tf.float32)
         is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
@@ -227,15 +230,20 @@ def load_network(
 ) -> Any:
     """Loads the main network of a pre-training checkpoint, on the CPU.
 
-    Nothing of the generator is built or read, unless the two share it.
+    Nothing of the generator is built or read, unless the two share it. A
+    checkpoint that was converted from an encoder without heads gives that.
     """
     settings = model_lib.resolve(settings, vocabulary.size)
     objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
         dtype = layers.dtype_policy(precision)
-        network = objective.build_main(settings.encoder, dtype)
-        variables = {variable.path: variable for variable in network.variables}
         saved = own_run.load_tensors(checkpoint, settings, use_average)
+        if {portable.part_of(path) for path in saved} == {portable.MAIN}:
+            build = encoder_lib.build_encoder
+            network = build(settings.encoder, portable.MAIN, dtype=dtype)
+        else:
+            network = objective.build_main(settings.encoder, dtype)
+        variables = {variable.path: variable for variable in network.variables}
         checkpoints.assign_weights(checkpoint, saved, variables)
     return network
