@@ -39,11 +39,14 @@ def main() -> None:
     """Loads, serves, and ends at Ctrl-C."""
     if not (FLAGS.model or FLAGS.saved_model):
         raise ValueError("Give --model, --saved_model, or both.")
-    if FLAGS.generator and not FLAGS.model:
-        raise ValueError("--generator needs --model.")
     path, exported = FLAGS.model, FLAGS.saved_model
     if not exported and installed.is_export(path):
         path, exported = "", path
+    if (FLAGS.generator or FLAGS.task) and not path:
+        raise ValueError(
+            "--generator and --task are of a --model that is no export. "
+            f"Received: the export {exported}. Leave them out."
+        )
     model, generator = (
         installed.find_model(name) if name else None
         for name in (path, FLAGS.generator)

@@ -52,6 +52,8 @@ MISTAKES = [
     ("score_text", "--text=a", "Give --model or --saved_model"),
     ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
     ("serve_demo", "--saved_model=run", NO_EXPORT),
+    ("serve_demo", "--model=export --task=cola",
+     "Received: the export export. Leave them out"),
     ("evaluate_words", "--model=nothing --text=[MASK]", NOTHING),
     ("evaluate_words", "--model=tiny-en --sentences=nothing", "No corpus at"),
     ("benchmark", "infer --saved_model=run --texts=semicolons.csv",

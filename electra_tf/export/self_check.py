@@ -159,12 +159,12 @@ def build_rows(
     rows: int,
     length: int,
     vocabulary: vocabulary_lib.Vocabulary,
-    num_segments: int = 2,
+    num_segments: int,
 ) -> Arrays:
     """Makes random rows of ids, the first without padding.
 
     Returns every input that a signature of ids may have, int32, `[rows, S]`,
-    half of each row in segment 1.
+    half of each row in segment 1 where there are two.
     """
     generator = np.random.default_rng(length)
     lengths = generator.integers(2, length + 1, (rows, 1))

@@ -80,7 +80,9 @@ def convert(
                 f"{str(error)[:_MAX_QUOTED]}"
             ) from error
         ask = runtime.load(path, frozen.name)
-        difference = _check(frozen, ask, metadata.num_positions, vocabulary)
+        sizes = schema.read_object(extra / "config.json")["encoder"]
+        limits = metadata.num_positions, vocabulary, sizes["type_vocab_size"]
+        difference = _check(frozen, ask, *limits)
         for name in _COPIED:
             (folder / name).write_bytes((extra / name).read_bytes())
         readme = _render_readme(
@@ -95,11 +97,13 @@ def _check(
     ask: formats.Ask,
     num_positions: int,
     vocabulary: vocabulary_lib.Vocabulary,
+    num_segments: int,
 ) -> float:
     """The largest difference of a converted model from the export."""
     differences: dict[tuple[str, int], float] = {}
     for rows, length in _BATCHES:
-        built = self_check.build_rows(rows, length or num_positions, vocabulary)
+        sizes = rows, length or num_positions, vocabulary, num_segments
+        built = self_check.build_rows(*sizes)
         arguments = {name: built[name] for name in frozen.inputs}
         expected, received = frozen.ask(arguments), ask(arguments)
         differences |= {

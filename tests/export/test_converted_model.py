@@ -10,6 +10,8 @@ from runtimes import converted_model
 from runtimes import formats
 
 from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.modeling import networks
 from tests.export import conftest
 
 needs_onnx = pytest.mark.skipif(
@@ -45,6 +47,21 @@ def test_answers_are_those_of_the_export(
         expected = frozen.ask(arguments)
         assert np.ptp(next(iter(expected.values()))) > 0.01
         conftest.assert_close(run(arguments), expected)
+
+
+def test_a_model_that_knows_one_segment_is_converted(tiny_run, tmp_path):
+    sizes = {"type_vocab_size": 1}
+    settings = schema.replace_fields(tiny_run.settings, encoder=sizes)
+    vocabulary = tiny_run.vocabulary
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, vocabulary.size, tmp_path
+    )
+    network = networks.Discriminator(encoder)
+    run, export = tmp_path / "run", tmp_path / "export"
+    conftest.save_run(run, settings, vocabulary, network.variables)
+    conftest.export_unchecked(run, export)
+    result = converted_model.convert(export, tmp_path / "out", "litert")
+    assert result.largest_difference < 1e-5
 
 
 @pytest.mark.parametrize("format_name", FORMATS)

@@ -53,7 +53,7 @@ TEXTS = ["The cat sat on the mat.", "", "cat", LONG, "  ", "東京 …!", "in a\
 def build_inputs(names, texts, vocabulary):
     """Inputs of any signature, as many rows as texts."""
     if "input_ids" in names:
-        built = self_check.build_rows(len(texts), 9, vocabulary)
+        built = self_check.build_rows(len(texts), 9, vocabulary, 2)
         return {name: built[name] for name in names}
     data = conftest.encode(*texts)
     return dict(zip(names, (data, data[::-1]), strict=False))
@@ -101,7 +101,7 @@ def test_readme_documents_every_tensor_and_its_example_runs(
     assert "{" not in readme.replace("{'", "")
     if any_export == exported:
         assert "`likelihood_text`" not in readme
-        assert "objective `electra`" in readme
+        assert "is `electra`" in readme
         assert "rows of 16 tokens" in readme
     else:
         assert f"fine-tuned on {any_export.name}" in readme

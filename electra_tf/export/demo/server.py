@@ -77,10 +77,11 @@ def build_demo_model(
     """Builds what answers the page, from `load`'s model, an export, or both.
 
     An `Electra` fills masks, and scores words where there is no export; a
-    fine-tuned model and its export predict.
+    fine-tuned model, or its export, predicts alone.
     """
     descriptions, score, fill = [], None, None
     if hasattr(live, "predict"):
+        _require_alone(live.summary, live, export_dir)
         return _build_predictor(live.summary, live.text_model, live.metadata)
     if live is not None:
         descriptions.append(live.summary)
@@ -90,11 +91,21 @@ def build_demo_model(
         export = text_models.LoadedExport(export_dir)
         if export.metadata is not None and export.metadata.task is not None:
             about = f"exported model of {export.metadata.task}"
+            _require_alone(about, live, export_dir)
             return _build_predictor(about, export, export.metadata)
         export.require("score_text")
         score = functools.partial(scoring.score, export)
         descriptions.insert(0, "exported model")
     return DemoModel("; ".join(descriptions), score, fill)
+
+
+def _require_alone(about: str, *given: Any) -> None:
+    if None not in given:
+        raise ValueError(
+            "A fine-tuned model is shown alone: two go together only if one "
+            f"scores words and the other fills masks. Received: {about}, and "
+            "another beside it. Give --model or --saved_model."
+        )
 
 
 def _build_predictor(

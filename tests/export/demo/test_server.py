@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from concurrent import futures
 from urllib import request
 
@@ -267,6 +268,12 @@ def test_an_export_and_a_model_do_what_each_can(run, exported):
     assert both.description.startswith("exported model; discr")
     assert len(both.fill(["a [MASK]"], 5)[0][0]) == 5
     assert both.score(["the cat"])[0].words
+
+
+def test_a_fine_tuned_model_beside_an_export_is_an_error(exported):
+    tuned = types.SimpleNamespace(predict=None, summary="a classifier")
+    with pytest.raises(ValueError, match="shown alone.*a classifier, and"):
+        server_lib.build_demo_model(tuned, exported)
 
 
 def test_nothing_to_show_is_an_error(tmp_path):
