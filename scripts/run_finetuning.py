@@ -68,6 +68,11 @@ def main() -> None:
     """Freezes the config and does what is asked."""
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
     search = dict(map(_parse_axis, FLAGS.search))
+    if len(search) < len(FLAGS.search):
+        raise ValueError(
+            "--search must name a field once, with all its numbers between "
+            f"commas. Received: {' '.join(FLAGS.search)}."
+        )
     if search:
         finetuning_config.build_grid(settings, search)
     task, own = settings.task, settings.own

@@ -226,7 +226,7 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
 
 def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
     """Reads a table of swaps: sentence, word and replacement, split by tabs."""
-    lines = path.read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines[1:]]
     if lines[:1] != [_HEADER] or any(len(row) != 3 for row in rows):
         raise ValueError(

@@ -56,7 +56,8 @@ class Request:
 
     Attributes:
         data: where the study's data lie; each study says what it takes.
-        limit: sentences, pairs or utterances that are taken; 0 is all.
+        limit: sentences, pairs or utterances that are taken; 0 is all, but
+            2,000 sentences of running text, or 1,000 of `dynamics`.
         seed: of all that is drawn.
         mask_prob: share of the pieces that the generator fills; probabilities
             are calibrated, if at all, at that of the training.

@@ -72,7 +72,7 @@ def draw(items: Sequence[_T], limit: int, seed: int) -> list[_T]:
 
 def _read_brown(path: pathlib.Path) -> list[Sentence]:
     sentences = []
-    lines = path.read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8").split("\n")
     for number, line in enumerate(lines, 1):
         pairs = [token.rpartition("/") for token in line.split()]
         if any(not word or not tag for word, _, tag in pairs):

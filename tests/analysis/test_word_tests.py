@@ -157,6 +157,13 @@ def test_another_table_of_swaps_is_refused(tmp_path, text, message):
         word_tests.read_swaps(tmp_path / "swaps.tsv")
 
 
+def test_a_line_separator_of_unicode_stays_in_its_sentence(tmp_path):
+    rows = "sentence\tword\treplacement\nA\u2028cat.\tcat\tdog\n"
+    (tmp_path / "swaps.tsv").write_text(rows, "utf-8")
+    (change,) = word_tests.read_swaps(tmp_path / "swaps.tsv")
+    assert change.swap.data.decode() == "A\u2028dog."
+
+
 def test_the_script_prints_numbers_beside_baselines(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     (tmp_path / "text.txt").write_text("\n".join(_sentences(30)))

@@ -171,8 +171,12 @@ def _expand_choices(
     own: _Settings, records: list[files.Record], examples: list[Example]
 ) -> list[Example]:
     """An example of each choice; the right one has the label 1, others 0."""
-    found = []
+    found, known = [], set[int | str]()
     for record, example in zip(records, examples, strict=True):
+        if example.eid in known:
+            expected = f"an id of its own in column {own.id_column!r}"
+            raise files.unexpected(record.place, expected, str(example.eid))
+        known.add(example.eid)
         for place, choice in enumerate(_list_choices(own, record)):
             label = None if example.label is None else place == example.label
             found.append(example._replace(pair=choice, label=label))

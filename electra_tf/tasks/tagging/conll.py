@@ -137,13 +137,14 @@ def read_table(
     """Reads the sentences of a CSV, TSV or JSON lines file, in its order.
 
     The columns hold lists of strings (in CSV and TSV as JSON), or strings that
-    are split at blanks. Without `needs_tags` that of tags may be absent.
+    are split at blanks. Without `needs_tags` that of tags may be absent, or
+    empty.
     """
     required = (word_column, tag_column)[: 1 + needs_tags]
     sentences = []
     for record in files.read_table(path, file_format, required, [tag_column]):
         words, tags = _parse_items(record, word_column), None
-        if tag_column in record.values:
+        if needs_tags or record.values.get(tag_column) not in (None, "", []):
             tags = _parse_items(record, tag_column)
             if len(tags) != len(words):
                 expected = f"a tag for every word in {tag_column!r}"

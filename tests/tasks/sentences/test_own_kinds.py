@@ -84,6 +84,14 @@ def test_a_question_has_choices(tmp_path):
     assert listed[2] == {"rank": 1, "probability": 0.5}
 
 
+def test_every_question_has_an_id_of_its_own(tmp_path):
+    text = CHOICES.replace("the ", "").replace("text", "id,text", 1)
+    lines = text.replace("dog,c", "7,dog,c").replace("cat,u", "7,cat,u")
+    task = build_own(tmp_path, lines, id_column="id", **CHOICE)
+    with pytest.raises(errors.DataError, match="line 3: .*an id.*'id'.*'7'"):
+        task.read("train")
+
+
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
     rows = {"text": "a", "choices": ["cat", "dog"], "label": "1"}
     more = {"text": "un", "choices": ["a", "un", "cat"], "label": 2}

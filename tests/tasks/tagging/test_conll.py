@@ -80,6 +80,19 @@ def test_json_lines_hold_lists_or_strings(tmp_path):
     ]
 
 
+def test_what_is_predicted_may_have_empty_tags(tmp_path):
+    path = _table(
+        tmp_path,
+        {"words": "it is", "tags": ""},
+        {"words": "it is", "tags": None},
+        {"words": "it is", "tags": "O O"},
+    )
+    rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
+    assert [row.tags for row in rows] == [None, None, ("O", "O")]
+    with pytest.raises(errors.DataError, match=r"line 1: .*'tags' a list"):
+        conll.read_table(path, "auto", "words", "tags")
+
+
 def test_csv_holds_json_lists_or_strings(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('w,t\n"[""a,"", ""b""]",N V\n[ 1 ],O N O\n')
