@@ -231,7 +231,7 @@ def build_grid(
     }
     is_own = "own" in settings.task_names
     require(
-        not search or not is_own or settings.own.dev_file != "",
+        not is_own or settings.own.dev_file != "",
         "A search ranks by dev scores. Received: no own.dev_file. Name it.",
     )
     grid = {"": settings}

@@ -23,6 +23,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import keras_models
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
@@ -255,7 +256,9 @@ def _collect_vectors(
     order = task_data.order_for_prediction(rows.lengths, _PREDICTION_BATCH_SIZE)
     for chosen, length in zip(order.rows, order.lengths, strict=True):
         batch = table.batch(tf.constant(chosen), int(length))
-        hidden, sentences = run(*(batch[name] for name in model_lib.TOKENS))
+        hidden, sentences = run(
+            *(batch[name] for name in keras_models.FEATURES)
+        )
         vectors = (sentences if positions is None else hidden).numpy()
         for row, own in zip(chosen, vectors, strict=True):
             found[row] = own if positions is None else own[positions[row]]

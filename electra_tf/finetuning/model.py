@@ -23,6 +23,7 @@ from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import task_data
 from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
@@ -35,7 +36,6 @@ from electra_tf.training import step as step_lib
 
 # Sites of dropout: the heads' come after all of the encoder's.
 _FIRST_HEAD_SITE = 512
-TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 
 class LoadedEncoder(NamedTuple):
@@ -200,7 +200,7 @@ class FinetuningModel(step_lib.TrainableModel):
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
-        tokens = (features[name] for name in TOKENS)
+        tokens = (features[name] for name in keras_models.FEATURES)
         with self.lora.applied():
             return self.encoder(*tokens, dropout_seed).sequence_output
 
@@ -278,7 +278,9 @@ class FinetuningModel(step_lib.TrainableModel):
             f"{task}/{name}": head.columns[name]
             for task, head in self.heads.items()
             for name in head.prediction_columns
-        } | dict.fromkeys(TOKENS, task_heads.Column(is_ragged=True))
+        } | dict.fromkeys(
+            keras_models.FEATURES, task_heads.Column(is_ragged=True)
+        )
         signature = {
             name: keras.InputSpec(
                 dtype=np.dtype(column.dtype).name,
@@ -293,7 +295,7 @@ class FinetuningModel(step_lib.TrainableModel):
 def _of_task(task: str, features: step_lib.Tensors) -> step_lib.Tensors:
     """Tokens, and the task's own columns by the names that its head knows."""
     prefix = f"{task}/"
-    return {name: features[name] for name in TOKENS} | {
+    return {name: features[name] for name in keras_models.FEATURES} | {
         name.removeprefix(prefix): value
         for name, value in features.items()
         if name.startswith(prefix)

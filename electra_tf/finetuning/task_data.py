@@ -20,6 +20,7 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.inputs import options
+from electra_tf.modeling import keras_models
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
@@ -30,7 +31,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _LENGTH_MULTIPLE = 8
 # Batches whose rows are sorted together.
 _WINDOW = 64
-_TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 Tensors = dict[str, tf.Tensor]
 
@@ -241,7 +241,7 @@ class RowTable:
         ids = tf.gather(self._ids, members)
         starts = tf.gather(self._segment_starts, members)
         tokens = rows_lib.pad(ids, starts, length)
-        batch = dict(zip(_TOKENS, tokens, strict=True))
+        batch = dict(zip(keras_models.FEATURES, tokens, strict=True))
         batch["task_id"] = tf.gather(self._task_ids, rows)
         # Lists have the length of the row too: one shape to compile for each.
         shape = tf.cast(tf.stack([-1, length]), tf.int64)
@@ -310,7 +310,7 @@ def build_training_dataset(
         start = (offset + replica) * share
         own = tf.gather(rows, step)[start : start + share]
         batch = table.batch(own, static_length or tf.gather(lengths, step))
-        sizes = dict.fromkeys(_TOKENS, share * table.group_size)
+        sizes = dict.fromkeys(keras_models.FEATURES, share * table.group_size)
         return {
             name: tf.ensure_shape(
                 tensor, [sizes.get(name, share), *tensor.shape[1:]]

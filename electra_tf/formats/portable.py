@@ -405,7 +405,8 @@ def require_generator(
     if model.generator is not None and wrong:
         raise errors.ModelError(
             f"{rule}. Received: {model.origin}, whose generator has other "
-            f"sizes (its own, and by this rule): {'; '.join(wrong)}."
+            f"sizes (its own, and by this rule): {'; '.join(wrong)}. Leave it "
+            f"out with --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
         )
 
 
@@ -479,7 +480,8 @@ def _find_tying(main: PortableModel, generator: PortableModel) -> str:
             "A generator with embeddings of its own must have them of its own "
             f"width. Received: {generator.origin}, embedding_size="
             f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
-            f"other embeddings than {main.origin}. Convert the two one by one."
+            f"other embeddings than {main.origin}. Take one of "
+            f"them; of one model, --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
         )
     return "none"
 

@@ -1,17 +1,21 @@
 """A conversion writes a whole model, or nothing and says why."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.pretraining import model as model_lib
 from tests import full_disk
+from tests import tiny_electra
 from tests.formats import tiny_models
 
 
@@ -90,6 +94,24 @@ def test_parts_are_dropped_and_noted(source, tmp_path):
     found = conversion.read(tmp_path / "output")
     tiny_models.require_same(found, written)
     assert found.parts == ("discriminator_predictions", "electra")
+
+
+def test_disentangled_embeddings_convert_without_their_generator(tmp_path):
+    settings = schema.replace_fields(
+        tiny_electra.build_settings(),
+        generator={"disentangled_embeddings": True},
+    )
+    vocabulary, source = tiny_electra.VOCABULARY, tmp_path / "source"
+    model = model_lib.build_pretraining_model(settings, vocabulary)
+    tiny_electra.save(source, model, settings, vocabulary)
+    drop = "generator|generator_predictions"
+    for target_format in ("electra_tf", "huggingface", "tf1"):
+        options = {"target_format": target_format}
+        message = re.escape(f"--drop='{drop}'")
+        _refuses(source, message, errors.ModelError, **options)
+        output = tmp_path / target_format
+        written = _convert(source, output, target_format, drop=drop)
+        tiny_models.require_same(conversion.read(output), written)
 
 
 @pytest.mark.parametrize("target_format", ["tf1", "huggingface"])

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.finetuning import model as model_lib
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import keras_models
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from tests import tiny
@@ -134,7 +135,7 @@ def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
     for row, found in enumerate(logits):
         ids = tf.constant([rows.ids[row]])
         tokens = ids, tf.ones_like(ids), tf.zeros_like(ids)
-        features = dict(zip(model_lib.TOKENS, tokens, strict=True))
+        features = dict(zip(keras_models.FEATURES, tokens, strict=True))
         expected = model.predict_task("mood", features)["logits"][0]
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -171,9 +172,9 @@ def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     for count, length in ((4, 8), (1, 6)):
         features = _features([0, 1, 2, 0])
         rows = {name: value[:count] for name, value in features.items()}
-        for name in model_lib.TOKENS:
+        for name in keras_models.FEATURES:
             rows[name] = rows[name][:, :length]
-        names = (*model_lib.TOKENS, "tags/word_positions")
+        names = (*keras_models.FEATURES, "tags/word_positions")
         found = exported.serve({name: rows[name] for name in names})
         for name, value in model(rows).items():
             np.testing.assert_allclose(found[name], value, atol=2e-6)
