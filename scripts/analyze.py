@@ -25,7 +25,7 @@ flags.DEFINE_string("output_dir", "analysis", "For its folder.")
 flags.DEFINE_float("mask_prob", 0.15, "Share that the generator fills.")
 flags.DEFINE_string("other_model", "", "What the model is compared with.")
 flags.DEFINE_integer(
-    "limit", 0, "Sentences, pairs or utterances; 0: see docs.", 0
+    "limit", 0, "Sentences, pairs or utterances; 0: as usual.", 0
 )
 flags.DEFINE_integer("seed", 1, "Of all that is drawn.", 0)
 
