@@ -95,6 +95,10 @@ _OBJECTIVES: dict[str, dict[str, object]] = {
         "generator.unigram_generator": True,
         "generator.generator_hidden_size": 0.25,  # its default: it has none
     },
+    "disentangled": {
+        "objective.name": "electra",
+        "generator.disentangled_embeddings": True,
+    },
     "two_tower": {
         "objective.name": "electra",
         "generator.two_tower_generator": True,

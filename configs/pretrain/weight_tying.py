@@ -10,8 +10,7 @@ Both towers have one size, so that all of it can be shared. 500,000 steps.
 
 Hardware and time: as `electra_base.py`, and the full-size generator as much.
 Expected: GLUE dev average 83.6 with nothing tied, 84.3 with the embeddings,
-84.4 with all weights (paper, 3.2). `disentangled` is DeBERTa-v3's way, each
-tower with a clip of its own.
+84.4 with all weights (paper, 3.2). `disentangled` is DeBERTa-v3's way.
 Not yet run with this code at this size; `configs/studies/weight_tying.py` has a
 tiny one.
 """
@@ -36,5 +35,4 @@ def get_config(tying: str = "all") -> ml_collections.ConfigDict:
     settings.generator.untied_generator = tying != "all"
     settings.generator.untied_generator_embeddings = tying == "none"
     settings.generator.disentangled_embeddings = tying == "disentangled"
-    settings.optimizer.clip_per_tower = tying == "disentangled"
     return settings

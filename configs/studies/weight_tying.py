@@ -35,10 +35,7 @@ def get_study() -> studies.Study:
         arms={
             "none": {"generator": {"untied_generator_embeddings": True}},
             "embeddings": {},
-            "disentangled": {
-                "generator": {"disentangled_embeddings": True},
-                "optimizer": {"clip_per_tower": True},
-            },
+            "disentangled": {"generator": {"disentangled_embeddings": True}},
             "all": {"generator": {"untied_generator": False}},
         },
         budget="steps",

@@ -98,7 +98,8 @@ class GeneratorConfig:
     untied_generator: bool = True  # False: one encoder serves both networks
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     # The discriminator's token embeddings are the generator's, which its loss
-    # does not reach, plus a difference of its own (DeBERTa-v3).
+    # does not reach, plus a difference of its own; a step updates the generator
+    # first, and clips each network by a norm of its own (DeBERTa-v3).
     disentangled_embeddings: bool = False
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
@@ -372,8 +373,9 @@ class OptimizerConfig(SharedOptimizerConfig):
     # In which the rate rises; 0 takes `warmup_proportion`.
     num_warmup_steps: Count = 0
     warmup_proportion: Fraction = 0.05  # share of all steps
-    # Each network's gradient has a norm of its own; otherwise `disc_weight`
-    # decides how much of the one norm is left to the generator.
+    # Each network's gradient has a norm of its own, as disentangled ones always
+    # have; otherwise `disc_weight` decides how much of the one norm is left to
+    # the generator.
     clip_per_tower: bool = False
 
 

@@ -36,7 +36,7 @@ class SampledBatch(NamedTuple):
     """A batch with samples of the generator in it."""
 
     prepared: model_lib.PreparedBatch
-    generated: networks.GeneratorOutput
+    generated: Any  # `networks.GeneratorOutput`; None in a second turn
     fake: sampling.FakeData
 
     @property
@@ -96,6 +96,21 @@ class Electra(model_lib.PretrainingModel):
         """All, or the main network's where the generator is frozen."""
         return (self.main if self.is_frozen else self).trainable_variables
 
+    @property
+    def turns(self) -> Sequence[Sequence[Any]]:
+        """The generator's variables, then the others, if disentangled.
+
+        So the main network learns with the table that the generator's update
+        has left, and each network's gradient has a norm of its own.
+        """
+        if not self.is_disentangled:
+            return super().turns
+        own = {id(v) for v in self.generator.trainable_variables}
+        towers: tuple[list[Any], list[Any]] = ([], [])
+        for variable in self.trained_variables:
+            towers[id(variable) not in own].append(variable)
+        return [tower for tower in towers if tower]
+
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients, `disc_weight` on its way up."""
         factors: dict[str, Any] = dict(self.loss_coefficients)
@@ -123,6 +138,40 @@ class Electra(model_lib.PretrainingModel):
         self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Generate, sample, discriminate; then both losses."""
+        generated, sampled = self.generate(prepared, dropout_seed)
+        main = self.compute_main_losses(sampled, dropout_seed)
+        return step_lib.LossSums(
+            generated.losses | main.losses,
+            generated.statistics | main.statistics,
+        )
+
+    def compute_turn(
+        self,
+        turn: int,
+        rows: model_lib.PreparedBatch,
+        dropout_seed: layers.Seed,
+    ) -> tuple[step_lib.LossSums, model_lib.PreparedBatch]:
+        """Generate and sample; in the second turn, if any, discriminate.
+
+        The second turn's rows show the samples in place of [MASK].
+        """
+        if len(self.turns) == 1:
+            return super().compute_turn(turn, rows, dropout_seed)
+        masked = rows.masked
+        if turn == 0:
+            sums, sampled = self.generate(rows, dropout_seed)
+            masked = masked._replace(input_ids=sampled.fake.input_ids)
+            return sums, rows._replace(masked=masked)
+        samples = tf.gather(
+            masked.input_ids, masked.masked_positions, batch_dims=1
+        )
+        sampled = SampledBatch(rows, None, _corrupt(masked, samples))
+        return self.compute_main_losses(sampled, dropout_seed), rows
+
+    def generate(
+        self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
+    ) -> tuple[step_lib.LossSums, SampledBatch]:
+        """The generator's loss and counts, and the text with its samples."""
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
@@ -132,11 +181,8 @@ class Electra(model_lib.PretrainingModel):
             generated.prediction_logits, targets.ids, targets.weights
         )
         sampled = SampledBatch(prepared, generated, fake)
-        main = self.compute_main_losses(sampled, dropout_seed)
-        return step_lib.LossSums(
-            {"gen_loss": gen_loss} | main.losses,
-            main.statistics | self.count_samples(sampled),
-        )
+        counts = self.count_samples(sampled)
+        return step_lib.LossSums({"gen_loss": gen_loss}, counts), sampled
 
     def _get_fake_data(
         self, prepared: model_lib.PreparedBatch, mlm_logits: tf.Tensor
@@ -152,11 +198,7 @@ class Electra(model_lib.PretrainingModel):
             self.sampling_logits(mlm_logits, masked),
             self.draw_uniform(prepared),
         )
-        input_ids, is_sampled = masking.scatter_update(
-            masked.original_ids, sampled, masked.masked_positions
-        )
-        is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
-        return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)
+        return _corrupt(masked, sampled)
 
     def draw_uniform(self, prepared: model_lib.PreparedBatch) -> tf.Tensor:
         """The uniform numbers behind the samples, `[B, P, V]` float32."""
@@ -224,3 +266,14 @@ class Electra(model_lib.PretrainingModel):
         return mlm.count_predictions(
             sampled.masked, logits, self.mask_id, sampled.fake.sampled_tokens
         )
+
+
+def _corrupt(
+    masked: masking.MaskedInputs, sampled: tf.Tensor
+) -> sampling.FakeData:
+    """The text with `[B, P]` samples in it."""
+    input_ids, is_sampled = masking.scatter_update(
+        masked.original_ids, sampled, masked.masked_positions
+    )
+    is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
+    return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)

@@ -24,9 +24,11 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import loss_scale
 from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
+from electra_tf.training import weight_average
 
 OBJECTIVES: Mapping[str, str] = {
     "adversarial": "adversarial.Reinforce",
@@ -128,9 +130,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.token_counts = token_counts
         self.built = True
         if training.precision == "float16":
-            self.loss_scale = step_lib.LossScale()
+            self.loss_scale = loss_scale.LossScale()
         if training.ema_decay:
-            self.weight_average = step_lib.WeightAverage(
+            self.weight_average = weight_average.WeightAverage(
                 self.trainable_variables, training.ema_decay
             )
 
@@ -192,7 +194,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         section 3.2) they are E_D = stop_gradient(E_G) + D, and the network's
         own table holds D, 0 at first. So the discriminator's loss, which
         pulls tokens apart, does not reach the generator's table, which wants
-        like tokens near each other. Files that others read hold E_D.
+        like tokens near each other. A step updates the generator first
+        (`Electra.turns`). Files that others read hold E_D.
         """
         table = self.main.encoder.embeddings.word_embeddings
         table.assign(tf.zeros(table.shape))
@@ -219,16 +222,12 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """Steps at which what is trained changes."""
         return self.phases(self.settings)
 
-    @property
-    def clip_groups(self) -> Sequence[str]:
+    def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
         """The networks, where each is clipped by a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
-            return super().clip_groups
+            return super().clip_groups(variables)
         main = {id(v) for v in self.main.trainable_variables}
-        return [
-            "main" if id(v) in main else "generator"
-            for v in self.trained_variables
-        ]
+        return ["main" if id(v) in main else "generator" for v in variables]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool

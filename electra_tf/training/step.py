@@ -17,8 +17,10 @@ from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import distribution
+from electra_tf.training import loss_scale
 from electra_tf.training import metrics
 from electra_tf.training import optimizers
+from electra_tf.training import weight_average
 
 Tensors = dict[str, tf.Tensor]
 Gradients = list[tf.Tensor]
@@ -32,74 +34,6 @@ class LossSums(NamedTuple):
 
     losses: Tensors  # name to scalar float32 sum, not yet divided
     statistics: Tensors  # further float32 sums, scalars or `[k]`: `extra_sizes`
-
-
-class LossScale(tf.Module):
-    """Dynamic loss scaling for float16, where small gradients vanish.
-
-    A step whose gradients are not finite is skipped and halves the factor;
-    `growth_steps` good ones in a row double it.
-    """
-
-    def __init__(
-        self, initial: float = 2.0**15, growth_steps: int = 2000
-    ) -> None:
-        super().__init__(name="loss_scale")
-        self.growth_steps = growth_steps
-        self.value = tf.Variable(initial, trainable=False)
-        self.num_good_steps = tf.Variable(0, trainable=False)
-
-    def update(self, is_finite: tf.Tensor) -> None:
-        """Adapts the factor after a step; chosen by `tf.where`, no branch."""
-        good = tf.where(is_finite, self.num_good_steps + 1, 0)
-        grows = good >= self.growth_steps
-        smaller = tf.maximum(self.value / 2.0, 1.0)
-        larger = self.value * tf.where(grows, 2.0, 1.0)
-        distribution.assign(self.value, tf.where(is_finite, larger, smaller))
-        distribution.assign(self.num_good_steps, tf.where(grows, 0, good))
-
-    def by_name(self) -> dict[str, tf.Variable]:
-        """The variables that a checkpoint holds."""
-        return {"value": self.value, "num_good_steps": self.num_good_steps}
-
-
-class WeightAverage(tf.Module):
-    """An exponential moving average of the weights.
-
-    After update n, from 1, with decay d:
-
-        average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
-
-    As in `tf.train.ExponentialMovingAverage`, the first random weights soon
-    count for nothing.
-    """
-
-    def __init__(self, variables: Sequence[Any], decay: float) -> None:
-        super().__init__(name="weight_average")
-        self.sources = list(variables)
-        self.decay = decay
-        self.averages = [
-            tf.Variable(variable.value, trainable=False, name=variable.path)
-            for variable in self.sources
-        ]
-
-    def update(self, num_updates: tf.Tensor) -> None:
-        """Follows the weights after update n, on each replica for itself."""
-        count = tf.cast(num_updates, tf.float32)
-        decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
-        for source, average in zip(self.sources, self.averages, strict=True):
-            change = (1.0 - decay) * (source.value - average)
-            distribution.assign_add(average, change)
-
-    def by_path(self) -> dict[str, tf.Variable]:
-        """The averages by the path of the variable they follow."""
-        pairs = zip(self.sources, self.averages, strict=True)
-        return {source.path: average for source, average in pairs}
-
-    def reset(self) -> None:
-        """Starts the averages anew from the weights; not in a replica."""
-        for source, average in zip(self.sources, self.averages, strict=True):
-            average.assign(source.value)
 
 
 class TrainableModel(keras.Model, abc.ABC):
@@ -125,8 +59,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self.means_per_replica = means_per_replica
         # Whether XLA compiles what is `fused`: for steps on CPUs.
         self.is_fused = False
-        self.loss_scale: LossScale | None = None
-        self.weight_average: WeightAverage | None = None
+        self.loss_scale: loss_scale.LossScale | None = None
+        self.weight_average: weight_average.WeightAverage | None = None
         self.totals: Any = None  # `metrics.Statistics`, once compiled
 
     @property
@@ -170,9 +104,17 @@ class TrainableModel(keras.Model, abc.ABC):
         return self.trainable_variables
 
     @property
-    def clip_groups(self) -> Sequence[str]:
-        """For each trained variable the group that it is clipped with."""
-        return ["all"] * len(self.trained_variables)
+    def turns(self) -> Sequence[Sequence[Any]]:
+        """The variables that are updated together; all of them for most.
+
+        With several turns a step updates those of the first, and only then
+        computes what the next ones learn from (`compute_turn`).
+        """
+        return [self.trained_variables]
+
+    def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
+        """For each variable of a turn the group that it is clipped with."""
+        return ["all"] * len(variables)
 
     @abc.abstractmethod
     def prepare(
@@ -198,6 +140,16 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> LossSums:
         """Loss sums and statistics of one micro-batch."""
 
+    def compute_turn(
+        self, turn: int, rows: Any, dropout_seed: tf.Tensor | None
+    ) -> tuple[LossSums, Any]:
+        """One turn's part of `compute_losses`, and the rows of the next turn.
+
+        The first turn's `rows` are prepared; the next one's have their form.
+        """
+        del turn
+        return self.compute_losses(rows, dropout_seed), rows
+
     @abc.abstractmethod
     def derive_metrics(self, statistics: Tensors) -> Tensors:
         """Metric name to scalar, from the sums of `statistic_sizes`."""
@@ -214,19 +166,27 @@ class TrainableModel(keras.Model, abc.ABC):
         `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
-        prepared = self.prepare(features, step, is_training=True)
-        own = self.loss_normalizers(prepared)
+        rows = self.prepare(features, step, is_training=True)
+        own = self.loss_normalizers(rows)
         normalizers = own if self.means_per_replica else _all_reduce(own)
-        with fusion.switched(self.is_fused):
-            gradients, statistics = self._accumulate(
-                prepared, normalizers, step
-            )
-        gradients, norm = self._clip(self._reduce_gradients(gradients))
-        num_skipped = tf.zeros([])
-        if self.loss_scale is None:
-            self._update(gradients)
-        else:
-            is_finite = self._update_if_finite(self.loss_scale, gradients, norm)
+        found, norms = [], []
+        for turn, variables in enumerate(self.turns):
+            if turn:  # All turns are one update.
+                distribution.assign_add(self.optimizer.iterations, -1)
+            with fusion.switched(self.is_fused):
+                gradients, statistics, rows = self._accumulate(
+                    turn, rows, normalizers, step
+                )
+            gradients = self._reduce_gradients(gradients)
+            gradients, norm = self._clip(gradients, variables)
+            self._update_if_finite(gradients, variables, norm)
+            found.append(statistics)
+            norms.append(norm)
+        statistics = tf.nest.map_structure(lambda *s: tf.add_n(s), *found)
+        norm, num_skipped = _joint_norm(norms), tf.zeros([])
+        if self.loss_scale is not None:
+            is_finite = tf.math.is_finite(norm)
+            self.loss_scale.update(is_finite)
             num_skipped = 1.0 - tf.cast(is_finite, tf.float32)
             # A skipped step has no meaningful norm.
             norm = tf.where(is_finite, norm, 0.0)
@@ -302,57 +262,79 @@ class TrainableModel(keras.Model, abc.ABC):
         return self.totals.result()
 
     def _accumulate(
-        self, prepared: Any, normalizers: Tensors, step: tf.Tensor
-    ) -> tuple[Gradients, Tensors]:
-        """Gradients and statistics, added up over the micro-batches."""
+        self, turn: int, rows: Any, normalizers: Tensors, step: tf.Tensor
+    ) -> tuple[Gradients, Tensors, Any]:
+        """A turn's gradients and statistics, and the rows of the next turn.
+
+        What the micro-batches give is added up, and their rows joined again.
+        """
         count = self.num_micro_batches
         if count == 1:
-            return self._gradients(prepared, normalizers, step, 0)
-        parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
+            return self._gradients(turn, rows, normalizers, step, 0)
+        parts = tf.nest.map_structure(lambda t: _split(t, count), rows)
         zeros = (
-            [tf.zeros(v.shape, v.dtype) for v in self.trained_variables],
-            {name: tf.zeros([k]) for name, k in self._summed_sizes.items()},
+            [tf.zeros(v.shape, v.dtype) for v in self.turns[turn]],
+            self._empty_statistics(),
         )
+        is_last = turn == len(self.turns) - 1
 
-        def body(index: tf.Tensor, totals: Any) -> Any:
+        def body(index: tf.Tensor, totals: Any, told: Any) -> Any:
             part = tf.nest.map_structure(lambda t: t[index], parts)
-            new = self._gradients(part, normalizers, step, index)
-            return index + 1, tf.nest.map_structure(tf.add, totals, new)
+            *new, part = self._gradients(turn, part, normalizers, step, index)
+            if not is_last:
+                told = tf.nest.map_structure(
+                    lambda t, one: tf.tensor_scatter_nd_update(
+                        t, [[index]], one[tf.newaxis]
+                    ),
+                    told,
+                    part,
+                )
+            new = tf.nest.map_structure(tf.add, totals, tuple(new))
+            return index + 1, new, told
 
         # More at a time would need the memory of as many parts.
-        _, totals = tf.while_loop(
-            lambda index, _: index < count,
+        _, totals, told = tf.while_loop(
+            lambda index, *_: index < count,
             body,
-            (tf.constant(0), zeros),
+            (tf.constant(0), zeros, () if is_last else parts),
             parallel_iterations=1,
         )
-        return totals
+        return *totals, tf.nest.map_structure(_join, told)
 
     def _gradients(
-        self, rows: Any, normalizers: Tensors, step: tf.Tensor, index: Any
-    ) -> tuple[Gradients, Tensors]:
+        self,
+        turn: int,
+        rows: Any,
+        normalizers: Tensors,
+        step: tf.Tensor,
+        index: Any,
+    ) -> tuple[Gradients, Tensors, Any]:
         context = tf.distribute.get_replica_context()
         part = context.replica_id_in_sync_group * self.num_micro_batches + index
         dropout_seed = randomness.dropout_seed(self.seed, step, part)
-        variables = [v.value for v in self.trained_variables]
+        variables = [v.value for v in self.turns[turn]]
         # What lies below all of them is not recorded.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            sums = self.compute_losses(rows, dropout_seed)
+            sums, rows = self.compute_turn(turn, rows, dropout_seed)
             loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        return [*map(tf.convert_to_tensor, gradients)], _collect(sums)
+        statistics = self._empty_statistics() | _collect(sums)
+        return [*map(tf.convert_to_tensor, gradients)], statistics, rows
+
+    def _empty_statistics(self) -> Tensors:
+        return {name: tf.zeros([k]) for name, k in self._summed_sizes.items()}
 
     def _total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
         # The only division of a loss: by the normalizer of the whole global
         # batch (or of the replica, with `means_per_replica`).
-        means = {n: weighted_mean(sums[n], normalizers[n]) for n in normalizers}
+        means = {n: weighted_mean(sums[n], normalizers[n]) for n in sums}
         factors = self.loss_factors(step)
-        return tf.add_n([factors[name] * means[name] for name in factors])
+        return tf.add_n([factors[n] * means[n] for n in factors if n in means])
 
     def _reduce_gradients(self, gradients: Gradients) -> Gradients:
         context = tf.distribute.get_replica_context()
@@ -364,9 +346,11 @@ class TrainableModel(keras.Model, abc.ABC):
             gradients = [gradient * inverse for gradient in gradients]
         return gradients
 
-    def _clip(self, gradients: Gradients) -> tuple[Gradients, tf.Tensor]:
+    def _clip(
+        self, gradients: Gradients, variables: Sequence[Any]
+    ) -> tuple[Gradients, tf.Tensor]:
         """The clipped gradients, and the norm of all before clipping."""
-        labels, clipped, norms = self.clip_groups, list(gradients), []
+        labels, clipped, norms = self.clip_groups(variables), [*gradients], []
         for group in sorted(set(labels)):
             members = [i for i, label in enumerate(labels) if label == group]
             parts, norm = optimizers.clip_by_global_norm(
@@ -375,24 +359,23 @@ class TrainableModel(keras.Model, abc.ABC):
             norms.append(norm)
             for i, part in zip(members, parts, strict=True):
                 clipped[i] = part
-        return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
+        return clipped, _joint_norm(norms)
 
     def _update_if_finite(
-        self, scale: LossScale, gradients: Gradients, norm: tf.Tensor
-    ) -> tf.Tensor:
-        is_finite = tf.math.is_finite(norm)
+        self, gradients: Gradients, variables: Sequence[Any], norm: tf.Tensor
+    ) -> None:
+        if self.loss_scale is None:
+            self._update(gradients, variables)
+            return
         # A skipped batch is used up: schedule, masks and order go on. No
         # collective runs inside the branches, so replicas may take them.
         tf.cond(
-            is_finite,
-            lambda: self._update(gradients),
+            tf.math.is_finite(norm),
+            lambda: self._update(gradients, variables),
             lambda: distribution.assign_add(self.optimizer.iterations, 1),
         )
-        scale.update(is_finite)
-        return is_finite
 
-    def _update(self, gradients: Gradients) -> None:
-        variables = list(self.trained_variables)
+    def _update(self, gradients: Gradients, variables: Sequence[Any]) -> None:
         if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
             self.optimizer.apply_in_replica_context(gradients, variables)
         else:
@@ -400,10 +383,10 @@ class TrainableModel(keras.Model, abc.ABC):
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
             shares = [gradient * share for gradient in gradients]
-            self.optimizer.apply(shares, variables)
+            self.optimizer.apply(shares, list(variables))
         if self.weight_average is not None:
             num_updates = distribution.read(self.optimizer.iterations)
-            self.weight_average.update(num_updates)
+            self.weight_average.update(num_updates, variables)
 
 
 def weighted_mean(total: tf.Tensor, normalizer: tf.Tensor) -> tf.Tensor:
@@ -443,9 +426,20 @@ def as_one_stream(features: Tensors) -> Tensors:
     return stream | {"stream_ids": tf.reshape(tf.cast(replica, tf.int64), [1])}
 
 
+def _joint_norm(norms: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The norm of all parts, from the norm of each."""
+    return norms[0] if len(norms) == 1 else tf.norm(norms)
+
+
 def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:
     shape = layers.shape_of(tensor)
     return tf.reshape(tensor, [count, shape[0] // count, *shape[1:]])
+
+
+def _join(tensor: tf.Tensor) -> tf.Tensor:
+    """What `_split` has made."""
+    shape = layers.shape_of(tensor)
+    return tf.reshape(tensor, [shape[0] * shape[1], *shape[2:]])
 
 
 def _all_reduce(tensors: Tensors) -> Tensors:

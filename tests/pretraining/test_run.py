@@ -18,8 +18,8 @@ from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
+from electra_tf.training import loss_scale
 from electra_tf.training import reporting
-from electra_tf.training import step as step_lib
 from tests import tiny
 from tests import tiny_run
 
@@ -116,7 +116,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     # The loss scale doubles after 4 good steps, so its count matters.
-    scale = step_lib.LossScale
+    scale = loss_scale.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
     settings = tiny_run.build_settings(
         dataset, num_train_steps=9, num_micro_batches=2, precision="float16",

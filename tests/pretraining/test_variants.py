@@ -147,7 +147,7 @@ def test_each_network_can_be_clipped_by_its_own_norm():
         tf.random.stateless_normal(v.shape, [1, i])
         for i, v in enumerate(model.trained_variables)
     ]
-    clipped, norm = model._clip(gradients)
+    clipped, norm = model._clip(gradients, model.trained_variables)
     assert float(norm) == pytest.approx(float(tf.linalg.global_norm(gradients)))
     generator = {v.path for v in model.generator.trainable_variables}
     parts = {True: [], False: []}

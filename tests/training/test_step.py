@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.pretraining import run
-from electra_tf.training import step as step_lib
+from electra_tf.training import loss_scale
+from electra_tf.training import weight_average
 from tests import tiny
 
 FEATURES = tiny.deal(tiny.build_features())
@@ -22,7 +23,8 @@ def _gradients(num_micro_batches: int):
     step = tf.constant(5, tf.int64)
     prepared = model.prepare(FEATURES, step, is_training=True)
     normalizers = model.loss_normalizers(prepared)
-    return model._accumulate(prepared, normalizers, step)
+    gradients, statistics, _ = model._accumulate(0, prepared, normalizers, step)
+    return gradients, statistics
 
 
 def test_micro_batches_give_the_gradients_of_the_whole_batch():
@@ -95,7 +97,7 @@ def test_a_float16_overflow_skips_the_step_and_halves_the_scale():
 
 def test_the_loss_scale_changes_no_update():
     found = []
-    for scale in (None, step_lib.LossScale(initial=2.0**10)):
+    for scale in (None, loss_scale.LossScale(initial=2.0**10)):
         model = _build(tiny.build_settings())
         model.loss_scale = scale
         before = model.trainable_variables[0].numpy()
@@ -110,7 +112,7 @@ def test_the_loss_scale_changes_no_update():
 
 
 def test_the_loss_scale_follows_its_rule():
-    scale = step_lib.LossScale(initial=8.0, growth_steps=2)
+    scale = loss_scale.LossScale(initial=8.0, growth_steps=2)
     found = []
     for is_finite in (True, True, True, False, True, True):
         scale.update(tf.constant(is_finite))
@@ -120,11 +122,11 @@ def test_the_loss_scale_follows_its_rule():
 
 def test_the_moving_average_is_a_worked_example():
     weight = tf.keras.Variable([0.0], name="kernel")
-    average = step_lib.WeightAverage([weight], decay=0.25)
+    average = weight_average.WeightAverage([weight], decay=0.25)
     weight.assign([1.0])
     found = []
     for n in (1, 2, 3, 1000):
-        average.update(tf.constant(n))
+        average.update(tf.constant(n), [weight])
         found.append(float(average.by_path()["kernel"][0]))
     # It keeps 2/11 of 0, then 3/12 and 0.25 (less than 4/13) of the rest.
     left = np.cumprod([2 / 11, 0.25, 0.25, 0.25])

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.processes import stopping
+from electra_tf.training import loss_scale
 from electra_tf.training import optimizers
 from electra_tf.training import step as step_lib
 from electra_tf.training import training_run
@@ -240,7 +241,7 @@ def test_weights_that_an_update_broke_are_not_saved():
 
 def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
     run = Run(1000, log=5)
-    run.model.loss_scale = step_lib.LossScale()
+    run.model.loss_scale = loss_scale.LossScale()
     # The loss is finite, its gradient is not.
     message = "50 steps up to 55"
     with pytest.raises(training_run.NonFiniteLossError, match=message):

@@ -1,0 +1,49 @@
+"""Moving averages of the weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.training import distribution
+
+
+class WeightAverage(tf.Module):
+    """An exponential moving average of the weights.
+
+    After update n, from 1, with decay d:
+
+        average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
+
+    As in `tf.train.ExponentialMovingAverage`, the first random weights soon
+    count for nothing.
+    """
+
+    def __init__(self, variables: Sequence[Any], decay: float) -> None:
+        super().__init__(name="weight_average")
+        self.sources = list(variables)
+        self.decay = decay
+        self.averages = [
+            tf.Variable(variable.value, trainable=False, name=variable.path)
+            for variable in self.sources
+        ]
+
+    def update(self, num_updates: tf.Tensor, variables: Sequence[Any]) -> None:
+        """Follows these after update n, on each replica for itself."""
+        count = tf.cast(num_updates, tf.float32)
+        decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
+        averages = self.by_path()
+        for variable in variables:
+            average = averages[variable.path]
+            change = (1.0 - decay) * (variable.value - average)
+            distribution.assign_add(average, change)
+
+    def by_path(self) -> dict[str, tf.Variable]:
+        """The averages by the path of the variable they follow."""
+        pairs = zip(self.sources, self.averages, strict=True)
+        return {source.path: average for source, average in pairs}
+
+    def reset(self) -> None:
+        """Starts the averages anew from the weights; not in a replica."""
+        for source, average in zip(self.sources, self.averages, strict=True):
+            average.assign(source.value)
