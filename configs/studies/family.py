@@ -59,6 +59,10 @@ def get_study() -> studies.Study:
             "mask_30_to_15": {
                 "masking": {"mask_prob": 0.3, "mask_prob_steps": steps}
             },
+            # Seldom pieces, or frequent ones, are masked more often (the
+            # original's `proposal_distribution`).
+            "seldom": {"masking": {"frequency_power": 0.25}},
+            "frequent": {"masking": {"frequency_power": -0.25}},
             # Electric and its generator alone (arXiv 2012.08561).
             "two_tower": {"generator": _TWO_TOWER},
             "electric": {

@@ -1,0 +1,49 @@
+"""Replaced-token detection against masked LM at three sizes, at equal FLOPs.
+
+Command:
+    electra-study configs/studies/size.py \
+        --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
+
+Two layers of 64, 128 and 192, everything else as in `family.py`, whose records
+it takes. The paper's Figure 4, left, has ELECTRA ahead of BERT at every size,
+and furthest ahead where models are small. docs/studies.md has what came out.
+"""
+
+import dataclasses
+import pathlib
+
+from electra_tf import config
+from electra_tf.analysis import studies
+
+_FAMILY = pathlib.Path(__file__).with_name("family.py")
+_SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
+
+
+def _size(width: int) -> studies.Overrides:
+    """The encoder of a width, and the generator's heads and rate with it."""
+    scaled = config.load_file(_SCALED, f"{width}x2")
+    rate = scaled.optimizer.learning_rate
+    return {
+        "encoder": dataclasses.asdict(scaled.encoder),
+        "optimizer": {"learning_rate": rate},
+        "generator": {
+            "num_attention_heads": scaled.generator.num_attention_heads
+        },
+    }
+
+
+def get_study() -> studies.Study:
+    """Two objectives at three widths, each trained for the same cost."""
+    sizes = {width: _size(width) for width in (64, 128, 192)}
+    electra = {f"electra_{w}": size for w, size in sizes.items()}
+    mlm = {
+        f"mlm_{w}": size | studies.MASKED_LM_ARM for w, size in sizes.items()
+    }
+    return dataclasses.replace(
+        studies.load_study(_FAMILY),
+        name="size",
+        question="Is replaced-token detection worth more where models are "
+        "small?",
+        arms=electra | mlm,
+        reference_arm="electra_128",
+    )
