@@ -105,14 +105,16 @@ _OBJECTIVES: dict[str, dict[str, object]] = {
     },
 }
 
-# Runs of Fast-ELECTRA begin with another run.
-OBJECTIVE_NAMES = tuple(sorted({*_OBJECTIVES} - {"fast_electra"}))
+OBJECTIVE_NAMES = tuple(sorted(_OBJECTIVES))
 
 
 def with_objective(
     settings: config.ExperimentConfig, name: str
 ) -> config.ExperimentConfig:
-    """The settings with one of `OBJECTIVE_NAMES`, so that it trains."""
+    """The settings with one of `OBJECTIVE_NAMES`, so that it trains.
+
+    A run of Fast-ELECTRA also wants a run for `generator.init_from`.
+    """
     values = {"objective.name": name} | _OBJECTIVES[name]
     settings = dataclasses.replace(settings, objective=config.ObjectiveConfig())
     fields: dict[str, dict[str, object]] = {}

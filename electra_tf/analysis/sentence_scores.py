@@ -1,18 +1,20 @@
 """How likely a model finds a sentence: one number, the higher the likelier.
 
 It is a sum over the sentence's pieces x_t, without [CLS] and [SEP], of what
-the main tower says of each (the generator is never asked):
+a network says of each:
 
     discriminator     log(1 - p(x_t was replaced | x))
     Electric          -E(x)_t, the log likelihood up to a constant
     All-Tokens MLM    log p(x_t | x), copying included
     Replace-MLM       log p(x_t | x)
+    two-tower LM      log p(x_t | all of x but x_t)
     masked LM         log p(x_t | x with [MASK] at t)
 
-The last is the pseudo-log-likelihood of Salazar et al., "Masked Language Model
-Scoring" (2020): each piece is masked in turn, a pass for every piece. The
-other networks never saw [MASK] and read the sentence as it stands, once: the
-sum is minus their training loss if nothing was replaced.
+A study asks the main network alone. The last is the pseudo-log-likelihood of
+Salazar et al., "Masked Language Model Scoring" (2020): each piece is masked in
+turn, a pass for every piece. The other networks never saw [MASK] and read the
+sentence as it stands, once: the sum is minus their training loss if nothing was
+replaced.
 """
 
 import functools
@@ -44,14 +46,16 @@ _SCORED_TOWERS = (
     networks.Discriminator,
     networks.MaskedLMGenerator,
     networks.CopyingMaskedLM,
+    networks.TwoTowerGenerator,
 )
 
 
 class SentenceScorer:
-    """Scores sentences by a main tower.
+    """Scores sentences by a network.
 
     Args:
-        tower: what an objective's `build_main` makes, with its weights.
+        tower: what an objective's `build_main` makes, or a generator with an
+            encoder, with its weights.
         vocabulary: that it was trained with.
         objective: that it was trained with; empty if it is not known.
     """
@@ -69,7 +73,7 @@ class SentenceScorer:
                 "with its head."
             )
         self._vocabulary = vocabulary
-        self._num_positions = tower.encoder.settings.max_position_embeddings
+        self._num_positions = tower.settings.max_position_embeddings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, networks.MaskedLMGenerator)
@@ -150,7 +154,9 @@ def build_scorers(electra: electra_lib.Electra) -> dict[str, SentenceScorer]:
     """One for each tower that can tell; "masked LM" takes a pass a piece."""
     generator, main = electra.networks
     name = "Electric" if electra.objective == "electric" else "discriminator"
-    towers = {name: (main, electra.objective), "masked LM": (generator, "")}
+    is_cloze = isinstance(generator, networks.TwoTowerGenerator)
+    model = "two-tower LM" if is_cloze else "masked LM"
+    towers = {name: (main, electra.objective), model: (generator, "")}
     if main is generator:
         del towers[name]
     return {
@@ -182,11 +188,12 @@ def _read_as_it_stands(
     tower: Any, objective: str, ids: tf.Tensor, input_mask: tf.Tensor
 ) -> tf.Tensor:
     """What the tower says of each token `[B, S]`; see the module's table."""
-    segment_ids = tf.zeros_like(ids)
-    if isinstance(tower, networks.MaskedLMGenerator):
-        encoded = tower.encoder(ids, input_mask, segment_ids)
-        return _log_probabilities(tower, encoded.sequence_output, ids)
-    output = tower(ids, input_mask, segment_ids)
+    rows = ids, input_mask, tf.zeros_like(ids)
+    if isinstance(
+        tower, networks.MaskedLMGenerator | networks.TwoTowerGenerator
+    ):
+        return _log_probabilities(tower.score_tokens(rows), ids)
+    output = tower(*rows)
     if isinstance(tower, networks.CopyingMaskedLM):
         return losses.copying_log_likelihoods(
             output.logits, output.copy_logits, ids, ids
@@ -208,12 +215,10 @@ def _read_masked(
     hidden = masking.gather_positions(
         encoded.sequence_output, places[:, tf.newaxis]
     )
-    return _log_probabilities(tower, hidden, true_ids[:, tf.newaxis])[:, 0]
-
-
-def _log_probabilities(
-    tower: Any, hidden: tf.Tensor, ids: tf.Tensor
-) -> tf.Tensor:
-    """Of ids `[B, N]` by the masked LM head at states `[B, N, D]`."""
     logits = tower.head(hidden, tower.encoder.embeddings.word_embeddings)
+    return _log_probabilities(logits[:, 0], true_ids)
+
+
+def _log_probabilities(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Of ids `[...]` by logits `[..., V]` of a masked LM head."""
     return -tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)

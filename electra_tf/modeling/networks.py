@@ -305,12 +305,21 @@ class TwoTowerGenerator(Network):
         second_seed = layers.add_to_seed(dropout_seed, _SECOND_ENCODER_SITES)
         left = self.left_to_right(*rows, dropout_seed)
         right = self.right_to_left(*rows, second_seed)
+        cloze = self._score(left, right)
+        logits = masking.gather_positions(cloze, masked.masked_positions)
+        return GeneratorOutput(logits, cloze, (left, right))
+
+    def score_tokens(self, rows: layers.Rows) -> tf.Tensor:
+        """Scores the vocabulary for each token by all others, `[B, S, V]`."""
+        return self._score(self.left_to_right(*rows), self.right_to_left(*rows))
+
+    def _score(
+        self, left: encoder_lib.EncoderOutput, right: encoder_lib.EncoderOutput
+    ) -> tf.Tensor:
         before = tf.roll(left.sequence_output, 1, axis=1)
         after = tf.roll(right.sequence_output, -1, axis=1)
         table = self.left_to_right.embeddings.word_embeddings
-        cloze = self.head(tf.concat([before, after], axis=-1), table)
-        logits = masking.gather_positions(cloze, masked.masked_positions)
-        return GeneratorOutput(logits, cloze, (left, right))
+        return self.head(tf.concat([before, after], axis=-1), table)
 
     def targets(self, masked: masking.MaskedInputs) -> Targets:
         """Every token that is neither special nor padding."""

@@ -67,6 +67,22 @@ def test_a_score_is_the_sum_that_its_objective_defines(
     np.testing.assert_allclose(alone, expected[:1], rtol=2e-5, atol=1e-5)
 
 
+def test_two_towers_give_each_piece_its_likelihood_in_one_pass(tmp_path):
+    tiny_electra.write_run(tmp_path, "two_tower")
+    loaded = electra_tf.load(tmp_path)
+    scorer = sentence_scores.build_scorers(loaded)["two-tower LM"]
+    (found,) = scorer.score_pieces(TEXTS[:1])
+    pieces = loaded.tokenizer.tokenize(tf.constant(TEXTS[:1])).to_list()[0]
+    ids = [loaded.vocabulary.cls_id, *pieces, loaded.vocabulary.sep_id]
+    # A piece's own place may show anything: its likelihood is of the others.
+    for place, token in enumerate(pieces, 1):
+        shown = tf.constant([[*ids[:place], 7, *ids[place + 1 :]]])
+        rows = shown, tf.ones_like(shown), tf.zeros_like(shown)
+        logits = loaded.networks.generator.score_tokens(rows)[0, place]
+        expected = special.log_softmax(logits.numpy().astype(float))[token]
+        assert found[place - 1] == pytest.approx(expected, abs=1e-5)
+
+
 def test_frequencies_alone_make_the_baseline():
     vocabulary = tiny_electra.VOCABULARY
     counts = np.zeros(vocabulary.size)
