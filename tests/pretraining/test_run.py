@@ -102,12 +102,16 @@ def whole(dataset, tmp_path_factory):
     return model_dir, captured[0]
 
 
+@pytest.mark.parametrize(
+    "place",
+    [("validation", 6), ("train", 16)],
+    ids=["between two logs and two saves", "before the last evaluation"],
+)
 def test_a_run_that_was_stopped_ends_with_the_same_bits(
-    whole, dataset, tmp_path, monkeypatch
+    whole, dataset, tmp_path, monkeypatch, place
 ):
     settings, cut = _whole_settings(dataset), tmp_path / "cut"
-    # Between two logs and two saves.
-    assert _cut(settings, cut, ("validation", 6), _terminate, monkeypatch) == 6
+    assert _cut(settings, cut, place, _terminate, monkeypatch) == place[1]
     assert run.pretrain(settings, cut)
     tiny_run.require_equal_runs(whole[0], cut)
     steps = [line["step"] for line in tiny_run.reproducible_metrics(cut)]
@@ -152,11 +156,14 @@ def test_a_run_of_two_stages_resumes_at_its_switch(
         save_checkpoints_steps=4,
     )  # fmt: skip
     settings = tiny.with_objective(settings, "two_stage")
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole = tmp_path / "whole"
     assert run.pretrain(settings, whole)
-    assert _cut(settings, cut, ("train", 5), _kill, monkeypatch) == 4
-    assert run.pretrain(settings, cut)
-    tiny_run.require_equal_runs(whole, cut)
+    # Killed in stage two; stopped where stage one is still to be evaluated.
+    for step, act in ((5, _kill), (4, _terminate)):
+        cut = tmp_path / act.__name__
+        assert _cut(settings, cut, ("train", step), act, monkeypatch) == 4
+        assert run.pretrain(settings, cut)
+        tiny_run.require_equal_runs(whole, cut)
     lines = tiny_run.reproducible_metrics(whole)
     costs = [line["train_flops"] for line in lines if line["split"] == "train"]
     assert costs == sorted(set(costs))
