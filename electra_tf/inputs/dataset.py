@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
 from electra_tf.records.manifest import OVERLONG
@@ -82,18 +83,25 @@ def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
 
 
 def compute_baselines(
-    token_counts: np.ndarray, held_out_counts: np.ndarray
+    token_counts: np.ndarray,
+    held_out_counts: np.ndarray,
+    frequency_power: float = 0.0,
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
     Both counts are `[V]`, 0 for what is never masked; what the training text
     lacks counts half, as in the unigram generator's loss. `masked_accuracy` and
     `masked_loss` must pass `unigram_accuracy` and `unigram_entropy` (nats).
+    With `masking.frequency_power` the tokens of both texts weigh as they are
+    masked, but for rows that run out of the likely ones: 0.1 nats at 0.5.
     """
-    shares = held_out_counts / held_out_counts.sum()
-    costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
+    weights = masking.rareness(token_counts, frequency_power)
+    chosen, held_out = token_counts * weights, held_out_counts * weights
+    shares = held_out / held_out.sum()
+    model = np.maximum(token_counts, 0.5) * weights / chosen.sum()
+    costs = -np.log(model)
     return {
-        "unigram_accuracy": float(shares[token_counts.argmax()]),
+        "unigram_accuracy": float(shares[chosen.argmax()]),
         "unigram_entropy": float(np.sum(shares * costs)),
     }
 

@@ -7,6 +7,7 @@ holds [CLS] and is never chosen nor written. All functions compile under XLA.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from electra_tf.text import vocabulary as vocabulary_lib
 DrawFn = Callable[
     [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
 ]
+
+
+_LEAST_UNIFORM = 2.0**-24  # below all numbers but 0
 
 
 class MaskedInputs(NamedTuple):
@@ -190,10 +194,11 @@ def draw_positions(
     Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
     """
     if weights is not None:
-        uniform = uniform ** (1.0 / weights)
-    keys = tf.where(eligible, uniform, -1.0)
+        # Their logarithms, because the keys themselves can be too small.
+        uniform = tf.math.log(tf.maximum(uniform, _LEAST_UNIFORM)) / weights
+    keys = tf.where(eligible, uniform, -math.inf)
     largest, positions = tf.math.top_k(keys, max_predictions)
-    return _use_slots(positions, largest >= 0, num)
+    return _use_slots(positions, largest > -math.inf, num)
 
 
 def draw_positions_with_replacement(

@@ -113,7 +113,9 @@ class _Run(training_run.TrainingRun):
             self.eval_steps = 0
         elif "masked_tokens" in model.statistic_sizes:
             self.baselines = dataset_lib.compute_baselines(
-                token_counts, self._token_counts(dataset_lib.VALIDATION)
+                token_counts,
+                self._token_counts(dataset_lib.VALIDATION),
+                settings.masking.frequency_power,
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)

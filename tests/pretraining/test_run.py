@@ -346,6 +346,18 @@ def test_held_out_text_is_measured_by_the_training_text():
     )
 
 
+def test_held_out_text_is_measured_as_it_is_masked():
+    # Seldom pieces twice as often as four times as frequent ones.
+    found = dataset_lib.compute_baselines(
+        np.array([0, 8, 2, 2]), np.array([0, 1, 2, 0]), frequency_power=0.5
+    )
+    # Of 4 + 2 + 2 in training; held out 1/2 and 2.
+    entropy = (0.5 * np.log(2) + 2 * np.log(4)) / 2.5
+    assert found == pytest.approx(
+        {"unigram_accuracy": 0.2, "unigram_entropy": entropy}
+    )
+
+
 @pytest.mark.parametrize(
     ("metrics", "num_tokens", "is_told"),
     [
