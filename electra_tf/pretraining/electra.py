@@ -126,7 +126,8 @@ class Electra(model_lib.PretrainingModel):
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
+        is_training = dropout_seed is not None
+        fake = self._get_fake_data(prepared, generated.logits, is_training)
         targets = self.generator.targets(masked)
         gen_loss = losses.masked_lm_loss(
             generated.prediction_logits, targets.ids, targets.weights
@@ -139,7 +140,10 @@ class Electra(model_lib.PretrainingModel):
         )
 
     def _get_fake_data(
-        self, prepared: model_lib.PreparedBatch, mlm_logits: tf.Tensor
+        self,
+        prepared: model_lib.PreparedBatch,
+        mlm_logits: tf.Tensor,
+        is_training: bool = False,
     ) -> sampling.FakeData:
         """Samples from the generator and puts the samples into the text.
 
@@ -149,7 +153,7 @@ class Electra(model_lib.PretrainingModel):
         """
         masked = prepared.masked
         sampled = sampling.sample_from_softmax(
-            self.sampling_logits(mlm_logits, masked),
+            self.sampling_logits(mlm_logits, masked, is_training),
             self.draw_uniform(prepared),
         )
         input_ids, is_sampled = masking.scatter_update(
@@ -166,9 +170,12 @@ class Electra(model_lib.PretrainingModel):
         return randomness.uniform_by_stream(seeds, shape)
 
     def sampling_logits(
-        self, logits: tf.Tensor, masked: masking.MaskedInputs
+        self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
-        """Those that are sampled from: tempered, perhaps without the truth."""
+        """Those that are sampled from: tempered, perhaps without the truth.
+
+        Held-out text has the final temperature from the beginning.
+        """
         objective = self.settings.objective
         temperature = schedules.constant_or_linear(
             objective.temperature,
@@ -176,7 +183,9 @@ class Electra(model_lib.PretrainingModel):
             objective.temperature_steps,
         )
         if callable(temperature):
-            logits /= temperature(self.num_updates())
+            last = objective.final_temperature
+            now = temperature(self.num_updates()) if is_training else last
+            logits /= now
         elif temperature != 1.0:
             logits /= temperature
         if objective.disallow_correct:
