@@ -246,7 +246,7 @@ def save(
     variables: Variables,
     state: Mapping[str, Any],
     keep: int,
-    is_saved: bool = False,  # but for the state, which is replaced
+    is_old: bool = False,  # it is there: only the state is written anew
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
@@ -255,7 +255,7 @@ def save(
     disk is full; earlier checkpoints are left as they were.
     """
     final = _path(model_dir, step)
-    if _is_there(final) and not is_saved:
+    if _is_there(final) and not is_old:
         raise errors.ModelError(
             f"{final} exists already; a run saves each step once. Does "
             "another process train in this folder? Stop one of them."
@@ -263,7 +263,7 @@ def save(
     try:
         text = _format({**state, "step": step})
         atomic.remove_partial(final.parent)
-        if is_saved:
+        if is_old:
             atomic.write_text(final / _STATE_FILE, text)
         else:
             with atomic.creating_folder(final, _STATE_FILE) as folder:

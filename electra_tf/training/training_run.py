@@ -47,10 +47,6 @@ class NonFiniteLossError(ArithmeticError):
         )
 
 
-class _StoppedError(Exception):
-    """A request to stop came amid an evaluation."""
-
-
 def require_finite(values: Mapping[str, Any], where: str) -> None:
     """Raises `NonFiniteLossError` unless all named values are finite."""
     broken = [n for n, v in values.items() if not np.isfinite(v).all()]
@@ -201,7 +197,7 @@ class TrainingRun(abc.ABC):
                 is_due = self._is_due(step, every)
                 self.owes_evaluation = self._is_due(step, self.eval_steps)
             if self.owes_evaluation and not self._is_stopping():
-                with contextlib.suppress(_StoppedError):
+                with contextlib.suppress(InterruptedError):
                     is_due |= self._evaluate(step)
             is_stopping = self._is_stopping()
             if is_due or is_stopping:
@@ -356,11 +352,11 @@ class TrainingRun(abc.ABC):
         self.strategy.run(replica_step, args=(features,))
 
     def measure(self, dataset: Any, num_batches: int) -> dict[str, float]:
-        """Metrics of the first `num_batches` of a distributed dataset."""
+        """Metrics of first batches; `InterruptedError` if asked to stop."""
         self._held_out.reset_state()
         for batch, features in zip(range(num_batches), dataset, strict=False):
             if self._is_stopping():
-                raise _StoppedError
+                raise InterruptedError
             self.evaluate_batch(features, tf.constant(batch, tf.int64))
         return self.model.summarize(self._held_out.sums())
 
@@ -372,11 +368,9 @@ class TrainingRun(abc.ABC):
                 "best_step": self.best_step,
                 "owes_evaluation": self.owes_evaluation,
             }
-            variables = self._variables()
-            keep, old = self.training.keep_checkpoints, self.start_step
-            checkpoints.save(
-                self.folder, step, variables, state, keep, step == old
-            )
+            is_old, variables = step == self.start_step, self._variables()
+            keep = self.training.keep_checkpoints
+            checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
     def _find_broken(self) -> list[str]:
         """Names variables that hold what is not a finite number."""
