@@ -69,7 +69,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     splits = {
         name: open_split(folder / name, vocabulary, max_seq_length)
         for name in manifest.SPLITS
-        if (folder / name).is_dir()
+        if name == TRAIN or (folder / name).is_dir()
     }
     identity = {name: split.identity for name, split in splits.items()}
     train, held_out = splits[TRAIN], splits.get(VALIDATION)
@@ -92,14 +92,12 @@ def compute_baselines(
     Both counts are `[V]`, 0 for what is never masked; what the training text
     lacks counts half, as in the unigram generator's loss. `masked_accuracy` and
     `masked_loss` must pass `unigram_accuracy` and `unigram_entropy` (nats).
-    With `masking.frequency_power` the tokens of both texts weigh as they are
-    masked, but for rows that run out of the likely ones: 0.1 nats at 0.5.
+    `frequency_power` weighs tokens as masks do, to 0.1 nats at a power of 0.5.
     """
     weights = masking.rareness(token_counts, frequency_power)
     chosen, held_out = token_counts * weights, held_out_counts * weights
     shares = held_out / held_out.sum()
-    model = np.maximum(token_counts, 0.5) * weights / chosen.sum()
-    costs = -np.log(model)
+    costs = -np.log(np.maximum(token_counts, 0.5) * weights / chosen.sum())
     return {
         "unigram_accuracy": float(shares[chosen.argmax()]),
         "unigram_entropy": float(np.sum(shares * costs)),

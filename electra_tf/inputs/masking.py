@@ -24,9 +24,6 @@ DrawFn = Callable[
 ]
 
 
-_LEAST_UNIFORM = 2.0**-24  # below all numbers but 0
-
-
 class MaskedInputs(NamedTuple):
     """Rows with [MASK] put in, and what the generator must predict."""
 
@@ -194,8 +191,8 @@ def draw_positions(
     Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
     """
     if weights is not None:
-        # Their logarithms, because the keys themselves can be too small.
-        uniform = tf.math.log(tf.maximum(uniform, _LEAST_UNIFORM)) / weights
+        # The keys' logarithms, as they can be too small. 2**-24 stands for 0.
+        uniform = tf.math.log(tf.maximum(uniform, 2.0**-24)) / weights
     keys = tf.where(eligible, uniform, -math.inf)
     largest, positions = tf.math.top_k(keys, max_predictions)
     return _use_slots(positions, largest > -math.inf, num)

@@ -172,23 +172,20 @@ class Electra(model_lib.PretrainingModel):
     def sampling_logits(
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
-        """Those that are sampled from: tempered, perhaps without the truth.
-
-        Held-out text has the final temperature from the beginning.
-        """
-        objective = self.settings.objective
+        """Those that are sampled from: tempered, perhaps without the truth."""
+        chosen = self.settings.objective
         temperature = schedules.constant_or_linear(
-            objective.temperature,
-            objective.final_temperature,
-            objective.temperature_steps,
+            chosen.temperature,
+            chosen.final_temperature,
+            chosen.temperature_steps,
         )
         if callable(temperature):
-            last = objective.final_temperature
-            now = temperature(self.num_updates()) if is_training else last
-            logits /= now
+            now = temperature(self.num_updates())
+            # Held-out text has the final one from the beginning.
+            logits /= now if is_training else chosen.final_temperature
         elif temperature != 1.0:
             logits /= temperature
-        if objective.disallow_correct:
+        if chosen.disallow_correct:
             logits = sampling.disallow_tokens(logits, masked.masked_ids)
         return logits
 

@@ -166,15 +166,14 @@ class Electric(electra.Electra):
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires the two-tower cloze model, and one share of noise."""
-        changed = schema.find_changed(settings.masking)
         # Its cloze model sees no masks: what they show is for metrics alone.
-        for name in ("mask_prob", "replace_prob", "random_prob"):
-            changed.pop(name, None)
+        free = {"mask_prob", "replace_prob", "random_prob"}
+        changed = schema.find_changed(settings.masking).keys() - free
         config.require(
             not changed,
             "The objective 'electric' has one share of noise, `mask_prob`, "
             "for each token by itself. Received in `masking`: "
-            f"{changed}. Leave these fields at their defaults.",
+            f"{sorted(changed)}. Leave these fields at their defaults.",
         )
         config.require(
             settings.generator.two_tower_generator,

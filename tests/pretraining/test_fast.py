@@ -75,7 +75,7 @@ def test_the_generator_is_that_of_any_model(source, tmp_path: pathlib.Path):
 def test_what_would_move_it_is_refused():
     settings = tiny_objectives.build_settings("fast_electra", **SECTIONS)
     for change in ({"init_from": ""}, {"untied_generator_embeddings": False}):
-        generator = dataclasses.replace(settings.generator, **change)
-        changed = dataclasses.replace(settings, generator=generator)
         with pytest.raises(errors.ConfigError, match="generator.init_from"):
+            generator = dataclasses.replace(settings.generator, **change)
+            changed = dataclasses.replace(settings, generator=generator)
             model_lib.find_objective(changed)

@@ -296,6 +296,16 @@ def test_other_examples_are_refused(whole, tmp_path):
     assert "init_from" in message
 
 
+def test_means_of_replicas_need_the_same_number_of_them(whole, monkeypatch):
+    model_dir, parts = whole
+    newest = checkpoints.latest(model_dir)
+    state = checkpoints.load_state(newest) | {"num_replicas": 2}
+    parts.resume(state, newest)
+    monkeypatch.setattr(parts.model, "means_per_replica", True)
+    with pytest.raises(errors.ModelError, match="Received: 1, 2 in .*step-"):
+        parts.resume(state, newest)
+
+
 def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
     whole, dataset, monkeypatch
 ):
@@ -412,6 +422,8 @@ def test_a_run_warns_once_unless_there_is_nothing_to_learn(
         tiny_run.build_settings(
             dataset, num_train_steps=2, eval_steps=1, deterministic=False
         ),
+        # A quarter of which its default heads would not divide.
+        encoder={"hidden_size": 516 if uniform else 16},
         generator={"uniform_generator": uniform, "generator_hidden_size": 0.25},
     )
     assert run.pretrain(settings, tmp_path / "model")
