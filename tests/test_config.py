@@ -91,7 +91,7 @@ def _two_stages(num_train_steps, num_warmup_steps, generator_steps):
         ({"training": {"seed": "1"}}, "be a whole number. Received: '1'"),
         ({"training": {"seed": True}}, "must be a whole number"),
         ({"training": {"seed": 2**32}}, "be less than 4294967296"),
-        ({"training": {"tpu": "node"}}, "no effect without `strategy=tpu`"),
+        ({"training": {"tpu": "node"}}, "tpu` needs `strategy=tpu`"),
         ({"generator": {"init_from": "run"}}, "embeddings of the generator's"),
         ({"objective": {"name": "fast_electra", "gen_weight": 2.0}},
          "no effect on 'fast_electra'"),

@@ -146,11 +146,9 @@ class GeneratorConfig:
             f"Received: weights tied: {self.weight_tying}. Set --config."
             "generator.untied_generator_embeddings=true.",
         )
+        excluded = self.two_tower_generator or self.untied_generator_embeddings
         require(
-            not self.disentangled_embeddings
-            or not (
-                self.two_tower_generator or self.untied_generator_embeddings
-            ),
+            not (self.disentangled_embeddings and excluded),
             "`generator.disentangled_embeddings` needs a masked-LM generator "
             "and leaves untied_generator_embeddings false. Received: "
             f"{others}.",
@@ -403,8 +401,7 @@ class SharedTrainingConfig:
     def __post_init__(self) -> None:
         require(
             not self.tpu or self.strategy == "tpu",
-            "`training.tpu` has no effect without `strategy=tpu`. Received: "
-            f"tpu={self.tpu!r}. Set both, or leave it out.",
+            f"`training.tpu` needs `strategy=tpu`. Received: tpu={self.tpu!r}.",
         )
 
 
