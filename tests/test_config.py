@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 
+import numpy as np
 import pytest
 from absl import flags
 from ml_collections import config_flags
@@ -89,6 +90,11 @@ def _two_stages(num_train_steps, num_warmup_steps, generator_steps):
         ({"training": {"seeed": 1}}, "Did you mean 'seed'"),
         ({"training": {"seed": "1"}}, "be a whole number. Received: '1'"),
         ({"training": {"seed": True}}, "must be a whole number"),
+        ({"training": {"seed": 2**32}}, "be less than 4294967296"),
+        ({"training": {"tpu": "node"}}, "tpu` needs `strategy=tpu`"),
+        ({"generator": {"init_from": "run"}}, "embeddings of the generator's"),
+        ({"objective": {"name": "fast_electra", "gen_weight": 2.0}},
+         "no effect on 'fast_electra'"),
         ({"training": 3}, "must be a section"),
         ({"optimizer": {"name": "sgd"}}, "one of adam, lamb. Received: 'sgd'"),
         ({"masking": {"mask_prob": 1.5}}, "must be at most 0.9. Received: 1.5"),
@@ -128,6 +134,19 @@ def _two_stages(num_train_steps, num_warmup_steps, generator_steps):
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
     with pytest.raises(errors.ConfigError, match=message):
         config.freeze(settings)
+
+
+def test_paths_and_numbers_of_numpy_are_taken():
+    values = {"data": {"dataset_dir": pathlib.Path("records")}}
+    settings = config.freeze(values | {"training": {"seed": np.int64(3)}})
+    assert (settings.data.dataset_dir, settings.training.seed) == ("records", 3)
+
+
+def test_a_masked_lm_may_have_a_width_that_no_generator_fits():
+    sizes = {"hidden_size": 896, "num_attention_heads": 14}
+    with pytest.raises(errors.ConfigError, match="generator_hidden_size"):
+        config.freeze({"encoder": sizes})
+    config.freeze({"encoder": sizes, "objective": {"name": "mlm"}})
 
 
 def test_the_warm_up_is_a_share_of_the_steps_unless_given():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.config.schema import require
 
@@ -100,14 +101,9 @@ def from_original_hparams(
         own = [name for name in names.split() if name in given]
         sections[section] = {_RENAMED.get(n, n): given[n] for n in own}
     sections["optimizer"]["warmup_proportion"] = 0.0
-    tpu_name = hparams.get("tpu_name")
+    sections["training"]["tpu"] = hparams.get("tpu_name") or ""
     if _flag(hparams, "use_tpu"):
-        sections["training"] |= {"strategy": "tpu", "tpu": tpu_name or ""}
-    require(
-        tpu_name is None or hparams.get("use_tpu", False),
-        "`tpu_name` has no effect without `use_tpu`. Received: "
-        f"tpu_name={tpu_name!r}. Set `use_tpu` too, or leave it out.",
-    )
+        sections["training"]["strategy"] = "tpu"
     batch_size = given.get("train_batch_size", 128)
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
@@ -126,7 +122,12 @@ def from_original_hparams(
     if _flag(hparams, "uniform_generator") or not is_untied:
         for field in ("generator_hidden_size", "generator_layers"):
             generator.pop(field, None)
-    return config.freeze(sections)
+    try:
+        return config.freeze(sections)
+    except errors.ConfigError as error:
+        # The remedy belongs into the JSON: flags are read later.
+        text = str(error).replace("--config.optimizer.", "")
+        raise errors.ConfigError(text) from error
 
 
 def _refuse_unknown(

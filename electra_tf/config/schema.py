@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import json
 import math
+import os
 import pathlib
 import typing
 from collections.abc import Iterable, Mapping
@@ -109,7 +110,7 @@ def build(
     adapter = pydantic.TypeAdapter(schema)
     try:
         # JSON's rules let lists be tuples and keep all else strict.
-        text = json.dumps(values, default=lambda mapping: dict(mapping.items()))
+        text = json.dumps(values, default=_to_plain)
         return adapter.validate_json(text)
     except pydantic.ValidationError as cause:
         prefix = f"{name}: " if name else ""
@@ -118,6 +119,13 @@ def build(
             ending = " If a newer version of electra_tf wrote it, use that one."
         text = _describe_all(schema, cause)
         raise error(f"{prefix}{text}{ending}") from cause
+
+
+def _to_plain(value: Any) -> Any:
+    """What JSON has for a section, a number of NumPy, or a path."""
+    if hasattr(value, "items"):
+        return dict(value.items())
+    return value.item() if hasattr(value, "item") else os.fspath(value)
 
 
 def read(

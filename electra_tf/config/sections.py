@@ -98,8 +98,7 @@ class GeneratorConfig:
     untied_generator: bool = True  # False: one encoder serves both networks
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     # The discriminator's token embeddings are the generator's, which its loss
-    # does not reach, plus a difference of its own; a step updates the generator
-    # first, and clips each network by a norm of its own (DeBERTa-v3).
+    # does not reach, plus a difference; the towers take turns (DeBERTa-v3).
     disentangled_embeddings: bool = False
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
@@ -141,12 +140,15 @@ class GeneratorConfig:
             "encoders of one direction cannot be the discriminator's. "
             "Received: untied_generator=False. Tie the embeddings instead.",
         )
-
         require(
-            not self.disentangled_embeddings
-            or not (
-                self.two_tower_generator or self.untied_generator_embeddings
-            ),
+            not self.init_from or self.is_alone,
+            "`generator.init_from` needs embeddings of the generator's own. "
+            f"Received: weights tied: {self.weight_tying}. Set --config."
+            "generator.untied_generator_embeddings=true.",
+        )
+        excluded = self.two_tower_generator or self.untied_generator_embeddings
+        require(
+            not (self.disentangled_embeddings and excluded),
             "`generator.disentangled_embeddings` needs a masked-LM generator "
             "and leaves untied_generator_embeddings false. Received: "
             f"{others}.",
@@ -240,8 +242,8 @@ class MaskingConfig:
 
 
 _DETECTION = (
-    *("electra", "electra_15", "two_stage", "adversarial", "fast_electra"),
-    *("sentence_order", "electric"),
+    *("fast_electra", "electra", "electra_15", "two_stage", "sentence_order"),
+    *("adversarial", "electric"),
 )
 _PREDICTION = ("replace_mlm", "all_tokens_mlm")
 # Electric's q must be the very distribution that noise is drawn from.
@@ -251,17 +253,14 @@ _TEMPERED = (*_DETECTION[:-1], *_PREDICTION)
 _FIELD_READERS = {
     field: readers
     for readers, fields in (
-        ((*_DETECTION, *_PREDICTION, "mlm"), "gen_weight"),
+        ((*_DETECTION[1:], *_PREDICTION, "mlm"), "gen_weight"),
         (_DETECTION, "disc_weight"),
         (_PREDICTION, "main_weight"),
         (
             _TEMPERED,
             "temperature final_temperature temperature_steps disallow_correct",
         ),
-        (
-            (*_DETECTION[:3], "fast_electra", "sentence_order"),
-            "disc_weight_steps",
-        ),
+        (_DETECTION[:5], "disc_weight_steps"),
         (("sentence_order",), "order_weight"),
         (
             ("two_stage",),
@@ -373,9 +372,8 @@ class OptimizerConfig(SharedOptimizerConfig):
     # In which the rate rises; 0 takes `warmup_proportion`.
     num_warmup_steps: Count = 0
     warmup_proportion: Fraction = 0.05  # share of all steps
-    # Each network's gradient has a norm of its own, as disentangled ones always
-    # have; otherwise `disc_weight` decides how much of the one norm is left to
-    # the generator.
+    # Each network's gradient has a norm of its own (disentangled: always);
+    # else `disc_weight` decides how much of the norm the generator is left.
     clip_per_tower: bool = False
 
 
@@ -394,11 +392,17 @@ class SharedTrainingConfig:
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
     # Of weights, order, masks, samples and dropout; of the first of several
     # fine-tunings.
-    seed: Count = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     steps_per_loop: Positive = 50  # steps per call of the compiled loop
     log_steps: Positive = 100
     save_checkpoints_steps: Positive = 1_000
     keep_checkpoints: Positive = 3  # newest ones kept, beside the best
+
+    def __post_init__(self) -> None:
+        require(
+            not self.tpu or self.strategy == "tpu",
+            f"`training.tpu` needs `strategy=tpu`. Received: tpu={self.tpu!r}.",
+        )
 
 
 @schema.frozen
@@ -447,7 +451,7 @@ class ExperimentConfig:
         )
         self._check_warm_up()
         try:
-            if self.generator.has_encoder:
+            if self.generator.has_encoder and self.objective.name != "mlm":
                 self.generator.encoder_config(self.encoder)
         except errors.ConfigError as error:
             raise errors.ConfigError(
@@ -463,7 +467,7 @@ class ExperimentConfig:
         stage = min(switch, steps - switch) if 0 < switch < steps else steps
         share = round(self.optimizer.warmup_proportion * steps)
         remedy = f"num_warmup_steps={max(1, stage // 10)}"
-        if share < min(stage, warmup):
+        if 0 < share < min(stage, warmup):
             remedy = "num_warmup_steps=0 for a share (`warmup_proportion`)"
         if stage < steps and warmup < steps // 2:
             remedy += f", or --config.objective.generator_steps={steps // 2}"

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
 from electra_tf.records.manifest import OVERLONG
@@ -68,7 +69,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     splits = {
         name: open_split(folder / name, vocabulary, max_seq_length)
         for name in manifest.SPLITS
-        if (folder / name).is_dir()
+        if name == TRAIN or (folder / name).is_dir()
     }
     identity = {name: split.identity for name, split in splits.items()}
     train, held_out = splits[TRAIN], splits.get(VALIDATION)
@@ -82,18 +83,23 @@ def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
 
 
 def compute_baselines(
-    token_counts: np.ndarray, held_out_counts: np.ndarray
+    token_counts: np.ndarray,
+    held_out_counts: np.ndarray,
+    frequency_power: float = 0.0,
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
     Both counts are `[V]`, 0 for what is never masked; what the training text
     lacks counts half, as in the unigram generator's loss. `masked_accuracy` and
     `masked_loss` must pass `unigram_accuracy` and `unigram_entropy` (nats).
+    `frequency_power` weighs tokens as masks do, to 0.1 nats at a power of 0.5.
     """
-    shares = held_out_counts / held_out_counts.sum()
-    costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
+    weights = masking.rareness(token_counts, frequency_power)
+    chosen, held_out = token_counts * weights, held_out_counts * weights
+    shares = held_out / held_out.sum()
+    costs = -np.log(np.maximum(token_counts, 0.5) * weights / chosen.sum())
     return {
-        "unigram_accuracy": float(shares[token_counts.argmax()]),
+        "unigram_accuracy": float(shares[chosen.argmax()]),
         "unigram_entropy": float(np.sum(shares * costs)),
     }
 

@@ -7,6 +7,7 @@ holds [CLS] and is never chosen nor written. All functions compile under XLA.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -190,10 +191,11 @@ def draw_positions(
     Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
     """
     if weights is not None:
-        uniform = uniform ** (1.0 / weights)
-    keys = tf.where(eligible, uniform, -1.0)
+        # The keys' logarithms, as they can be too small. 2**-24 stands for 0.
+        uniform = tf.math.log(tf.maximum(uniform, 2.0**-24)) / weights
+    keys = tf.where(eligible, uniform, -math.inf)
     largest, positions = tf.math.top_k(keys, max_predictions)
-    return _use_slots(positions, largest >= 0, num)
+    return _use_slots(positions, largest > -math.inf, num)
 
 
 def draw_positions_with_replacement(

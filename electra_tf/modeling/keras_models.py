@@ -41,7 +41,7 @@ class TakesRows(keras.Model, abc.ABC):
         key, number = tf.unstack(tf.cast(seed, tf.int64))
         context = tf.distribute.get_replica_context()
         part = context.replica_id_in_sync_group if context else 0
-        place = [key, number * _SITES_PER_CALL, tf.cast(part, tf.int64)]
+        place = [key, tf.cast(part, tf.int64), number * _SITES_PER_CALL]
         return self.read_rows(rows, tf.stack(place))
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

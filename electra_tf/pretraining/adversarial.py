@@ -87,7 +87,9 @@ class Adversarial(electra.Electra):
         masked, fake = sampled.masked, sampled.fake
         weights = masked.masked_weights
         # Those that the samples are drawn with, `[B, P, V]`.
-        logits = self.sampling_logits(sampled.generated.logits, masked)
+        is_training = dropout_seed is not None
+        logits = sampled.generated.logits
+        logits = self.sampling_logits(logits, masked, is_training)
         log_probs = tf.nn.log_softmax(logits)
         offset = self.word_offset(sampled, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset).logits

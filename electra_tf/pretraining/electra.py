@@ -175,7 +175,8 @@ class Electra(model_lib.PretrainingModel):
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
+        is_training = dropout_seed is not None
+        fake = self._get_fake_data(prepared, generated.logits, is_training)
         targets = self.generator.targets(masked)
         gen_loss = losses.masked_lm_loss(
             generated.prediction_logits, targets.ids, targets.weights
@@ -185,7 +186,10 @@ class Electra(model_lib.PretrainingModel):
         return step_lib.LossSums({"gen_loss": gen_loss}, counts), sampled
 
     def _get_fake_data(
-        self, prepared: model_lib.PreparedBatch, mlm_logits: tf.Tensor
+        self,
+        prepared: model_lib.PreparedBatch,
+        mlm_logits: tf.Tensor,
+        is_training: bool = False,
     ) -> sampling.FakeData:
         """Samples from the generator and puts the samples into the text.
 
@@ -195,7 +199,7 @@ class Electra(model_lib.PretrainingModel):
         """
         masked = prepared.masked
         sampled = sampling.sample_from_softmax(
-            self.sampling_logits(mlm_logits, masked),
+            self.sampling_logits(mlm_logits, masked, is_training),
             self.draw_uniform(prepared),
         )
         return _corrupt(masked, sampled)
@@ -208,20 +212,22 @@ class Electra(model_lib.PretrainingModel):
         return randomness.uniform_by_stream(seeds, shape)
 
     def sampling_logits(
-        self, logits: tf.Tensor, masked: masking.MaskedInputs
+        self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
         """Those that are sampled from: tempered, perhaps without the truth."""
-        objective = self.settings.objective
+        chosen = self.settings.objective
         temperature = schedules.constant_or_linear(
-            objective.temperature,
-            objective.final_temperature,
-            objective.temperature_steps,
+            chosen.temperature,
+            chosen.final_temperature,
+            chosen.temperature_steps,
         )
         if callable(temperature):
-            logits /= temperature(self.num_updates())
+            now = temperature(self.num_updates())
+            # Held-out text has the final one from the beginning.
+            logits /= now if is_training else chosen.final_temperature
         elif temperature != 1.0:
             logits /= temperature
-        if objective.disallow_correct:
+        if chosen.disallow_correct:
             logits = sampling.disallow_tokens(logits, masked.masked_ids)
         return logits
 

@@ -113,7 +113,9 @@ class _Run(training_run.TrainingRun):
             self.eval_steps = 0
         elif "masked_tokens" in model.statistic_sizes:
             self.baselines = dataset_lib.compute_baselines(
-                token_counts, self._token_counts(dataset_lib.VALIDATION)
+                token_counts,
+                self._token_counts(dataset_lib.VALIDATION),
+                settings.masking.frequency_power,
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
@@ -162,7 +164,7 @@ class _Run(training_run.TrainingRun):
         target = reading.Target(
             {v.path: v for v in self.model.trainable_variables},
             settings.encoder,
-            settings.generator.encoder_config(settings.encoder),
+            getattr(self.model.generator, "settings", settings.encoder),
             self.vocabulary,
         )
         reports = []
@@ -189,6 +191,13 @@ class _Run(training_run.TrainingRun):
                 "run; or train on this one in a new model_dir with "
                 f"--config.training.init_from={self.folder}."
             )
+        now = self.strategy.num_replicas_in_sync
+        there = state.get("num_replicas", now)
+        if self.model.means_per_replica and there != now:
+            raise errors.ModelError(
+                "With `objective.means_per_replica` a run keeps its number of "
+                f"devices. Received: {now}, {there} in {checkpoint}."
+            )
         self.start_position = streams.Position(**state["position"])
         self.best_loss = state["best_loss"]
 
@@ -199,6 +208,7 @@ class _Run(training_run.TrainingRun):
         return {
             "position": dataclasses.asdict(position),
             "dataset": self.dataset.identity,
+            "num_replicas": self.strategy.num_replicas_in_sync,
             "best_loss": self.best_loss,
         }
 

@@ -103,16 +103,18 @@ class TwoStage(electra.Electra):
 
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
-        chosen = self.settings.objective
+        chosen, average = self.settings.objective, self.weight_average
         self.stage = phase
+        if average is not None:
+            average.start = self.phase_starts[phase]
         self.is_frozen = phase == _SECOND_STAGE and chosen.freeze_generator
         if phase == _SECOND_STAGE and is_beginning:
             if chosen.initialize_from_generator:
                 _copy_encoder(self.generator.encoder, self.main.encoder)
                 if self.is_disentangled:
                     self.reset_difference()
-            if self.weight_average is not None:
-                self.weight_average.reset()
+            if average is not None:
+                average.reset()
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.config import schema
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
@@ -165,11 +166,14 @@ class Electric(electra.Electra):
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires the two-tower cloze model, and one share of noise."""
+        # Its cloze model sees no masks: what they show is for metrics alone.
+        free = {"mask_prob", "replace_prob", "random_prob"}
+        changed = schema.find_changed(settings.masking).keys() - free
         config.require(
-            settings.masking.mask_prob_steps == 0,
-            "The objective 'electric' has one share of noise. Received: "
-            f"mask_prob_steps={settings.masking.mask_prob_steps}. Set "
-            "--config.masking.mask_prob_steps=0.",
+            not changed,
+            "The objective 'electric' has one share of noise, `mask_prob`, "
+            "for each token by itself. Received in `masking`: "
+            f"{sorted(changed)}. Leave these fields at their defaults.",
         )
         config.require(
             settings.generator.two_tower_generator,

@@ -246,6 +246,7 @@ def save(
     variables: Variables,
     state: Mapping[str, Any],
     keep: int,
+    is_old: bool = False,  # it is there: only the state is written anew
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
@@ -254,15 +255,19 @@ def save(
     disk is full; earlier checkpoints are left as they were.
     """
     final = _path(model_dir, step)
-    if _is_there(final):
+    if _is_there(final) and not is_old:
         raise errors.ModelError(
             f"{final} exists already; a run saves each step once. Does "
             "another process train in this folder? Stop one of them."
         )
     try:
+        text = _format({**state, "step": step})
         atomic.remove_partial(final.parent)
-        with atomic.creating_folder(final, _STATE_FILE) as folder:
-            _write(folder, variables, {**state, "step": step})
+        if is_old:
+            atomic.write_text(final / _STATE_FILE, text)
+        else:
+            with atomic.creating_folder(final, _STATE_FILE) as folder:
+                _write(folder, variables, text)
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
@@ -291,9 +296,7 @@ def remove_old(
                 )
 
 
-def _write(
-    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
-) -> None:
+def _write(folder: pathlib.Path, variables: Variables, state: str) -> None:
     names = sorted(variables)
     tf.raw_ops.SaveV2(
         prefix=str(folder / _PREFIX),
@@ -301,9 +304,12 @@ def _write(
         shape_and_slices=[""] * len(names),
         tensors=[tf.convert_to_tensor(variables[name]) for name in names],
     )
+    (folder / _STATE_FILE).write_text(state, "utf-8")
+
+
+def _format(state: Mapping[str, Any]) -> str:
     content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
-    text = json.dumps(content, indent=2) + "\n"
-    (folder / _STATE_FILE).write_text(text, "utf-8")
+    return json.dumps(content, indent=2) + "\n"
 
 
 def _checksum(state: Mapping[str, Any]) -> str:

@@ -123,9 +123,10 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         _wait_for_workers(*read_cluster(os.environ.get("TF_CONFIG", "")))
         # If one of them has ended since, the first worker would wait for ever.
         signal.alarm(START_SECONDS)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        signal.alarm(0)
-        return strategy
+        try:
+            return tf.distribute.MultiWorkerMirroredStrategy()
+        finally:
+            signal.alarm(0)
     if settings.strategy == "tpu":
         return _build_tpu_strategy(settings.tpu or "local")
     gpus = tf.config.list_physical_devices("GPU")

@@ -242,10 +242,11 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
-        if len(self.phase_starts) > 1:
+        if len(self.phase_starts) > 1 or self.num_micro_batches > 1:
             raise ValueError(
-                "Keras' `fit` can train what has one phase. Received phases "
-                f"that start at steps {self.phase_starts}. Train with "
+                "Keras' `fit` can train what has one phase and no micro-batches"
+                f". Received phases that start at steps {self.phase_starts}, "
+                f"num_micro_batches={self.num_micro_batches}. Train with "
                 "`electra_tf.pretraining.run.pretrain`."
             )
         features, _, _ = keras.utils.unpack_x_y_sample_weight(data)

@@ -7,6 +7,7 @@ so that whatever a run has told about its step is on disk by then.
 
 import abc
 import bisect
+import contextlib
 import pathlib
 import time
 from collections.abc import Iterable, Mapping
@@ -64,6 +65,7 @@ class TrainingRun(abc.ABC):
         start_step: updates that were made before this process.
         best_step: step of the best evaluation so far; None before the first.
         is_finished: whether no further step is wanted.
+        owes_evaluation: whether the step is saved, but still to be evaluated.
     """
 
     title = "Training"
@@ -93,7 +95,8 @@ class TrainingRun(abc.ABC):
         self.eval_steps = training.eval_steps
         self.start_step = 0
         self.best_step: int | None = None
-        self.is_finished = False
+        self.is_finished = self.owes_evaluation = False
+        self._stop = stopping.StopRequest()
         with strategy.scope():
             sizes = dict(model.statistic_sizes)
             self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
@@ -159,6 +162,8 @@ class TrainingRun(abc.ABC):
                 "checkpoint before it."
             )
         self.start_step, self.best_step = state["step"], state["best_step"]
+        self.owes_evaluation = state.get("owes_evaluation", False)
+        self.is_finished &= not self.owes_evaluation
         if self.is_chief:
             # A kill after the last save left those before it.
             keep = self.training.keep_checkpoints
@@ -182,19 +187,19 @@ class TrainingRun(abc.ABC):
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
         """Trains and acts on the host; False if `stop` ended it."""
-        step = self.step
-        while step < self.num_steps:
-            step = self._advance(iterator, step)
-            is_due = self._is_due(step, self.training.save_checkpoints_steps)
-            if self._is_due(step, self.eval_steps):
-                metrics, is_best = self.evaluate(step)
-                require_finite(metrics, f"on held-out data at step {step}")
-                metrics = {**metrics, **self.cost(step)}
-                self.report.write("validation", step, metrics)
-                is_due |= is_best or self.is_finished
-            # If any worker was asked to stop, all must leave together.
-            has_signal = float(bool(stop.signal_name))
-            is_stopping = self._mean_over_workers(has_signal) > 0
+        self._stop, step = stop, self.step
+        while step < self.num_steps or self.owes_evaluation:
+            if is_due := self.owes_evaluation:
+                self._enter_phase(step - 1)
+            else:
+                step = self._advance(iterator, step)
+                every = self.training.save_checkpoints_steps
+                is_due = self._is_due(step, every)
+                self.owes_evaluation = self._is_due(step, self.eval_steps)
+            if self.owes_evaluation and not self._is_stopping():
+                with contextlib.suppress(InterruptedError):
+                    is_due |= self._evaluate(step)
+            is_stopping = self._is_stopping()
             if is_due or is_stopping:
                 # The last update may have broken what the loss did not show.
                 if broken := self._find_broken():
@@ -202,13 +207,26 @@ class TrainingRun(abc.ABC):
                 self.save(step)
             if self.is_finished:
                 return True
-            if is_stopping and step < self.num_steps:
+            if is_stopping and (step < self.num_steps or self.owes_evaluation):
                 self.report.say(
                     f"Stopped by {stop.signal_name or 'another worker'} after "
                     f"step {step}; saved. The same command goes on from there."
                 )
                 return False
         return True
+
+    def _evaluate(self, step: int) -> bool:
+        """Reports what is known of held-out data; whether to save."""
+        metrics, is_best = self.evaluate(step)
+        self.owes_evaluation = False
+        require_finite(metrics, f"on held-out data at step {step}")
+        self.report.write("validation", step, {**metrics, **self.cost(step)})
+        return is_best or self.is_finished
+
+    def _is_stopping(self) -> bool:
+        """Whether any worker was asked to stop: all must leave together."""
+        has_signal = float(bool(self._stop.signal_name))
+        return self._mean_over_workers(has_signal) > 0
 
     def _advance(self, iterator: Any, first: int) -> int:
         """Calls the compiled loop once and logs; returns the step reached."""
@@ -305,7 +323,8 @@ class TrainingRun(abc.ABC):
         phase = bisect.bisect_right(starts, step) - 1
         if phase == self.phase:
             return False
-        self.model.enter_phase(phase, is_beginning=step == starts[phase])
+        is_beginning = step == starts[phase] and not self.owes_evaluation
+        self.model.enter_phase(phase, is_beginning)
         if self.phase is not None:
             self._trace_anew()
         self.phase = phase
@@ -333,9 +352,11 @@ class TrainingRun(abc.ABC):
         self.strategy.run(replica_step, args=(features,))
 
     def measure(self, dataset: Any, num_batches: int) -> dict[str, float]:
-        """Metrics of the first `num_batches` of a distributed dataset."""
+        """Metrics of first batches; `InterruptedError` if asked to stop."""
         self._held_out.reset_state()
         for batch, features in zip(range(num_batches), dataset, strict=False):
+            if self._is_stopping():
+                raise InterruptedError
             self.evaluate_batch(features, tf.constant(batch, tf.int64))
         return self.model.summarize(self._held_out.sums())
 
@@ -345,10 +366,11 @@ class TrainingRun(abc.ABC):
             state = self.state(step) | {
                 "seed": self.training.seed,
                 "best_step": self.best_step,
+                "owes_evaluation": self.owes_evaluation,
             }
-            variables = self._variables()
+            is_old, variables = step == self.start_step, self._variables()
             keep = self.training.keep_checkpoints
-            checkpoints.save(self.folder, step, variables, state, keep)
+            checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
     def _find_broken(self) -> list[str]:
         """Names variables that hold what is not a finite number."""

@@ -11,13 +11,15 @@ from electra_tf.training import distribution
 class WeightAverage(tf.Module):
     """An exponential moving average of the weights.
 
-    After update n, from 1, with decay d:
+    After update n since `start`, from 1, with decay d:
 
         average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
 
     As in `tf.train.ExponentialMovingAverage`, the first random weights soon
     count for nothing.
     """
+
+    start = 0  # updates before the phase that it averages over
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:
         super().__init__(name="weight_average")
@@ -30,7 +32,7 @@ class WeightAverage(tf.Module):
 
     def update(self, num_updates: tf.Tensor, variables: Sequence[Any]) -> None:
         """Follows these after update n, on each replica for itself."""
-        count = tf.cast(num_updates, tf.float32)
+        count = tf.cast(num_updates - self.start, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
         averages = self.by_path()
         for variable in variables:

@@ -49,6 +49,12 @@ def test_a_dataset_may_have_no_held_out_split(copy):
     assert set(opened.identity) == {"train"}
 
 
+def test_a_dataset_without_training_examples_is_refused(copy):
+    shutil.rmtree(copy / "train")
+    with pytest.raises((OSError, ValueError), match="train"):
+        dataset_lib.open_dataset(copy, tiny.LENGTH)
+
+
 def test_the_identity_follows_the_examples_and_not_the_place(
     folder, copy, tmp_path
 ):

@@ -75,6 +75,18 @@ def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
         masking.rareness(None, 0.5)
 
 
+def test_the_order_of_very_frequent_pieces_is_not_lost():
+    positions, used = masking.draw_positions(
+        tf.constant([[True, True, True, False]]),
+        tf.constant([4]),
+        tf.constant([[0.0, 0.7, 0.8, 0.9]]),
+        4,
+        tf.fill([1, 4], 1e-4),
+    )
+    np.testing.assert_array_equal(positions, [[2, 1, 0, 0]])
+    np.testing.assert_array_equal(used, [[1, 1, 1, 0]])
+
+
 @pytest.mark.parametrize("num_candidates", [0, 1, 2])
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_rows_with_few_candidates_leave_slots_unused(

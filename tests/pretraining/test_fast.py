@@ -33,7 +33,7 @@ def test_the_generator_never_moves_and_the_discriminator_does():
     assert all(after[1][path] != bits for path, bits in before[1].items())
     # Temperature 2 at step 0, 1.9 now that a tenth of the way... twice.
     logits = np.ones([1, 1, 3], np.float32)
-    tempered = model.sampling_logits(logits, None)
+    tempered = model.sampling_logits(logits, None, is_training=True)
     np.testing.assert_allclose(tempered, logits / 1.8)
 
 
@@ -75,7 +75,7 @@ def test_the_generator_is_that_of_any_model(source, tmp_path: pathlib.Path):
 def test_what_would_move_it_is_refused():
     settings = tiny_objectives.build_settings("fast_electra", **SECTIONS)
     for change in ({"init_from": ""}, {"untied_generator_embeddings": False}):
-        generator = dataclasses.replace(settings.generator, **change)
-        changed = dataclasses.replace(settings, generator=generator)
         with pytest.raises(errors.ConfigError, match="generator.init_from"):
+            generator = dataclasses.replace(settings.generator, **change)
+            changed = dataclasses.replace(settings, generator=generator)
             model_lib.find_objective(changed)

@@ -92,6 +92,12 @@ def test_a_summary_shows_shapes_and_parameters(model):
     assert "?" not in text
 
 
+def test_what_fit_cannot_cut_is_refused():
+    model = _build(num_micro_batches=2)
+    with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
+        model.fit(_dataset(1), verbose=0)
+
+
 def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     model = _build(rate=3e-2)
     held_out = _dataset(seed=1)

@@ -102,12 +102,16 @@ def whole(dataset, tmp_path_factory):
     return model_dir, captured[0]
 
 
+@pytest.mark.parametrize(
+    "place",
+    [("validation", 6), ("train", 16)],
+    ids=["between two logs and two saves", "before the last evaluation"],
+)
 def test_a_run_that_was_stopped_ends_with_the_same_bits(
-    whole, dataset, tmp_path, monkeypatch
+    whole, dataset, tmp_path, monkeypatch, place
 ):
     settings, cut = _whole_settings(dataset), tmp_path / "cut"
-    # Between two logs and two saves.
-    assert _cut(settings, cut, ("validation", 6), _terminate, monkeypatch) == 6
+    assert _cut(settings, cut, place, _terminate, monkeypatch) == place[1]
     assert run.pretrain(settings, cut)
     tiny_run.require_equal_runs(whole[0], cut)
     steps = [line["step"] for line in tiny_run.reproducible_metrics(cut)]
@@ -152,11 +156,14 @@ def test_a_run_of_two_stages_resumes_at_its_switch(
         save_checkpoints_steps=4,
     )  # fmt: skip
     settings = tiny.with_objective(settings, "two_stage")
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole = tmp_path / "whole"
     assert run.pretrain(settings, whole)
-    assert _cut(settings, cut, ("train", 5), _kill, monkeypatch) == 4
-    assert run.pretrain(settings, cut)
-    tiny_run.require_equal_runs(whole, cut)
+    # Killed in stage two; stopped where stage one is still to be evaluated.
+    for step, act in ((5, _kill), (4, _terminate)):
+        cut = tmp_path / act.__name__
+        assert _cut(settings, cut, ("train", step), act, monkeypatch) == 4
+        assert run.pretrain(settings, cut)
+        tiny_run.require_equal_runs(whole, cut)
     lines = tiny_run.reproducible_metrics(whole)
     costs = [line["train_flops"] for line in lines if line["split"] == "train"]
     assert costs == sorted(set(costs))
@@ -315,6 +322,16 @@ def test_other_examples_are_refused(whole, tmp_path):
     assert "init_from" in message
 
 
+def test_means_of_replicas_need_the_same_number_of_them(whole, monkeypatch):
+    model_dir, parts = whole
+    newest = checkpoints.latest(model_dir)
+    state = checkpoints.load_state(newest) | {"num_replicas": 2}
+    parts.resume(state, newest)
+    monkeypatch.setattr(parts.model, "means_per_replica", True)
+    with pytest.raises(errors.ModelError, match="Received: 1, 2 in .*step-"):
+        parts.resume(state, newest)
+
+
 def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
     whole, dataset, monkeypatch
 ):
@@ -362,6 +379,18 @@ def test_held_out_text_is_measured_by_the_training_text():
     entropy = np.log([2, 4, 4, 16]).mean()
     assert found == pytest.approx(
         {"unigram_accuracy": 0.25, "unigram_entropy": entropy}
+    )
+
+
+def test_held_out_text_is_measured_as_it_is_masked():
+    # Seldom pieces twice as often as four times as frequent ones.
+    found = dataset_lib.compute_baselines(
+        np.array([0, 8, 2, 2]), np.array([0, 1, 2, 0]), frequency_power=0.5
+    )
+    # Of 4 + 2 + 2 in training; held out 1/2 and 2.
+    entropy = (0.5 * np.log(2) + 2 * np.log(4)) / 2.5
+    assert found == pytest.approx(
+        {"unigram_accuracy": 0.2, "unigram_entropy": entropy}
     )
 
 
@@ -419,6 +448,8 @@ def test_a_run_warns_once_unless_there_is_nothing_to_learn(
         tiny_run.build_settings(
             dataset, num_train_steps=2, eval_steps=1, deterministic=False
         ),
+        # A quarter of which its default heads would not divide.
+        encoder={"hidden_size": 516 if uniform else 16},
         generator={"uniform_generator": uniform, "generator_hidden_size": 0.25},
     )
     assert run.pretrain(settings, tmp_path / "model")

@@ -165,6 +165,7 @@ def test_the_moving_average_begins_anew_with_stage_two():
     averages[kernel].assign_add(tf.ones_like(averages[kernel]))
     model.enter_phase(1, is_beginning=False)
     assert (averages[kernel] != weights[kernel].numpy()).numpy().all()
+    assert model.weight_average.start == model.phase_starts[1] > 0
 
 
 def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():

@@ -77,11 +77,15 @@ def test_the_temperature_of_the_samples_follows_its_schedule():
         "electra", objective={"temperature": 4.0} | cooling
     )
     logits = tf.constant([[8.0, -4.0]])
+    prepared, held_out = tiny_objectives.prepare(model), set()
     for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
         model.optimizer.iterations.assign(step)
         np.testing.assert_allclose(
-            model.sampling_logits(logits, None), logits / temperature
+            model.sampling_logits(logits, None, True), logits / temperature
         )
+        held_out.add(float(model.compute_statistics(prepared)["disc_loss"][0]))
+    # Held-out text is sampled at the last one, whatever the step is.
+    assert len(held_out) == 1
 
 
 def test_the_original_is_never_sampled_where_that_is_asked_for():
@@ -313,7 +317,10 @@ _NO_MASKED_LM = "needs a masked-LM generator"
         ("mlm", "generator.generator_layers", 0.5, "has no generator"),
         ("electric", "generator.two_tower_generator", False,
          "two_tower_generator=true"),
-        ("electric", "masking.mask_prob_steps", 5, "one share of noise"),
+        *(("electric", f"masking.{name}", value, "one share of noise")
+          for name, value in (("mask_prob_steps", 5), ("whole_word", True),
+                              ("frequency_power", 0.5),
+                              ("draw_with_replacement", True))),
         ("two_stage", "generator.two_tower_generator", True, _NO_MASKED_LM),
         ("two_stage", "objective.generator_steps", 0, "steps=0"),
         ("two_stage", "objective.generator_steps", 20,

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 from unittest import mock
 
@@ -50,6 +51,22 @@ def test_the_others_are_waited_for(cluster_of_two, monkeypatch, capsys):
     with pytest.raises(errors.WorkerLostError, match=expected):
         distribution._wait_for_workers(own, others)
     assert "Waiting for chief 0 (127.0.0.1:" in capsys.readouterr().err
+
+
+def test_a_cluster_that_tensorflow_refuses_leaves_no_alarm(monkeypatch):
+    def refuse():
+        raise RuntimeError("Collective ops must be configured at startup")
+
+    alone = {
+        "cluster": {"worker": ["127.0.0.1:0"]},
+        "task": TASK | {"index": 0},
+    }
+    monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", refuse)
+    settings = config.TrainingConfig(strategy="multi_worker")
+    with pytest.raises(RuntimeError, match="at startup"):
+        distribution.build_strategy(settings)
+    assert signal.alarm(0) == 0
 
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):

@@ -264,6 +264,28 @@ def test_a_signal_saves_and_ends_the_run_unless_it_is_over(num_steps):
     assert [text[:39] for text in run.said] == [expected] * (num_steps > 3)
 
 
+@pytest.mark.parametrize("is_amid", [False, True])
+def test_a_signal_cuts_an_evaluation_that_the_next_start_makes_up_for(is_amid):
+    run = Run(8, log=4, evaluate=4, held_out={4: ({}, True)})
+    data = tf.data.Dataset.from_tensors({"x": np.ones([1, 1, 1], np.float32)})
+
+    def terminate():
+        os.kill(os.getpid(), signal.SIGTERM)
+        if is_amid:
+            run.measure(data, 1)
+
+    run.hooks["evaluate" if is_amid else "write train", 4] = terminate
+    with stopping.StopRequest() as stop:
+        assert not run.go(stop=stop)
+    evaluation = [("evaluate", 4)]
+    begin = [("write train", 4), *evaluation * is_amid, ("save", 4)]
+    assert run.diary == begin
+    run.hooks.clear(), run.diary.clear()
+    assert run.go()
+    late = [*evaluation, ("write validation", 4), ("save", 4)]
+    assert run.diary[:4] == [*late, ("write train", 8)]
+
+
 def test_evaluation_adds_up_batches_and_begins_at_zero():
     run = Run(1)
     rows = np.array([1.0, 2.0, 3.0], np.float32).reshape(-1, 1, 1)
