@@ -81,6 +81,7 @@ class LoadedModel(abc.ABC):
         data = {"train": train} | ({} if dev is None else {"dev": dev})
         with tempfile.TemporaryDirectory() as scratch:
             folder = storage.path(output_dir or scratch)
+            finetune.refuse_model(folder)
             settings = memory_data.build_settings(folder, data, sections)
             model = self.to_portable()
             encoder = portable.take_part(model.tensors, portable.MAIN)

@@ -32,6 +32,8 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.training import distribution
 
 ACTIONS = ("train", "eval", "predict")
+# What readers of a model's folder go by: ours, others' and those of TF1.
+_MODELS = ("config.json", "discriminator", "*.index")
 Path: typing.TypeAlias = typing.Annotated[
     pathlib.Path, pydantic.PlainValidator(storage.path)
 ]
@@ -63,6 +65,7 @@ class Request:
         is_parallel = self.num_parallel > 1
         has_choice = self.checkpoint != "latest" or self.use_average
         strategy = self.settings.training.strategy
+        refuse_model(self.output_dir)
         for holds, message in (
             (
                 bool(self.actions) and {*self.actions} <= {*ACTIONS},
@@ -123,6 +126,16 @@ class Request:
             name: replace(settings=own, output_dir=folder / name)
             for name, own in parts.items()
         }
+
+
+def refuse_model(output_dir: pathlib.Path) -> None:
+    """Raises `ConfigError` for a model's folder, which trials would hide."""
+    found = [p.name for name in _MODELS for p in output_dir.glob(name)]
+    schema.require(
+        not found,
+        "A fine-tuning goes into a folder without a model. Received: "
+        f"{output_dir} with {', '.join(found)}. Give another --output_dir.",
+    )
 
 
 class Session:
