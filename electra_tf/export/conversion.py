@@ -145,6 +145,14 @@ def _override(
         if vocabulary is None:
             vocabulary = vocabulary_lib.Vocabulary.load(path)
             vocabulary = tokenizer_files.fit_rows(vocabulary, sizes, path)
+        if own := model.vocabulary:
+            pairs = zip(own.tokens, vocabulary.tokens, strict=True)
+            count = sum(old != new for old, new in pairs)
+            if not tokenizer_files.are_alike(own, vocabulary):
+                model = model.with_notes(
+                    f"{path} replaces its own vocabulary: {count} of "
+                    f"{own.size} tokens are others, {vocabulary.settings}"
+                )
         model = dataclasses.replace(model, vocabulary=vocabulary)
     model = _describe_task(model, options)
     if options.is_rounded:

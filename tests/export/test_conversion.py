@@ -140,6 +140,8 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     given = tmp_path / "words.txt"
     written = _convert(source, tmp_path / "out", vocabulary_path=given)
     assert written.vocabulary.tokens == (*tokens[:-1], "[no_token_0]")
+    replaced = "words.txt replaces its own vocabulary: 1 of 24 tokens are"
+    assert any(replaced in note for note in written.notes)
     given.write_text("\n".join([*tokens, "more"]))
     _refuses(source, "of 24 tokens. Received: 25", vocabulary_path=given)
     gone = tmp_path / "gone.txt"
