@@ -101,7 +101,9 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         for argument in argv[1:]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
-        return flags.FLAGS(argv)
+        rest = flags.FLAGS(argv)
+        _require_sections(schema)
+        return rest
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
         sys.exit(0)
@@ -111,6 +113,8 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         sys.exit(0)
     except Exception as error:
         text = _explain_config(error, argv, schema)
+        if not text and isinstance(error, KeyError):  # of an override
+            text = _explain_sections(f"one without {error.args[0]}", schema)
         if "--show_traceback" in argv or not (
             text or isinstance(error, errors.ConfigError | flags.Error)
         ):
@@ -137,9 +141,27 @@ def _explain_config(
     return text
 
 
+def _require_sections(schema: type) -> None:
+    """Raises `ConfigError` for the config of another command."""
+    given = flags.FLAGS["config"].value if "config" in flags.FLAGS else None
+    known = {field.name for field in dataclasses.fields(schema)}
+    if others := [name for name in given or () if name not in known]:
+        received = f"one with {', '.join(others)}"
+        raise errors.ConfigError(_explain_sections(received, schema))
+
+
+def _explain_sections(received: str, schema: type) -> str:
+    names = ", ".join(field.name for field in dataclasses.fields(schema))
+    return (
+        f"--config must have sections of {names}. Received: {received}. Files "
+        "of configs/pretrain are for electra-pretrain, those of "
+        "configs/finetune for electra-finetune."
+    )
+
+
 def _explain_flag(error: BaseException) -> str:
     text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
-    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text)
+    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text).replace("\n", " ")
     return f"{text}{'.' * text.endswith(chr(39))} See --help."
 
 
