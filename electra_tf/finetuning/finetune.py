@@ -32,8 +32,6 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.training import distribution
 
 ACTIONS = ("train", "eval", "predict")
-# What readers of a model's folder go by: ours, others' and those of TF1.
-_MODELS = ("config.json", "discriminator", "*.index")
 Path: typing.TypeAlias = typing.Annotated[
     pathlib.Path, pydantic.PlainValidator(storage.path)
 ]
@@ -130,7 +128,8 @@ class Request:
 
 def refuse_model(output_dir: pathlib.Path) -> None:
     """Raises `ConfigError` for a model's folder, which trials would hide."""
-    found = [p.name for name in _MODELS for p in output_dir.glob(name)]
+    names = "config.json", "discriminator", "*.index"
+    found = [p.name for name in names for p in output_dir.glob(name)]
     schema.require(
         not found,
         "A fine-tuning goes into a folder without a model. Received: "
@@ -195,6 +194,8 @@ class Session:
             digest = model_lib.checksum(loaded.encoder.variables)
             source = f"weights of sha256 {digest}"
         trial = self._build(number, loaded)
+        if trial_lib.read_result(trial.folder) is None:
+            trial.check()
         tasks = trial.prepared.tasks.items()
         conventions = {n: t.conventions for n, t in tasks if t.conventions}
         known = trial.prepared.labels, source, conventions
