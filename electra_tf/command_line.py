@@ -102,7 +102,9 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
         rest = flags.FLAGS(argv)
-        _require_sections(schema)
+        if "config" in flags.FLAGS:
+            for section in flags.FLAGS.config or ():
+                vars(schema())[section]  # or `KeyError`, as of an override
         return rest
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
@@ -113,8 +115,13 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         sys.exit(0)
     except Exception as error:
         text = _explain_config(error, argv, schema)
-        if not text and isinstance(error, KeyError):  # of an override
-            text = _explain_sections(f"one without {error.args[0]}", schema)
+        if not text and isinstance(error, KeyError):
+            text = (
+                f"--config must have the sections {', '.join(vars(schema()))}. "
+                f"Received: one that differs by {error.args[0]}. Files of "
+                "configs/pretrain are for electra-pretrain, those of "
+                "configs/finetune for electra-finetune."
+            )
         if "--show_traceback" in argv or not (
             text or isinstance(error, errors.ConfigError | flags.Error)
         ):
@@ -139,24 +146,6 @@ def _explain_config(
             if os.path.abspath(path) in files:
                 text = f"{path}, line {line}: {_describe(cause, schema)}"
     return text
-
-
-def _require_sections(schema: type) -> None:
-    """Raises `ConfigError` for the config of another command."""
-    given = flags.FLAGS["config"].value if "config" in flags.FLAGS else None
-    known = {field.name for field in dataclasses.fields(schema)}
-    if others := [name for name in given or () if name not in known]:
-        received = f"one with {', '.join(others)}"
-        raise errors.ConfigError(_explain_sections(received, schema))
-
-
-def _explain_sections(received: str, schema: type) -> str:
-    names = ", ".join(field.name for field in dataclasses.fields(schema))
-    return (
-        f"--config must have sections of {names}. Received: {received}. Files "
-        "of configs/pretrain are for electra-pretrain, those of "
-        "configs/finetune for electra-finetune."
-    )
 
 
 def _explain_flag(error: BaseException) -> str:
@@ -201,6 +190,18 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
         )
 
 
+def _require_folders() -> None:
+    """Raises `NotADirectoryError` for a file in the place of a folder."""
+    for name in ("model_dir", "output_dir", "serving_dir"):
+        given = flags.FLAGS[name].value if name in flags.FLAGS else None
+        path = pathlib.Path(given or ".")
+        if any(map(pathlib.Path.is_file, (path, *path.parents))):
+            raise NotADirectoryError(
+                f"--{name} must be a folder. Received: {path}, where a file "
+                "is. Give another."
+            )
+
+
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
         hint = "Write --flag=VALUE, and patterns ('texts/*.txt') in quotes."
@@ -209,6 +210,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         )
         return 2
     try:
+        _require_folders()
         return main()
     except errors.Stopped:
         return os.EX_TEMPFAIL

@@ -191,11 +191,11 @@ def test_a_config_that_is_not_there_gets_one_line(capsys):
     ("path", "override", "expected", "received"),
     [
         ("pretrain/tiny.py", "task.names=own", finetuning.FinetuningConfig,
-         "without 'task'"),
+         "task"),
         ("finetune/own.py:qa", "data.dataset_dir=a", config.ExperimentConfig,
-         "without 'data'"),
+         "data"),
         ("finetune/own.py:qa", "training.seed=1", config.ExperimentConfig,
-         "with lora, own, qa, task"),
+         "lora"),
     ],
 )  # fmt: skip
 def test_a_config_of_another_command_gets_one_line(
@@ -208,8 +208,8 @@ def test_a_config_of_another_command_gets_one_line(
     with pytest.raises(SystemExit, match="2"):
         command_line.parse(given, expected)
     said = capsys.readouterr().err
-    assert said.startswith("error: --config must have sections of ")
-    assert f"Received: one {received}. Files" in said
+    assert said.startswith("error: --config must have the sections ")
+    assert re.search(rf"one that differs by \W*{received}\W", said)
     assert len(said.splitlines()) == 1
 
 
