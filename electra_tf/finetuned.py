@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from electra_tf import errors
 from electra_tf import storage
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
@@ -92,7 +93,13 @@ class LoadedModel(abc.ABC):
             request = finetune.Request(
                 settings, folder, start, num_trials=num_trials
             )
-            finetune.finetune(request)
+            try:
+                finetune.finetune(request)
+            except errors.DataError as error:
+                text = f"{error}"
+                for split, path in settings.own.files.items():
+                    text = text.replace(path, f"`{split}`")
+                raise errors.DataError(text) from error
             best = results.best_trial(results.read_trials(folder))
             return FinetunedModel(request.folder(best))
 

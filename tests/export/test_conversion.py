@@ -74,7 +74,7 @@ _LABELS = ("yes", "maybe", "no")
         ("same_size", {"drop": "generator/"}, "is without.*drop=generator"),
         ("regression", {"labels": ("a", "b")}, "model of regression task"),
         ("classification", {"labels": ("a", "a", "b")}, "must differ"),
-        ("classification", {"labels": ("a",)}, "should be"),
+        ("classification", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
         # Files of TF1 do not name them: they would be read as the usual ones.
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
