@@ -101,7 +101,11 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         for argument in argv[1:]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
-        return flags.FLAGS(argv)
+        rest = flags.FLAGS(argv)
+        if "config" in flags.FLAGS:
+            for section in flags.FLAGS.config or ():
+                vars(schema())[section]  # or `KeyError`, as of an override
+        return rest
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
         sys.exit(0)
@@ -111,6 +115,13 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         sys.exit(0)
     except Exception as error:
         text = _explain_config(error, argv, schema)
+        if not text and isinstance(error, KeyError):
+            text = (
+                f"--config must have the sections {', '.join(vars(schema()))}. "
+                f"Received: one that differs by {error.args[0]}. Files of "
+                "configs/pretrain are for electra-pretrain, those of "
+                "configs/finetune for electra-finetune."
+            )
         if "--show_traceback" in argv or not (
             text or isinstance(error, errors.ConfigError | flags.Error)
         ):
@@ -139,7 +150,7 @@ def _explain_config(
 
 def _explain_flag(error: BaseException) -> str:
     text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
-    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text)
+    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text).replace("\n", " ")
     return f"{text}{'.' * text.endswith(chr(39))} See --help."
 
 
@@ -179,6 +190,18 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
         )
 
 
+def _require_folders() -> None:
+    """Raises `NotADirectoryError` for a file in the place of a folder."""
+    for name in ("model_dir", "output_dir", "serving_dir"):
+        given = flags.FLAGS[name].value if name in flags.FLAGS else None
+        path = pathlib.Path(given or ".")
+        if any(map(pathlib.Path.is_file, (path, *path.parents))):
+            raise NotADirectoryError(
+                f"--{name} must be a folder. Received: {path}, where a file "
+                "is. Give another."
+            )
+
+
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
         hint = "Write --flag=VALUE, and patterns ('texts/*.txt') in quotes."
@@ -187,6 +210,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         )
         return 2
     try:
+        _require_folders()
         return main()
     except errors.Stopped:
         return os.EX_TEMPFAIL

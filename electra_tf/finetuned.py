@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from electra_tf import errors
 from electra_tf import storage
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
@@ -81,6 +82,7 @@ class LoadedModel(abc.ABC):
         data = {"train": train} | ({} if dev is None else {"dev": dev})
         with tempfile.TemporaryDirectory() as scratch:
             folder = storage.path(output_dir or scratch)
+            finetune.refuse_model(folder)
             settings = memory_data.build_settings(folder, data, sections)
             model = self.to_portable()
             encoder = portable.take_part(model.tensors, portable.MAIN)
@@ -91,7 +93,13 @@ class LoadedModel(abc.ABC):
             request = finetune.Request(
                 settings, folder, start, num_trials=num_trials
             )
-            finetune.finetune(request)
+            try:
+                finetune.finetune(request)
+            except errors.DataError as error:
+                text = f"{error}"
+                for split, path in settings.own.files.items():
+                    text = text.replace(path, f"`{split}`")
+                raise errors.DataError(text) from error
             best = results.best_trial(results.read_trials(folder))
             return FinetunedModel(request.folder(best))
 

@@ -65,7 +65,9 @@ flags.DEFINE_string(
     "task", "", "This machine's share, e.g. 3/64 for 3 of 0-63."
 )
 flags.DEFINE_bool("merge", False, "Complete what all tasks have made.")
-flags.DEFINE_bool("verify", False, "Read a finished dataset back instead.")
+flags.DEFINE_bool(
+    "verify", False, "Read a dataset back instead; mends nothing."
+)
 
 
 def main() -> int:

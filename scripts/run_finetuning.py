@@ -17,6 +17,7 @@ What SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
 import contextlib
 import json
 import pathlib
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -144,6 +145,7 @@ def list_next_commands(
     """What asks a model: of a kind, `qa` or `pairs`, of a task if several."""
     asked, call = _ASKED.get(kind, ('--text="..."', '["..."]'))
     model, export = map(shlex.quote, (f"{output_dir}", f"{output_dir}/export"))
+    served = re.sub(r"^[.-]|[^\w.-]", "_", output_dir.name, flags=re.A)
     flag = f" --task={task}" * bool(task)
     argument = f', task="{task}"' * bool(task)
     load = f'electra_tf.load("{output_dir}"{argument})'
@@ -153,7 +155,7 @@ def list_next_commands(
         f"  electra-serve-demo --model={model}{flag}",
         f"{make} --export_dir={export}",
         f"  electra-predict --saved_model={export} {asked}",
-        f"{make} --serving_dir=serving --model_name={output_dir.name}",
+        f"{make} --serving_dir=serving --model_name={served or 'model'}",
         f"  python -c {python}",
     ]
 

@@ -63,6 +63,8 @@ def main() -> int:
         return 0
     if not (folder and FLAGS.output_dir):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
+    for length in {arm.settings.data.max_seq_length for arm in plan.arms}:
+        dataset.open_dataset(storage.path(folder), length)
     failures = study_runner.run_study(
         plan,
         storage.path(folder),

@@ -12,6 +12,7 @@ from ml_collections import config_flags
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import finetuning
 from electra_tf.config import schema
 from electra_tf.inputs import masking
 from tests import script_modules
@@ -202,6 +203,32 @@ def test_a_config_that_is_not_there_gets_one_line(capsys):
         "error: There is no config pretrain/electra_smal.py. "
         "Did you mean configs/pretrain/electra_small.py?"
     )
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "override", "expected", "received"),
+    [
+        ("pretrain/tiny.py", "task.names=own", finetuning.FinetuningConfig,
+         "task"),
+        ("finetune/own.py:qa", "data.dataset_dir=a", config.ExperimentConfig,
+         "data"),
+        ("finetune/own.py:qa", "training.seed=1", config.ExperimentConfig,
+         "lora"),
+    ],
+)  # fmt: skip
+def test_a_config_of_another_command_gets_one_line(
+    path, override, expected, received, capsys, monkeypatch
+):
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    given = ["command", f"--config={path}", f"--config.{override}"]
+    monkeypatch.setattr("sys.argv", given)  # Where overrides are looked for.
+    with pytest.raises(SystemExit, match="2"):
+        command_line.parse(given, expected)
+    said = capsys.readouterr().err
+    assert said.startswith("error: --config must have the sections ")
+    assert re.search(rf"one that differs by \W*{received}\W", said)
     assert len(said.splitlines()) == 1
 
 

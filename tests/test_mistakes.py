@@ -41,6 +41,10 @@ MISTAKES = [
      "--config.data.dataset_dir=nothing", "No dataset in 'nothing'"),
     ("run_pretraining", f"{PRETRAIN} --model_dir=out "
      "--config.data.dataset_dir=. --init_from=nothing", NOTHING),
+    ("run_pretraining", f"{PRETRAIN} --model_dir=tabs.csv/a",
+     "--model_dir must be a folder. Received: tabs.csv/a, where a file"),
+    ("train_vocabulary", "--corpus=. --output_dir=tabs.csv",
+     "--output_dir must be a folder. Received: tabs.csv"),
     ("benchmark", f"input {PRETRAIN} --dataset_dir=nothing", "No dataset in"),
     ("run_study", f"--study={CONFIGS}/studies/table5.py "
      "--dataset_dir=nothing", "No dataset in 'nothing'"),
@@ -135,16 +139,18 @@ def test_mistaken_flags_are_one_sentence(arguments, message):
 )
 def test_what_a_fine_tuning_suggests_can_be_pasted(kind, asked, call):
     lines = run_finetuning.list_next_commands(
-        pathlib.Path("my runs/a"), kind, "sst2"
+        pathlib.Path("my runs/-a b"), kind, "sst2"
     )
     demo, export, predict, serve, python = map(shlex.split, lines)
-    model = {"--model_dir=my runs/a", "--task=sst2"}
-    assert demo[1:] == ["--model=my runs/a", "--task=sst2"]
-    assert {*export[1:]} == model | {"--export_dir=my runs/a/export"}
-    assert {*serve[1:]} == model | {"--serving_dir=serving", "--model_name=a"}
+    model = {"--model_dir=my runs/-a b", "--task=sst2"}
+    assert demo[1:] == ["--model=my runs/-a b", "--task=sst2"]
+    assert {*export[1:]} == model | {"--export_dir=my runs/-a b/export"}
+    # What clients ask for has neither blanks nor a first dash.
+    named = {"--serving_dir=serving", "--model_name=_a_b"}
+    assert {*serve[1:]} == model | named
     flags = {word.removeprefix("--").partition("=")[0] for word in predict[1:]}
     assert flags == {"saved_model", *asked}
-    load = "electra_tf.load('my runs/a', task='sst2')"
+    load = "electra_tf.load('my runs/-a b', task='sst2')"
     assert ast.unparse(ast.parse(python[2])).endswith(
         f"print({load}.predict{call})"
     )

@@ -215,10 +215,11 @@ def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`"""
-    names = list(known)
+    names = list(dict.fromkeys(known))
+    more = f" and {len(names) - 25} more" if len(names) > 25 else ""
     close = difflib.get_close_matches(name, names, 1, 0)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(names)}."
+    return f"{hint}Known: {', '.join(names[:25])}{more}."
 
 
 def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:

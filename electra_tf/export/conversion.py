@@ -6,6 +6,7 @@ appears complete and checked, or not at all.
 
 import dataclasses
 import hashlib
+import operator
 import pathlib
 import re
 import tempfile
@@ -145,6 +146,13 @@ def _override(
         if vocabulary is None:
             vocabulary = vocabulary_lib.Vocabulary.load(path)
             vocabulary = tokenizer_files.fit_rows(vocabulary, sizes, path)
+        own = model.vocabulary
+        if own and not tokenizer_files.are_alike(own, vocabulary):
+            count = sum(map(operator.ne, own.tokens, vocabulary.tokens))
+            model = model.with_notes(
+                f"{path} replaces its own vocabulary: {count} of {own.size} "
+                f"tokens are others, {vocabulary.settings}"
+            )
         model = dataclasses.replace(model, vocabulary=vocabulary)
     model = _describe_task(model, options)
     if options.is_rounded:
@@ -166,8 +174,12 @@ def _describe_task(
             "for classification and regression. Received: one of them for a "
             f"model of {task.kind if task else 'no'} task. Leave it out."
         )
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"--labels must differ. Received: {','.join(labels)}.")
+    count = len(task.labels) if task and task.labels else len(labels)
+    if labels and not len(set(labels)) == len(labels) == count:
+        raise ValueError(
+            f"--labels must differ, and be {count} as the model's outputs. "
+            f"Received: {','.join(labels)}."
+        )
     if task is None:
         return model
     has_pairs = task.has_pairs or options.has_pairs

@@ -63,6 +63,7 @@ class Request:
         is_parallel = self.num_parallel > 1
         has_choice = self.checkpoint != "latest" or self.use_average
         strategy = self.settings.training.strategy
+        refuse_model(self.output_dir)
         for holds, message in (
             (
                 bool(self.actions) and {*self.actions} <= {*ACTIONS},
@@ -125,6 +126,17 @@ class Request:
         }
 
 
+def refuse_model(output_dir: pathlib.Path) -> None:
+    """Raises `ConfigError` for a model's folder, which trials would hide."""
+    names = "config.json", "discriminator", "*.index"
+    found = [p.name for name in names for p in output_dir.glob(name)]
+    schema.require(
+        not found,
+        "A fine-tuning goes into a folder without a model. Received: "
+        f"{output_dir} with {', '.join(found)}. Give another --output_dir.",
+    )
+
+
 class Session:
     """The trials of one process; tasks are read and tokenized once."""
 
@@ -182,6 +194,8 @@ class Session:
             digest = model_lib.checksum(loaded.encoder.variables)
             source = f"weights of sha256 {digest}"
         trial = self._build(number, loaded)
+        if trial_lib.read_result(trial.folder) is None:
+            trial.check()
         tasks = trial.prepared.tasks.items()
         conventions = {n: t.conventions for n, t in tasks if t.conventions}
         known = trial.prepared.labels, source, conventions

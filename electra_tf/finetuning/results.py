@@ -330,6 +330,8 @@ def write(
 ) -> None:
     """Writes `results.json`, and `results.txt` with the table."""
     scores = dataclasses.asdict(content)
+    for part in (scores, scores.get("best", {})):
+        part.pop("is_kept", None)  # What is written is.
     both = schema.to_json({"settings": dataclasses.asdict(settings)} | scores)
     table = f"{content.format_table()}\n"
     for name, text in (("results.json", both), ("results.txt", table)):

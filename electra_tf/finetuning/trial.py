@@ -235,6 +235,25 @@ class Trial:
         tasks = prepared.tasks.items()
         self.deciding_metrics = {name: task.metric for name, task in tasks}
 
+    def check(self) -> None:
+        """Reads all data of a training, before it writes anything."""
+        training = self.settings.training
+        depth = self.loaded.settings.num_hidden_layers
+        schema.require(
+            training.frozen_layers <= depth,
+            f"`training.frozen_layers` must be at most the encoder's {depth} "
+            f"layers. Received: {training.frozen_layers}. -1 freezes all.",
+        )
+        wanted = training.eval_steps or training.early_stopping_patience
+        for name, task in self.prepared.tasks.items():
+            schema.require(
+                bool(task.dev_splits) or not wanted,
+                "`training.eval_steps` and `early_stopping_patience` need dev "
+                f"data of {name}. Received: none. Name its file, or set 0.",
+            )
+            for split in ("train", *task.dev_splits, *task.test_splits):
+                self.prepared.examples(name, split)
+
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
         weights = {v.path: v for v in self.model.weights}
@@ -298,16 +317,6 @@ class _Training(training_run.TrainingRun):
         self.trial = trial
         training = trial.settings.training
         prepared, model = trial.prepared, trial.model
-        # What will be scored is read now: a mistake shows before training.
-        wanted = training.eval_steps or training.early_stopping_patience
-        for name, task in prepared.tasks.items():
-            schema.require(
-                bool(task.dev_splits) or not wanted,
-                "`training.eval_steps` and `early_stopping_patience` need dev "
-                f"data of {name}. Received: none. Name its file, or set 0.",
-            )
-            for split in (*task.dev_splits, *task.test_splits):
-                prepared.examples(name, split)
         columns = {name: head.columns for name, head in model.heads.items()}
         self.table = task_data.RowTable(prepared.training_rows, columns)
         num_steps = prepared.num_steps

@@ -229,6 +229,11 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
         return suffix[1:]
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
+    if suffix in (".csv", ".tsv"):
+        raise errors.DataError(
+            f"{path} must be text, JSON lines or Parquet. Received: {suffix}. "
+            "Convert it, or read all of it by --corpus_format=text."
+        )
     if head.removeprefix(b"\xef\xbb\xbf").startswith(_WIKI_START.encode()):
         return "wiki"
     return "text"

@@ -199,14 +199,14 @@ def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
 
 def parse_object(line: str, place: str) -> dict:
     """Parses the object on a line of a JSON lines file."""
+    expected = "a JSON object, one on every line"
     try:
-        record = json.loads(line)
+        if isinstance(record := json.loads(line), dict):
+            return record
     except (ValueError, RecursionError) as error:
-        expected = f"a JSON object ({error})"
-        raise unexpected(place, expected, line) from error
-    if not isinstance(record, dict):
-        raise unexpected(place, "a JSON object, one on every line", line)
-    return record
+        reason = str(error).replace("line 1 ", "")
+        raise unexpected(place, f"{expected} ({reason})", line) from error
+    raise unexpected(place, expected, line)
 
 
 def parse_number(value: Any) -> float:
@@ -325,12 +325,11 @@ def _require_columns(
     for name in columns:
         count = present.count(name)
         if count != 1:
-            expected = f"one column {name!r} instead of {count}"
             remedy = (
-                "Rename it, or set --config.own.text_column (label_column)."
+                f"{schema.suggest(name, present)} Rename it, or change the "
+                f"setting of --config.own that says {name!r}."
             )
-            hint = schema.suggest(name, present)
-            raise unexpected(place, expected, None, f"{hint} {remedy}")
+            raise unexpected(place, f"one column {name!r}", count, remedy)
 
 
 def read_published(kind: str) -> dict[str, dict[str, Any]]:

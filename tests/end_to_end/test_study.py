@@ -74,6 +74,11 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
         assert last["loss"] == run["held_out"]["loss"]
         assert run["training_seconds"] > 0
     assert "Not measured: no tasks." in (output / "table.md").read_text()
+    # Rows of another length are noticed before any run.
+    given = f"--dataset_dir={dataset}", f"--output_dir={tmp_path / 'other'}"
+    refused = _run("configs/studies/table5.py", *given)
+    assert "max_seq_length" in refused.stderr
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():

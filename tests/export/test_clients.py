@@ -68,7 +68,7 @@ def test_texts_of_another_kind_are_named():
 
 def test_what_is_not_offered_is_refused_with_what_is(exported):
     export = text_models.LoadedExport(exported)
-    message = "'likelihood_text'.*objective 'electra'.*score_ids"
+    message = "'likelihood_text'.*for 'electra', which offers .*score_ids"
     with pytest.raises(ValueError, match=message):
         scoring.score(export, ["the cat"], scoring.LIKELIHOOD_SIGNATURE)
 
@@ -337,6 +337,13 @@ def test_answers_are_marked_in_their_context():
     context = "x" * 300 + "cat" + "y" * 300
     (text,) = describe(export, questions=["who?"], contexts=[context])
     assert text.splitlines()[3] == f"  {'x' * 200}>>cat<<{'y' * 200}"
+
+
+def test_other_texts_than_a_model_answers_are_named_with_their_flags():
+    export = StubExport("classify_text", kind="classification")
+    message = r"answers texts \(--text\), as many .*Received: 1 questions"
+    with pytest.raises(ValueError, match=message):
+        describe(export, questions=["who?"])
 
 
 def test_a_pretrained_model_is_referred_to_the_other_command():

@@ -74,7 +74,7 @@ _LABELS = ("yes", "maybe", "no")
         ("same_size", {"drop": "generator/"}, "is without.*drop=generator"),
         ("regression", {"labels": ("a", "b")}, "model of regression task"),
         ("classification", {"labels": ("a", "a", "b")}, "must differ"),
-        ("classification", {"labels": ("a",)}, "should be"),
+        ("classification", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
         # Files of TF1 do not name them: they would be read as the usual ones.
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
@@ -140,6 +140,8 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     given = tmp_path / "words.txt"
     written = _convert(source, tmp_path / "out", vocabulary_path=given)
     assert written.vocabulary.tokens == (*tokens[:-1], "[no_token_0]")
+    replaced = "words.txt replaces its own vocabulary: 1 of 24 tokens are"
+    assert any(replaced in note for note in written.notes)
     given.write_text("\n".join([*tokens, "more"]))
     _refuses(source, "of 24 tokens. Received: 25", vocabulary_path=given)
     gone = tmp_path / "gone.txt"

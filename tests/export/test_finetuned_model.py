@@ -125,11 +125,15 @@ def test_a_head_that_a_format_lacks_is_told_before_training(
     ("name", "inputs", "message"),
     [
         ("sst2", {"texts": "one"}, "must be a list of str"),
-        ("sst2", {}, "answers texts, .* Received: nothing"),
+        ("sst2", {}, "answers texts .* Received: nothing"),
         ("sst2", {"texts": ["a"], "pairs": ["a"]}, "1 texts and 1 pairs"),
-        ("mrpc", {"texts": ["a"]}, "answers texts and pairs"),
+        (
+            "mrpc",
+            {"texts": ["a"]},
+            r"texts \(--text\) and pairs \(--text_pair\)",
+        ),
         ("mrpc", {"texts": ["a"] * 2, "pairs": ["a"] * 3}, "2 texts and 3"),
-        ("squad2", {"texts": ["a"]}, "questions and contexts"),
+        ("squad2", {"texts": ["a"]}, "questions .*and contexts"),
     ],
 )
 def test_other_inputs_are_refused(load, name, inputs, message):
@@ -224,6 +228,12 @@ def test_a_list_is_learned(tmp_path, capsys):
         variable.assign(0.5 * variable)
     with pytest.raises(errors.ModelError, match="weights of sha256"):
         electra.finetune(rows, rows[:12], **arguments)
+
+
+def test_a_mistake_in_a_list_is_named_by_its_row_and_no_file():
+    rows = [("a cat", "good"), (" ", "bad")]
+    with pytest.raises(errors.DataError, match="^`train`, line 2: expected a"):
+        tiny_electra.build().finetune(rows)
 
 
 def test_rows_have_the_length_of_the_trial_again(tmp_path):

@@ -127,6 +127,13 @@ def test_what_cannot_be_done_is_refused(data, tmp_path, options, message):
         little_task.build_request(data, output_dir=tmp_path, **options)
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.ckpt.index"])
+def test_trials_do_not_go_into_the_folder_of_a_model(data, tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(errors.ConfigError, match=f"Received: .* with {name}"):
+        little_task.build_request(data, tmp_path, output_dir=tmp_path)
+
+
 def test_a_trial_that_another_process_runs_is_refused(ask):
     request = ask()
     with (

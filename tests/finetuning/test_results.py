@@ -78,6 +78,7 @@ def test_files_hold_the_settings_and_every_trial(folder):
     results.write(folder, summary, finetuning_config.FinetuningConfig())
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
+    assert "is_kept" not in content
     assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
     best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
     assert (best, content["best_trial"]) == (90.0, 3)

@@ -111,6 +111,10 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
     with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
         little_task.run(dataclasses.replace(request, output_dir=tmp_path / "a"))
+    frozen = little_task.replace(request, "training", frozen_layers=99)
+    with pytest.raises(ValueError, match=r"frozen_layers.*at most .*Received"):
+        little_task.run(dataclasses.replace(frozen, output_dir=tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
     without = dataclasses.replace(request, output_dir=tmp_path / "b")
     without = little_task.replace(without, "own", dev_file="")
     for name in ("eval_steps", "early_stopping_patience"):

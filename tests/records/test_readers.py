@@ -138,6 +138,13 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     assert reader.invalid_utf8 == 1
 
 
+def test_a_table_is_no_text_unless_it_is_called_so(tmp_path):
+    path = write(tmp_path / "a.csv", "text,label\none,1\n")
+    with refused("a.csv must be text.* Received: .csv. .*--corpus_format=text"):
+        read(path)
+    assert read(path, format="text") == [["text,label", "one,1"]]
+
+
 @pytest.mark.parametrize(
     "content",
     [bytes(range(256)) * 20, "привет, мир".encode("cp1251"), b"\x7fELF\0\0"],

@@ -246,10 +246,11 @@ def predict(
     given = {n: list(texts) for n, texts in inputs.items() if texts is not None}
     sizes = {len(texts) for texts in given.values()} - {1} or {1}
     if set(given) != set(wanted) or len(sizes) > 1:
-        names = " and ".join(wanted).replace("text_", "")
+        names = " and ".join(f"{name} (--{name[:-1]})" for name in wanted)
         listed = " and ".join(f"{len(v)} {k}" for k, v in given.items())
         raise ValueError(
-            f"This model answers {names}, as many of all, or one. Received: "
+            f"This model answers {names.replace('text_pairs', 'pairs')}, as "
+            "many of all, or one. Received: "
             f"{listed.replace('text_', '') or 'nothing'}. Give just these."
         )
     (count,) = sizes

@@ -87,12 +87,13 @@ class LoadedExport(TextModel):
         """Raises `ValueError` unless the model has a signature."""
         if signature not in self.signature_names:
             offered = ", ".join(self.signature_names) or "nothing by name"
-            objective = self.metadata and self.metadata.objective
+            about = self.metadata
+            aim = about and (about.objective or about.task)
             raise ValueError(
                 f"The SavedModel must have the signature {signature!r}. "
-                f"Received: {self.folder}, trained with the objective "
-                f"{objective or 'unknown'!r}, which offers {offered}. Use "
-                "those, or export a run of an objective that offers it."
+                f"Received: {self.folder}, trained for {aim or 'unknown'!r}, "
+                f"which offers {offered}. Use those (electra-predict does, of "
+                "fine-tuned models), or export a run that offers it."
             )
 
     def _find(self, signature: str, *_: Any) -> Any:

@@ -146,6 +146,9 @@ def read_examples(
             f"{error} (To predict a test file without scores, leave all of "
             f"its column {label!r} empty.)"
         ) from error
+    is_ranking = settings.kind == "ranking" and split != "test"
+    if is_ranking and not any(example.label for example in examples):
+        raise files.unexpected(path, f"more than 0 in a row's {label!r}")
     if settings.kind == "multiple_choice":
         return _expand_choices(settings, records, examples)
     return examples
