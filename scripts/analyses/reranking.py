@@ -201,6 +201,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Can the model choose among a recognizer's guesses?",
     data="a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists",
+    picture="Bars: the word error rate of each row of the table.",
     measure=measure,
     draw=_draw,
 )
