@@ -24,7 +24,6 @@ from electra_tf.modeling import keras_models
 from electra_tf.pretraining import sampling
 
 _ROWS = 64
-_PART = 8  # batches between two files of what is known
 # Bool, then float32.
 _COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
@@ -135,17 +134,16 @@ def _answer(
 
     columns = [rows[name] for name in keras_models.FEATURES]
 
-    def measure(steps: Sequence[int]) -> np.ndarray:
-        parts = []
-        for step in steps:
-            own = [ids[step * _ROWS : (step + 1) * _ROWS] for ids in columns]
-            count = len(own[0])
-            full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
-            fixed = [tf.ensure_shape(x, [_ROWS, x.shape[1]]) for x in full]
-            parts.append(answer(tf.constant(step), *fixed).numpy()[:count])
-        return np.concatenate(parts)
+    def measure(numbers: Sequence[int]) -> np.ndarray:
+        first, count = numbers[0], len(numbers)
+        own = [ids[first : first + count] for ids in columns]
+        full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
+        shaped = [tf.ensure_shape(ids, [_ROWS, ids.shape[1]]) for ids in full]
+        found = answer(tf.constant(first // _ROWS), *shaped)
+        return np.asarray(found)[:count]
 
-    steps = range(-(-len(columns[0]) // _ROWS))
-    if work is None:
-        return measure(steps)
-    return work.in_parts("batches", steps, measure, _PART)
+    numbers = range(len(columns[0]))
+    if work is not None:
+        return work.in_parts("sentences", numbers, measure, _ROWS)
+    starts = numbers[::_ROWS]
+    return np.concatenate([measure(numbers[i : i + _ROWS]) for i in starts])

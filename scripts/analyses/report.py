@@ -33,7 +33,8 @@ th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid #ccc }
 th:first-child, td:first-child { text-align: left }
 img { max-width: 100%; height: auto }
-mark { color: inherit; border-radius: .2rem; padding: 0 .1rem }
+mark { color: inherit; border-radius: .2rem; padding: 0 .1rem;
+  display: inline-block; max-width: 100%; overflow-wrap: anywhere }
 .swapped { text-decoration: underline 2px }
 sub { display: inline-block; font-size: .7em }
 </style>

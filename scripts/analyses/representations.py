@@ -207,6 +207,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[1].set_xlabel("layer of the other model")
     axes[1].set_title("CKA")
     axes[1].figure.colorbar(image, ax=axes[1])
+    axes[1].figure.subplots_adjust(wspace=0.3)
 
 
 STUDY = study.Study(
