@@ -13,15 +13,12 @@ from electra_tf import errors
 from electra_tf.training import checkpoints
 from tests import tiny_electra
 
-TEXT = "\n".join(
-    f"The cat sat on a good mat and was a {word} dog , good film ."
-    for word in ("bad", "good")
-)
+TEXT = "The cat sat on a good mat and was a bad dog , good film .\n"
 
 
 def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     run, text = tmp_path / "run", tmp_path / "text.txt"
-    text.write_text(TEXT)
+    text.write_text(TEXT + TEXT.replace("bad", "good"))
     model = tiny_electra.write_run(run)
     request = study.Request(str(text), model=str(run), mask_prob=0.4)
     work = study.Work(epath.Path(tmp_path), "key")
@@ -108,5 +105,4 @@ def test_a_discriminator_counts_as_it_learns_and_where(tmp_path):
     electra = study.load(tmp_path / "run")
     found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
     assert found["pull, softmax"] > 0
-    # It has a table of its own.
-    assert found["pull, discriminator's input"] == 0
+    assert found["pull, discriminator's input"] == 0  # It has its own table.

@@ -1,6 +1,6 @@
 """Wrong words and parts of speech, on answers that are known."""
 
-import types
+from types import SimpleNamespace as Fake
 
 import numpy as np
 import pandas as pd
@@ -88,22 +88,13 @@ def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
     # Start, tag and its probability, 0 of what the tagger did not see.
     parts = [(0, "c", 0.9), (5, "c", 0.8), (9, "i", 0.7), (11, "i", 0.0)]
     answers = [
-        types.SimpleNamespace(
-            words=[
-                types.SimpleNamespace(start=start, tag=tag, probability=share)
-                for start, tag, share in own
-            ]
-        )
+        Fake(words=[Fake(start=a, tag=b, probability=p) for a, b, p in own])
         for own in (parts, [(0, "i", 0.6)])
     ]
-    tagger = types.SimpleNamespace(
-        labels=["c", "i"], predict=lambda texts: answers
-    )
+    tagger = Fake(labels=["c", "i"], predict=lambda texts: answers)
     monkeypatch.setattr(error_detection.electra_lib, "load", lambda _: tagger)
-    sentences = [
-        texts.Sentence(("good", "cats,", "unable")),
-        texts.Sentence(("mat",)),
-    ]
+    plain = "good cats, unable", "mat"
+    sentences = [texts.Sentence(tuple(text.split())) for text in plain]
     found = error_detection._ask_tagger("folder", sentences)
     assert found == pytest.approx([0.1, 0.7, 0.0, 0.6])
     tagger.labels = ["B-PER", "O"]
