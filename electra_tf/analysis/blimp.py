@@ -69,10 +69,17 @@ def read_pairs(
         count += len(records)
         order = generator.permutation(len(records))
         for place in order[: pairs_per_file or None]:
-            values = records[place].values
-            pairs.append(Pair(*(values[name] for name in _COLUMNS)))
+            pairs.append(Pair(*_read_texts(records[place])))
     files.warn_of_count(folder, count, _NUM_PAIRS)
     return pairs
+
+
+def _read_texts(record: files.Record) -> list[str]:
+    texts = [record.values[name] for name in _COLUMNS]
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        expected = f"texts in {', '.join(_COLUMNS)}"
+        raise files.unexpected(record.place, expected, texts)
+    return texts
 
 
 def judge(

@@ -72,6 +72,8 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Does the model prefer acceptable sentences?",
     data="the folder of BLiMP's JSON lines files",
+    picture="Bars, the shares of the table: for each phenomenon one of every "
+    "way to score, and a line at chance.",
     measure=measure,
     draw=_draw,
 )

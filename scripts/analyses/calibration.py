@@ -30,9 +30,8 @@ def measure(
     electra: electra_lib.Electra, request: study.Request, work: study.Work
 ) -> study.Findings:
     """Compares probabilities with truth, as they are and scaled."""
-    del work
     sentences = texts.read(request.data, request.limit, request.seed)
-    found = corruption.detect(electra, sentences, request)
+    found = corruption.detect(electra, sentences, request, work)
     is_fitted = found["sentence"] % 2 == 0
     temperature = fit_temperature(found[is_fitted])
     judged = found[~is_fitted]
@@ -133,6 +132,8 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Are the discriminator's probabilities true?",
     data="a corpus, or the Brown corpus for parts of speech",
+    picture="Over the probability, as it is and scaled: the share replaced, "
+    "beside the diagonal of a calibrated model, and the number of pieces.",
     measure=measure,
     draw=_draw,
     panels=2,

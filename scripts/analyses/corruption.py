@@ -24,22 +24,25 @@ from electra_tf.modeling import keras_models
 from electra_tf.pretraining import sampling
 
 _ROWS = 64
+# Bool, then float32.
+_COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
 
 def detect(
     electra: electra_lib.Electra,
     sentences: Sequence[texts.Sentence],
     request: study.Request,
+    work: study.Work | None = None,
 ) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
-    Of the request count `seed` and `mask_prob`. Returns
-    `texts.locate_pieces` and the columns
+    Of the request count `seed` and `mask_prob`; `work` shows progress and
+    keeps parts. Returns `texts.locate_pieces` and the columns
     `is_masked` and `is_replaced`, bool; `logit`, high where a piece looks
     replaced; of the generator at masked pieces `entropy`, in nats, and
     `is_guessed`, 1 where its best guess is right. A sample that equals the
     original is not a replacement. Raises `ValueError` for a model without a
-    discriminator or without a generator.
+    discriminator or without a generator, and where nothing was replaced.
     """
     if not (electra.can_score and electra.generator is not None):
         raise ValueError(
@@ -49,10 +52,17 @@ def detect(
         )
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
-    answers = _answer(electra, rows, request)
-    place = pieces["sentence"].to_numpy(), pieces["position"].to_numpy()
-    found = {name: array[place] for name, array in answers.items()}
-    return pieces.assign(**found)
+    answers = _answer(electra, rows, request, work)
+    found = answers[pieces["sentence"], pieces["position"]]
+    columns = pd.DataFrame(found, columns=_COLUMNS)
+    detected = pieces.join(columns.astype(dict.fromkeys(_COLUMNS[:2], bool)))
+    if not 0 < detected["is_replaced"].sum() < len(detected):
+        raise ValueError(
+            "A part of the pieces must be replaced, to tell it from the rest. "
+            f"Received: {detected['is_replaced'].sum()} of {len(detected)}. "
+            "Give more text, a larger --limit or another --mask_prob."
+        )
+    return detected
 
 
 class Corrupted(NamedTuple):
@@ -97,40 +107,43 @@ def corrupt(
 
 
 def _answer(
-    electra: electra_lib.Electra, rows: Any, request: study.Request
-) -> dict[str, np.ndarray]:
-    """Name to `[N, S]` arrays."""
+    electra: electra_lib.Electra,
+    rows: Any,
+    request: study.Request,
+    work: study.Work | None,
+) -> np.ndarray:
+    """All `_COLUMNS`, `[N, S, 5]` float32."""
 
     @tf.function(autograph=False)
-    def answer(step: tf.Tensor, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(step: tf.Tensor, *batch: tf.Tensor) -> tf.Tensor:
         masked, logits, shown, is_masked, found = corrupt(
             electra, batch, step, request.seed, request.mask_prob
         )
         log_probs = tf.nn.log_softmax(logits)
         entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
         guesses = tf.argmax(logits, -1, tf.int32) == masked.masked_ids
-        at_slots = {
-            "entropy": entropy,
-            "is_guessed": tf.cast(guesses, tf.float32),
-        }
-        return {
-            "is_masked": is_masked > 0,
-            "is_replaced": shown != masked.original_ids,
-            "logit": found,
-        } | {
-            name: masking.sum_by_position(
+        at_slots = [
+            masking.sum_by_position(
                 values * masked.masked_weights, masked.masked_positions, shown
             )
-            for name, values in at_slots.items()
-        }
+            for values in (entropy, tf.cast(guesses, tf.float32))
+        ]
+        is_replaced = shown != masked.original_ids
+        everywhere = (is_masked, is_replaced, found, *at_slots)
+        return tf.stack([tf.cast(x, tf.float32) for x in everywhere], -1)
 
     columns = [rows[name] for name in keras_models.FEATURES]
-    parts = []
-    for step, first in enumerate(range(0, len(columns[0]), _ROWS)):
-        own = [ids[first : first + _ROWS] for ids in columns]
-        count = len(own[0])
+
+    def measure(numbers: Sequence[int]) -> np.ndarray:
+        first, count = numbers[0], len(numbers)
+        own = [ids[first : first + count] for ids in columns]
         full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
         shaped = [tf.ensure_shape(ids, [_ROWS, ids.shape[1]]) for ids in full]
-        found = answer(tf.constant(step), *shaped)
-        parts.append({k: array.numpy()[:count] for k, array in found.items()})
-    return {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        found = answer(tf.constant(first // _ROWS), *shaped)
+        return np.asarray(found)[:count]
+
+    numbers = range(len(columns[0]))
+    if work is not None:
+        return work.in_parts("sentences", numbers, measure, _ROWS)
+    starts = numbers[::_ROWS]
+    return np.concatenate([measure(numbers[i : i + _ROWS]) for i in starts])

@@ -7,12 +7,17 @@ Of each checkpoint that the run kept, on the same held-out text and masks:
     recall       share of the replaced pieces that the discriminator finds at a
                  border of 0.5, and its precision there, by how often the
                  original piece occurs in the text
-    rows         share of the rows of the token embeddings that a gradient
-                 reaches in one batch, through the generator's softmax and
-                 through the lookups of both networks: the softmax reaches every
-                 row, which is the paper's reason to tie the embeddings (3.2)
+    rows         share of the rows of the generator's token embeddings that a
+                 gradient reaches in one batch, through the generator's softmax
+                 and through the lookups of both networks: the softmax reaches
+                 every row, which is the paper's reason to tie the embeddings
+                 (3.2); 0 of a discriminator with a table of its own, and of a
+                 network that the last step before the checkpoint did not train
+    pull         norm of all rows of a source, its loss weighed as at that step,
+                 beside that of the three
 """
 
+import bisect
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +35,7 @@ from electra_tf.formats import own_run
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
+from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 
 _MOST_SENTENCES = 1_000
@@ -40,7 +46,6 @@ def measure(
     electra: electra_lib.Electra, request: study.Request, work: study.Work
 ) -> study.Findings:
     """Every checkpoint of the run that `request.model` names."""
-    del work
     folder = installed.find_model(request.model)
     steps = checkpoints.all_checkpoints(folder)
     if len(steps) < 2:
@@ -51,23 +56,32 @@ def measure(
         )
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read(request.data, limit, request.seed)
-    weight = checkpoints.load_settings(folder).objective.disc_weight
-    rows, tokenizer = {}, electra.tokenizer
-    for path in steps:
-        model = own_run.read(folder, str(path))
+    vocabulary = electra.vocabulary
+    learner = model_lib.build_pretraining_model(
+        checkpoints.load_settings(folder),
+        vocabulary,
+        np.ones(vocabulary.size),  # It counts nothing, but knows its losses.
+    )
+
+    def measure_one(paths: Sequence[Any]) -> np.ndarray:
+        model = own_run.read(folder, str(paths[0]))
         loaded = electra_lib.Electra.from_portable(model)
-        loaded.tokenizer = tokenizer  # Which was traced for all.
-        found = corruption.detect(loaded, sentences, request)
-        step = checkpoints.step_of(path)
-        rows[step] = describe(found) | trace_gradients(
-            loaded, sentences, weight
-        )
-    table = pd.DataFrame.from_dict(rows, "index").rename_axis("step")
+        loaded.tokenizer = electra.tokenizer  # Which was traced for all.
+        found = describe(corruption.detect(loaded, sentences, request))
+        factors = weigh_losses(learner, checkpoints.step_of(paths[0]))
+        found |= trace_gradients(loaded, sentences, request, *factors)
+        return pd.DataFrame([found]).to_records(index=False)
+
+    rows = work.in_parts("checkpoints", steps, measure_one, 1)
+    names = pd.Index([checkpoints.step_of(path) for path in steps], name="step")
+    table = pd.DataFrame(rows, names)
     notes = (
         f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
-        f"embeddings from the gradients of {_GRADIENT_ROWS} of them, `pull` "
-        "is the norm of all rows of a source beside that of the three. A "
-        "discriminator without knowledge has a precision of `replaced`.",
+        f"generator's embeddings from the gradients of {_GRADIENT_ROWS} of "
+        "them, `pull` is the norm of all rows of a source beside that of the "
+        "three. Both are 0 of a network that did not learn at that step, and "
+        "of a discriminator with a table of its own. A discriminator without "
+        "knowledge has a precision of `replaced`.",
     )
     return study.Findings(table, notes)
 
@@ -92,18 +106,34 @@ def describe(pieces: pd.DataFrame) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
+def weigh_losses(
+    learner: model_lib.PretrainingModel, step: int
+) -> tuple[float, float]:
+    """The factors of both losses in the last update before a checkpoint."""
+    last = max(step - 1, 0)
+    phase = bisect.bisect_right(learner.phase_starts, last) - 1
+    learner.enter_phase(phase, is_beginning=False)
+    found = learner.loss_factors(tf.constant(last, tf.int64))
+    # An objective of the user's own may have other losses.
+    return float(found.get("gen_loss", 0)), float(found.get("disc_loss", 0))
+
+
 def trace_gradients(
     electra: electra_lib.Electra,
     sentences: Sequence[texts.Sentence],
+    request: study.Request,
+    gen_weight: float,
     disc_weight: float,
 ) -> dict[str, float]:
-    """Where the gradients of the token embeddings come from."""
+    """Where the gradients of the generator's embeddings come from."""
     generator, main = electra.networks
     if not isinstance(generator, networks.MaskedLMGenerator):
         return {}
     plain = [sentence.text for sentence in sentences[:_GRADIENT_ROWS]]
     rows = [*electra.tokenize(plain).values()]
-    masked, _, shown, *_ = corruption.corrupt(electra, rows, 0, 0, 0.15)
+    masked, _, shown, *_ = corruption.corrupt(
+        electra, rows, 0, request.seed, request.mask_prob
+    )
     looked_up = generator.encoder.embeddings.word_embeddings.value
     with tf.GradientTape() as tape:
         table = tf.stop_gradient(looked_up)
@@ -113,7 +143,7 @@ def trace_gradients(
         hidden = masking.gather_positions(states, masked.masked_positions)
         slots = masked.masked_ids, masked.masked_weights
         loss = losses.masked_lm_loss(generator.head(hidden, table), *slots)
-        loss /= tf.reduce_sum(masked.masked_weights)
+        loss *= gen_weight / tf.reduce_sum(masked.masked_weights)
     found = tape.gradient(loss, [table, looked_up])
     sources = dict(zip(("softmax", "generator's input"), found, strict=True))
     with tf.GradientTape() as tape:
@@ -122,13 +152,15 @@ def trace_gradients(
         labels = tf.cast(shown != masked.original_ids, tf.int32)
         loss = losses.replaced_token_loss(logits, labels, weights)
         loss *= disc_weight / tf.reduce_sum(weights)
-    own = main.encoder.embeddings.word_embeddings.value
-    sources["discriminator's input"] = tape.gradient(loss, own)
+    # Of a table of its own nothing reaches the generator's.
+    sources["discriminator's input"] = tape.gradient(
+        loss, looked_up, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
     sizes = {
         name: np.linalg.norm(tf.convert_to_tensor(gradient), axis=1)
         for name, gradient in sources.items()
     }
-    total = sum(np.linalg.norm(size) for size in sizes.values())
+    total = sum(np.linalg.norm(size) for size in sizes.values()) or 1.0
     return {
         f"{what}, {name}": float(value)
         for name, size in sizes.items()
@@ -151,7 +183,9 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 
 STUDY = study.Study(
     question="How does the run learn?",
-    data="a corpus, or the folder of the Brown corpus",
+    data="text that the run has not read: a corpus, or the Brown corpus",
+    picture="Four panels over the steps, all of it from the table: entropy; "
+    "share of right guesses and of replaced pieces; recall; rows reached.",
     measure=measure,
     draw=_draw,
     panels=4,

@@ -19,26 +19,36 @@ from sklearn import metrics
 from analyses import study
 from analyses import texts
 from electra_tf import electra as electra_lib
-from electra_tf import errors
 from electra_tf import storage
 from electra_tf.analysis import sentence_scores
 from electra_tf.processes import atomic
+from electra_tf.tasks import files
 from electra_tf.tasks.tagging import conll
 
-WRONG = "i"
-"""MultiGED's label of a wrong word; the others are right."""
+RIGHT, WRONG = "c", "i"
+"""MultiGED's labels of a word."""
 _CURVE_POINTS = 200
 
 
 def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
-    """Sentences of a file of words and labels, in random order."""
+    """Sentences of a file of words and labels, in random order.
+
+    Raises `DataError` for another label, and where one half of the sentences
+    is without a wrong word.
+    """
     found = conll.read_columns(storage.path(data))
-    if not any(WRONG in (sentence.tags or ()) for sentence in found):
-        raise errors.DataError(
-            f"Wrong words must have the label {WRONG!r} in the last column. "
-            f"Received: {data}, where no word has it."
-        )
+    for one in found:
+        if other := set(one.tags or ()) - {RIGHT, WRONG}:
+            expected = f"{RIGHT} or {WRONG} beside each word of this sentence"
+            raise files.unexpected(one.place, expected, min(other))
     drawn = texts.draw(found, limit, seed)
+    half = len(drawn) // 2
+    for name, part in (("first", drawn[:half]), ("second", drawn[half:])):
+        if not any(WRONG in (sentence.tags or ()) for sentence in part):
+            expected = f"words labelled {WRONG} in both halves of the sentences"
+            received = f"{len(drawn)} sentences, none in the {name} half"
+            remedy = "Give more sentences, a larger --limit or another --seed."
+            raise files.unexpected(data, expected, received, remedy)
     return [texts.Sentence(one.words, one.tags or ()) for one in drawn]
 
 
@@ -71,9 +81,8 @@ def measure(
         f"{len(judged):,} words of {len(sentences) - half:,} sentences, "
         f"{judged['is_wrong'].mean():.3f} of them wrong. Borders are those "
         f"with the best F0.5 on {half:,} other sentences; {study.BOUNDS} of "
-        "sentences. `everything` calls all words wrong, `rare words` those "
-        "that the file has seldom. Average precision of chance is the share "
-        f"of wrong words. Seed {request.seed}.",
+        "sentences. `everything` calls all words wrong. Average precision of "
+        f"chance is the share of wrong words. Seed {request.seed}.",
     )
     return study.Findings(table, notes, series)
 
@@ -138,7 +147,7 @@ def _suspect(
     counts = Counter(words)
     found = {
         "everything": np.zeros(len(words)),
-        "rare words": -np.array([counts[word] for word in words], float),
+        "rare in this file": -np.array([counts[word] for word in words], float),
     }
     pieces = texts.locate_pieces(electra, sentences)
     for name, scorer in sentence_scores.build_scorers(electra).items():
@@ -152,10 +161,10 @@ def _suspect(
 def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
     """The probability that each word is wrong, from a model of two labels."""
     tagger: Any = electra_lib.load(path)
-    if set(getattr(tagger, "labels", ())) != {"c", WRONG}:
+    if set(getattr(tagger, "labels", ())) != {RIGHT, WRONG}:
         raise ValueError(
             "--other_model must be a tagger that was fine-tuned on the labels "
-            f"c and {WRONG}. Received: {tagger!r}."
+            f"{RIGHT} and {WRONG}. Received: {tagger!r}."
         )
     found = []
     answers = tagger.predict([sentence.text for sentence in sentences])
@@ -205,6 +214,8 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Does the model find wrong words?",
     data="a file with a word and its label, c or i, on every line",
+    picture="Precision over recall of each way to suspect, whose mean is the "
+    "table's average precision, and a line at chance.",
     measure=measure,
     draw=_draw,
 )

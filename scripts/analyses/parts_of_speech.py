@@ -28,9 +28,8 @@ def measure(
     electra: electra_lib.Electra, request: study.Request, work: study.Work
 ) -> study.Findings:
     """False alarms, misses and AUC by part of speech and by frequency."""
-    del work
     sentences = texts.read(request.data, request.limit, request.seed)
-    found = corruption.detect(electra, sentences, request)
+    found = corruption.detect(electra, sentences, request, work)
     original = found["logit"][~found["is_replaced"]]
     border = float(np.quantile(original, 1 - FALSE_ALARMS))
     rows = {"all": judge(found, border)}
@@ -81,6 +80,8 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Is the discriminator biased by part of speech or frequency?",
     data="the folder of the Brown corpus, or a corpus without tags",
+    picture="False alarms and misses with their intervals, a point for each "
+    "row of the table, and lines at those of all pieces.",
     measure=measure,
     draw=_draw,
     panels=2,

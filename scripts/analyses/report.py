@@ -8,13 +8,15 @@ import string
 from analyses import study
 from analyses import texts
 from electra_tf import electra as electra_lib
+from electra_tf import errors
 from electra_tf.analysis import word_tests
 from electra_tf.export.clients import scoring
 from electra_tf.processes import atomic
 
 PAGE = "report.html"
 _NUM_SENTENCES = 12
-_LEAST_SHOWN = 30  # percent
+# Of the picture's own width, in which a letter has 17 pixels.
+_LEAST_WIDTH = 0.6
 _PAGE = string.Template("""\
 <!doctype html>
 <html lang="en">
@@ -24,14 +26,15 @@ _PAGE = string.Template("""\
 <title>$title</title>
 <style>
 body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem;
-  max-width: 60rem; color: #1a1a1a; background: #fff }
+  max-width: 62rem; color: #1a1a1a; background: #fff }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid #ccc }
 th:first-child, td:first-child { text-align: left }
 img { max-width: 100%; height: auto }
-mark { color: inherit; border-radius: .2rem; padding: 0 .1rem }
+mark { color: inherit; border-radius: .2rem; padding: 0 .1rem;
+  display: inline-block; max-width: 100%; overflow-wrap: anywhere }
 .swapped { text-decoration: underline 2px }
 sub { display: inline-block; font-size: .7em }
 </style>
@@ -53,7 +56,9 @@ _SECTION = string.Template("""\
 <table><thead><tr>$header</tr></thead><tbody>$rows</tbody></table>
 </div>
 $notes
-<img alt="Picture: $question The numbers are in the table." src="$picture">
+<div class="wide" tabindex="0" role="region" aria-label="Picture: $question">
+<img alt="$shown" style="min-width: ${width}px" src="$picture">
+</div>
 </section>
 """)
 
@@ -66,13 +71,14 @@ def write(
     """Writes the page of the studies that lie in a folder.
 
     `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
-    where no study was run.
+    where no study was run, `ModelError` where one was run of another model.
     """
-    found = {
-        name: read[1]
-        for name in study.STUDIES
-        if (read := study.read(output_dir / name)) is not None
-    }
+    found = {}
+    for name in study.STUDIES:
+        stored = study.read(output_dir / name)
+        if stored is not None:
+            _require_same(electra, stored, output_dir / name)
+            found[name] = stored.findings
     if not found:
         raise FileNotFoundError(
             f"A report is made of studies that were run. Received: "
@@ -98,12 +104,27 @@ def write(
     return path
 
 
+def _require_same(
+    electra: electra_lib.Electra, stored: study.Stored, folder: pathlib.Path
+) -> None:
+    if stored.key != study.digest(electra, stored.request):
+        raise errors.ModelError(
+            f"A report is of one model, {electra.origin}. Received: {folder}, "
+            f"which was measured of {stored.model}. Run the study again, or "
+            "keep each model's in an --output_dir of its own."
+        )
+
+
 def _section(name: str, folder: pathlib.Path, findings: study.Findings) -> str:
     header, rows = findings.cells()
-    picture = base64.b64encode((folder / study.PICTURE).read_bytes()).decode()
+    content = (folder / study.PICTURE).read_bytes()
+    width = int.from_bytes(content[16:20])  # as PNG's header has it
+    asked = study.find(name)
     return _SECTION.substitute(
         name=name,
-        question=html.escape(study.find(name).question),
+        question=html.escape(asked.question),
+        shown=html.escape(asked.picture),
+        width=round(_LEAST_WIDTH * width),
         header="".join(
             f'<th scope="col">{html.escape(cell)}</th>' for cell in header
         ),
@@ -114,7 +135,7 @@ def _section(name: str, folder: pathlib.Path, findings: study.Findings) -> str:
             for row in rows
         ),
         notes="".join(f"<p>{html.escape(note)}</p>" for note in findings.notes),
-        picture=f"data:image/png;base64,{picture}",
+        picture="data:image/png;base64," + base64.b64encode(content).decode(),
     )
 
 
@@ -143,10 +164,8 @@ def _colour(text: scoring.ScoredText, swap: scoring.Swap) -> str:
         share = round(100 * word.replaced_probability)
         kind = ' class="swapped"' if word.start == swap.start else ""
         parts.append(
-            f'<mark{kind} style="background:rgba(220,50,30,{share / 150:.2f})" '
-            f'title="{share} %">{html.escape(word.text)}'
-            + (f"<sub>{share}</sub>" if share >= _LEAST_SHOWN or kind else "")
-            + "</mark>"
+            f'<mark{kind} style="background:rgba(220,50,30,{share / 150:.2f})">'
+            f"{html.escape(word.text)}<sub>{share}</sub></mark>"
         )
         done = word.end
     return "".join([*parts, html.escape(text.data[done:].decode())])

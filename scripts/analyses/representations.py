@@ -26,6 +26,7 @@ from analyses import study
 from analyses import texts
 from electra_tf import electra as electra_lib
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.processes import progress
 
 _ROWS = 64
 _MOST_SENTENCES = 2_000
@@ -44,17 +45,17 @@ def measure(
     electra: electra_lib.Electra, request: study.Request, work: study.Work
 ) -> study.Findings:
     """Every layer, beside the same network with random weights."""
-    del work
+    del work  # The states of all words are too much to write.
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read(request.data, limit, request.seed)
-    own = read_layers(electra, sentences)
+    own = read_layers(electra, sentences, "the model")
     keras.utils.set_random_seed(request.seed)
     random = electra_lib.Electra.untrained(electra.config, electra.vocabulary)
-    untrained = read_layers(random, sentences)
-    other, name = untrained, "random weights"
+    name = "random weights"
+    other = untrained = read_layers(random, sentences, name)
     if request.other_model:
-        loaded = study.load(request.other_model)
-        other, name = read_layers(loaded, sentences), request.other_model
+        name = request.other_model
+        other = read_layers(study.load(name), sentences, name)
     columns: dict[str, Any] = {}
     words = texts.list_words(sentences)
     if words["label"].any():
@@ -86,7 +87,9 @@ def measure(
 
 
 def read_layers(
-    electra: electra_lib.Electra, sentences: Sequence[texts.Sentence]
+    electra: electra_lib.Electra,
+    sentences: Sequence[texts.Sentence],
+    title: str,
 ) -> Layers:
     """The states of the first piece of every word, and the attention.
 
@@ -104,15 +107,17 @@ def read_layers(
         autograph=False,
         reduce_retracing=True,
     )
-    for begin in range(0, len(sentences), _ROWS):
-        batch = [array[begin : begin + _ROWS] for array in rows.values()]
-        found, weights, num_pieces = (a.numpy() for a in read(*batch))
-        attention, count = attention + weights, count + num_pieces
-        is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
-        here = firsts[is_here]
-        states[:, here["flat_word"]] = found[
-            :, here["sentence"] - begin, here["position"]
-        ]
+    with progress.WorkProgress(title, len(sentences), "sentences") as shown:
+        for begin in range(0, len(sentences), _ROWS):
+            batch = [array[begin : begin + _ROWS] for array in rows.values()]
+            found, weights, num_pieces = (a.numpy() for a in read(*batch))
+            attention, count = attention + weights, count + num_pieces
+            is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
+            here = firsts[is_here]
+            states[:, here["flat_word"]] = found[
+                :, here["sentence"] - begin, here["position"]
+            ]
+            shown.advance(len(batch[0]), len(batch[0]))
     return Layers(states, np.asarray(attention / count))
 
 
@@ -193,18 +198,23 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
         axes[0].plot(table.index, table[name], f"o{style}", ms=4, label=name)
     axes[0].set_xlabel("layer")
     axes[0].grid(alpha=0.3)
-    axes[0].legend(fontsize=8)
+    axes[0].legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=8
+    )
     image = axes[1].imshow(likeness, vmin=0, vmax=1, origin="lower")
     axes[1].set_xticks(range(likeness.shape[1]), likeness.columns, rotation=45)
     axes[1].set_yticks(range(len(likeness)), likeness.index)
     axes[1].set_xlabel("layer of the other model")
     axes[1].set_title("CKA")
     axes[1].figure.colorbar(image, ax=axes[1])
+    axes[1].figure.subplots_adjust(wspace=0.3)
 
 
 STUDY = study.Study(
     question="What do the layers hold?",
     data="the folder of the Brown corpus, or a corpus without tags",
+    picture="Left, the table's probes, anisotropy and attention by layer. "
+    "Right, a square for each pair of layers, the lighter the more alike.",
     measure=measure,
     draw=_draw,
     panels=2,

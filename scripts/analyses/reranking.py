@@ -42,24 +42,28 @@ class Utterance(NamedTuple):
 def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
     """Reads JSON lines `{"ref": ..., "hyps": [{"text": ..., "score": ...}]}`.
 
-    Raises `DataError` with the line that is not such an object.
+    Raises `DataError` with the line that is not such an object, and for a file
+    without lines.
     """
     found = []
     for number, line in files.read_filled_lines(path):
         try:
             row = json.loads(line)
+            reference = row["ref"]
+            if not isinstance(reference, str) or not reference.strip():
+                raise ValueError("`ref` must be a text that is not empty")
             guesses = [(str(g["text"]), float(g["score"])) for g in row["hyps"]]
             if not np.isfinite([score for _, score in guesses]).all():
                 raise ValueError("a score is not finite")
-            found.append(
-                Utterance(str(row["ref"]), *zip(*guesses, strict=True))
-            )
+            found.append(Utterance(reference, *zip(*guesses, strict=True)))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise errors.DataError(
                 f"{path}, line {number}: expected an object with `ref` and a "
                 "list `hyps` of objects with `text` and `score`. Received: "
                 f"{line[:60]!r} ({error!r})."
             ) from error
+    if not found:
+        raise files.unexpected(path, "an utterance on every line")
     return texts.draw(found, limit, seed)
 
 
@@ -197,6 +201,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
 STUDY = study.Study(
     question="Can the model choose among a recognizer's guesses?",
     data="a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists",
+    picture="Bars: the word error rate of each row of the table.",
     measure=measure,
     draw=_draw,
 )

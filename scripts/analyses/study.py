@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -119,13 +119,18 @@ class Work:
         title: str,
         items: Sequence[Any],
         measure: Callable[[Sequence[Any]], np.ndarray],
+        size: int = _PART,
     ) -> np.ndarray:
-        """Measures items, `[N, ...]`, with progress; a restart goes on."""
+        """Measures items, with progress; a restart goes on.
+
+        `measure` takes the next `size` items; the rows that it gives for all
+        of them come back, one after the other.
+        """
         parts = []
         with progress.WorkProgress(title, len(items), "items") as shown:
             shown.advance(0, 0)  # Its clock starts here.
-            for start in range(0, len(items), _PART):
-                own = items[start : start + _PART]
+            for start in range(0, len(items), size):
+                own = items[start : start + size]
                 path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"
                 if not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,16 +147,27 @@ class Study:
     Attributes:
         question: what it asks, for people.
         data: what `Request.data` must be, for people.
+        picture: what the picture shows, for people who do not see it.
         measure: model, request and a place for parts to findings.
         draw: draws findings on as many axes of matplotlib as `panels`.
-        panels: side by side in the picture.
+        panels: of the picture, two in a row.
     """
 
     question: str
     data: str
+    picture: str
     measure: Callable[[electra_lib.Electra, Request, Work], Findings]
     draw: Callable[[Findings, Sequence[Any]], None]
     panels: int = 1
+
+
+class Stored(NamedTuple):
+    """What a study's folder holds."""
+
+    key: str  # `digest` of the weights and the request
+    model: str  # one line, where the weights came from
+    request: Request
+    findings: Findings
 
 
 def load(path: str | os.PathLike[str]) -> electra_lib.Electra:
@@ -176,15 +192,17 @@ def run(
 ) -> Findings:
     """Runs a study unless it was run, and leaves its three files."""
     study, folder = find(name), output_dir / name
-    key = _digest(electra, request)
+    key = digest(electra, request)
     found = read(folder)
-    if found is not None and found[0] == key:
-        return found[1]
+    if found is not None and found.key == key:
+        return found.findings
     folder.mkdir(parents=True, exist_ok=True)
     findings = study.measure(electra, request, Work(folder, key))
-    size = (1.0 + 6.0 * study.panels, 4.8)
+    columns = min(study.panels, 2)
+    rows = study.panels // columns
+    size = (1.0 + 6.0 * columns, 4.8 * rows)
     picture = folder / PICTURE
-    with atomic.saving_figure(picture, 1, study.panels, size) as (_, axes):
+    with atomic.saving_figure(picture, rows, columns, size) as (_, axes):
         study.draw(findings, axes)
     atomic.write_text(folder / TABLE, findings.describe(study.question))
     described = {
@@ -221,8 +239,8 @@ def bounds(
     return {"low": float(low), "high": float(high)}
 
 
-def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
-    """The key and the findings of a study's folder; None if it was not run."""
+def read(folder: pathlib.Path) -> Stored | None:
+    """What a study left in its folder; None if it was not run."""
     path = folder / FINDINGS
     if not path.exists():
         return None
@@ -230,7 +248,9 @@ def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
         described = json.loads(path.read_text())
         series = {k: _from_json(v) for k, v in described["series"].items()}
         table, notes = _from_json(described["table"]), described["notes"]
-        return described["key"], Findings(table, tuple(notes), series)
+        findings = Findings(table, tuple(notes), series)
+        request = Request(**described["request"])
+        return Stored(described["key"], described["model"], request, findings)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
             f"{path} must be what electra-analyze writes. Received: {error!r}. "
@@ -238,7 +258,7 @@ def read(folder: pathlib.Path) -> tuple[str, Findings] | None:
         ) from error
 
 
-def _digest(electra: electra_lib.Electra, request: Request) -> str:
+def digest(electra: electra_lib.Electra, request: Request) -> str:
     """Names the weights of all networks and what they are asked."""
     networks = [part for part in electra.networks if part is not None]
     weights = [v for part in networks for v in part.variables]

@@ -10,9 +10,9 @@ import pandas as pd
 import tensorflow as tf
 
 from electra_tf import electra as electra_lib
-from electra_tf import errors
 from electra_tf import storage
 from electra_tf.analysis import word_tests
+from electra_tf.tasks import files
 
 # A file of the Brown corpus: blank lines, and words with their tags.
 _BROWN_FILE = re.compile(r"c[a-r]\d\d")
@@ -51,17 +51,24 @@ def read(data: str, limit: int, seed: int) -> list[Sentence]:
     """Sentences of a corpus; of the Brown corpus with parts of speech.
 
     At most `limit` are drawn by the seed, 0 takes 2,000 of running text and
-    all of the Brown corpus.
+    all of the Brown corpus. Raises `DataError` for damaged files and for less
+    than two sentences.
     """
     folder = storage.path(data)
-    files = sorted(
+    paths = sorted(
         path for path in folder.rglob("*") if _BROWN_FILE.fullmatch(path.name)
     )
-    if not files:
+    if paths:
+        sentences = [one for path in paths for one in _read_brown(path)]
+        drawn = draw(sentences, limit, seed)
+    else:
         found = word_tests.read_sentences(data, limit or 2_000, seed)
-        return [Sentence(tuple(text.split())) for text in found]
-    sentences = [one for path in files for one in _read_brown(path)]
-    return draw(sentences, limit, seed)
+        drawn = [Sentence(tuple(text.split())) for text in found]
+    if len(drawn) < 2:
+        expected = "two sentences, one to fit on and one to judge"
+        remedy = "Give more text, or a larger --limit."
+        raise files.unexpected(data, expected, len(drawn), remedy)
+    return drawn
 
 
 def draw(items: Sequence[_T], limit: int, seed: int) -> list[_T]:
@@ -72,14 +79,11 @@ def draw(items: Sequence[_T], limit: int, seed: int) -> list[_T]:
 
 def _read_brown(path: pathlib.Path) -> list[Sentence]:
     sentences = []
-    lines = path.read_text("utf-8").split("\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in files.read_lines(path):
         pairs = [token.rpartition("/") for token in line.split()]
         if any(not word or not tag for word, _, tag in pairs):
-            raise errors.DataError(
-                f"{path}, line {number}: every word must be WORD/TAG. "
-                f"Received: {line.strip()[:80]!r}."
-            )
+            place = f"{path}, line {number}"
+            raise files.unexpected(place, "words as WORD/TAG", line.strip())
         if pairs:
             words = tuple(word for word, _, _ in pairs)
             parts = tuple(part_of_speech(tag) for *_, tag in pairs)
@@ -165,9 +169,8 @@ def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     and by part of speech if there are labels.
     """
     place = (pieces["position"] - 1) / pieces["length"]
-    thirds = pd.cut(
-        place, [-1, 1 / 3, 2 / 3, 1], labels=["first", "2nd", "3rd"]
-    )
+    ends, names = [0, 1 / 3, 2 / 3, 1], ["first", "2nd", "3rd"]
+    thirds = pd.cut(place, ends, right=False, labels=names)
     counts = pieces["id"].map(pieces["id"].value_counts())
     bands = pd.cut(counts, [0, 1, 10, 100, np.inf])
     names = ["once", "2 to 10", "11 to 100", "more often"]

@@ -1,5 +1,7 @@
 """Measures over the checkpoints of a run."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,12 +13,12 @@ from electra_tf import errors
 from electra_tf.training import checkpoints
 from tests import tiny_electra
 
-TEXT = "The cat sat on a good mat and was a bad dog , good film .\n" * 3
+TEXT = "The cat sat on a good mat and was a bad dog , good film .\n"
 
 
-def test_every_checkpoint_has_a_row(tmp_path):
+def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     run, text = tmp_path / "run", tmp_path / "text.txt"
-    text.write_text(TEXT)
+    text.write_text(TEXT + TEXT.replace("bad", "good"))
     model = tiny_electra.write_run(run)
     request = study.Request(str(text), model=str(run), mask_prob=0.4)
     work = study.Work(epath.Path(tmp_path), "key")
@@ -38,6 +40,10 @@ def test_every_checkpoint_has_a_row(tmp_path):
     assert (table["rows, discriminator's input"] < 1).all()
     pulls = table.filter(regex="^pull").sum(axis=1)
     np.testing.assert_allclose(pulls, 1)
+    # What was measured of a checkpoint is read back.
+    monkeypatch.delattr(dynamics.corruption, "detect")
+    again = dynamics.measure(electra, request, work).table
+    pd.testing.assert_frame_equal(table, again)
 
 
 def test_precision_and_recall_of_a_band_by_hand():
@@ -63,14 +69,40 @@ def test_precision_and_recall_of_a_band_by_hand():
     assert found["precision, 2 to 10"] == 0.5
 
 
+SENTENCES = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
+REQUEST = study.Request(seed=3)
+
+
 def test_the_gradients_of_the_pieces_that_occur(tmp_path):
-    run = tmp_path / "run"
-    tiny_electra.write_run(run)
-    electra = study.load(run)
-    sentences = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
-    found = dynamics.trace_gradients(electra, sentences, 50.0)
+    tiny_electra.write_run(tmp_path / "run")
+    electra = study.load(tmp_path / "run")
+    found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
     used = {"[CLS]", "cat", "sat", "[SEP]"}
     share = found["rows, generator's input"] * tiny_electra.VOCABULARY.size
     # And [MASK].
     assert round(share) <= len(used) + 1
     assert found["rows, softmax"] == 1
+    # A loss twice as heavy pulls twice as hard; one that rests does not.
+    twice = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 2.0, 50.0)
+    first, second = (
+        own["pull, softmax"] / own["pull, discriminator's input"]
+        for own in (found, twice)
+    )
+    assert second == pytest.approx(2 * first, rel=1e-4)
+    resting = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 0.0, 0.0)
+    assert not any(resting.values())
+    for change in ({"seed": 4}, {"mask_prob": 0.6}):
+        request = dataclasses.replace(REQUEST, **change)
+        other = dynamics.trace_gradients(electra, SENTENCES, request, 1.0, 50.0)
+        assert other != found
+
+
+def test_a_discriminator_counts_as_it_learns_and_where(tmp_path):
+    model = tiny_electra.write_run(tmp_path / "run", "two_stage")
+    # The switch comes after four steps, and freezes the generator.
+    assert dynamics.weigh_losses(model, 4) == (1, 0)
+    assert dynamics.weigh_losses(model, 5) == (0, 50)
+    electra = study.load(tmp_path / "run")
+    found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
+    assert found["pull, softmax"] > 0
+    assert found["pull, discriminator's input"] == 0  # It has its own table.

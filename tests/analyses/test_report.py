@@ -9,7 +9,9 @@ from analyses import report
 from analyses import study
 from etils import epath
 
+from electra_tf import errors
 from tests import tiny_electra
+from tests.export.demo import browser as browser_lib
 
 SENTENCE = "The cat sat on a good mat and was a bad dog ."
 
@@ -37,11 +39,15 @@ class _Reader(parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_one_page_of_all_that_was_found(tmp_path, monkeypatch):
+LINES = [f"{SENTENCE[:-2]} {word} ." for word in ("film", "s", "un")]
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Model, request and folder of a study, as `report.write` takes them."""
     electra, folder = tiny_electra.build(), epath.Path(tmp_path / "out")
     text = tmp_path / "text.txt"
-    lines = [f"{SENTENCE[:-2]} {word} ." for word in ("film", "s", "un")]
-    text.write_text("\n".join(lines))
+    text.write_text("\n".join(LINES))
     request = study.Request(str(text), model="<my model>")
     with pytest.raises(FileNotFoundError, match="calibration"):
         report.write(electra, request, folder)
@@ -49,12 +55,17 @@ def test_one_page_of_all_that_was_found(tmp_path, monkeypatch):
     toy = study.Study(
         "Is 1 < 2?",
         "numbers",
+        "A <line>.",
         lambda *unused: study.Findings(table, ("A & B.",)),
         lambda found, axes: axes[0].plot([1, 2]),
     )
     monkeypatch.setattr(study, "find", lambda name: toy)
     study.run("calibration", electra, request, folder)
-    page = report.write(electra, request, folder).read_text()
+    return electra, request, folder
+
+
+def test_one_page_of_all_that_was_found(asked):
+    page = report.write(*asked).read_text()
     found = _Reader(page)
     assert not found.open
     assert {"calibration", "sentences"} <= set(found.names)
@@ -62,7 +73,34 @@ def test_one_page_of_all_that_was_found(tmp_path, monkeypatch):
         assert link.startswith("data:image/png") or link[1:] in found.names
     for shown in ("&lt;my model&gt;", "Is 1 &lt; 2?", "R&amp;D", "A &amp; B."):
         assert shown in page
-    assert page.count('class="swapped"') == len(lines)
-    shares = re.findall(r'title="(\d+) %"', page)
+    assert 'alt="A &lt;line&gt;."' in page
+    assert page.count('class="swapped"') == len(LINES)
+    shares = re.findall(r"<sub>(\d+)</sub></mark>", page)
+    assert page.count("<mark") == len(shares)
     assert len(shares) > 20
     assert all(0 <= int(share) <= 100 for share in shares)
+
+
+def test_findings_of_another_model_are_refused(asked):
+    electra, _, folder = asked
+    variable = electra.networks.main.variables[0]
+    variable.assign(variable + 1)
+    electra.origin = "other weights"
+    problem = f"other weights.*{folder / 'calibration'}.*random weights"
+    with pytest.raises(errors.ModelError, match=problem):
+        report.write(*asked)
+
+
+def test_a_phone_scrolls_pictures_and_not_the_page(asked, tmp_path):
+    found = browser_lib.find_browser()
+    if found is None:
+        pytest.skip("needs chromium and chromedriver in the PATH")
+    opened = browser_lib.Browser(*found, tmp_path)
+    try:
+        opened.become_phone(360)
+        opened.open(f"file://{report.write(*asked)}")
+        width = "document.querySelector('img').clientWidth"
+        assert opened.run(f"return {width}") > 400
+        assert opened.run("return document.documentElement.scrollWidth") == 360
+    finally:
+        opened.close()

@@ -41,7 +41,7 @@ def test_states_and_attention_are_those_of_the_words():
         texts.Sentence(("the", "cats", "sat")),
         texts.Sentence(("good", "film")),
     ]
-    found = representations.read_layers(electra, sentences)
+    found = representations.read_layers(electra, sentences, "")
     encoder = electra.networks.main.encoder
     rows = electra.tokenize(["the cats sat", "good film"])
     output = encoder(*rows.values())
@@ -65,7 +65,7 @@ def test_attention_to_neighbours_by_hand(monkeypatch):
         lambda *unused: tf.constant(weights),
     )
     found = representations.read_layers(
-        electra, [texts.Sentence(("the", "cat", "sat"))]
+        electra, [texts.Sentence(("the", "cat", "sat"))], ""
     )
     # Pieces 1, 2 and 3 of [CLS] the cat sat [SEP].
     previous, following, itself, sep = found.attention[0] * 15

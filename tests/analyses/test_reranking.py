@@ -69,16 +69,29 @@ def test_only_line_feeds_end_lines_and_the_last_may_be_blank(tmp_path):
     path.write_text(line % 1)
     (found,) = reranking.read(path, 0, 1)
     assert found.guesses == ("a\u2028b",)
-    path.write_text(line % "NaN")
-    with pytest.raises(errors.DataError, match="line 1.*not finite"):
-        reranking.read(path, 0, 1)
 
 
-def test_a_damaged_line_is_named(tmp_path):
+LINE = '{"ref": "a", "hyps": [{"text": "a", "score": 1}]}'
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "dev_x.jsonl: expected an utterance"),
+        (LINE + '\n{"a"', "dev_x.jsonl, line 2"),
+        (LINE.replace("1}", "NaN}"), "line 1.*not finite"),
+        (LINE.replace('"a"', '" "', 1), "line 1.*`ref` must be a text"),
+        (LINE.replace('"a"', "null", 1), "line 1.*`ref` must be a text"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_line(content, problem, tmp_path):
     path = tmp_path / "dev_x.jsonl"
-    path.write_text('{"ref": "a", "hyps": [{"text": "a", "score": 1}]}\n{"a"')
-    with pytest.raises(errors.DataError, match="dev_x.jsonl, line 2"):
+    path.write_text(content)
+    with pytest.raises(errors.DataError, match=problem):
         reranking.read(epath.Path(path), 0, 1)
+
+
+def test_a_folder_without_pairs_of_files_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="dev_NAME.jsonl"):
         reranking.measure(None, study.Request(str(tmp_path)), None)
 

@@ -33,7 +33,7 @@ def calls(monkeypatch):
         table = pd.DataFrame({"n": [1], "sum": [float(found.sum())]}, ["all"])
         return study.Findings(table.rename_axis("what"), ("A note.",))
 
-    toy = study.Study("Why?", "numbers", measure, lambda found, axes: None)
+    toy = study.Study("Why?", "it", "", measure, lambda found, axes: None)
     monkeypatch.setattr(study, "find", lambda name: toy)
     return asked
 
@@ -103,8 +103,21 @@ def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
         (("A", "mat"), kinds[:2]),
         (("The", "cat", "sat", "."), kinds),
     ]
-    (tmp_path / "cb02").write_text("\n\nbroken line\n")
-    with pytest.raises(errors.DataError, match="cb02, line 3"):
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("cb02", b"a/at b/nn\n\nbroken line\n", "cb02, line 3.*WORD/TAG"),
+        ("cb02", b"a/at b/nn\n\xff/nn\n", "cb02, line 2.*UTF-8"),
+        ("cb02", b"\n\t\n", "two sentences.*Received: 0"),
+        ("cb02", b"a/at cat/nn\n", "two sentences.*Received: 1"),
+        ("a.txt", b"The cat sat on a good mat and slept .", "Received: 1"),
+    ],
+)
+def test_a_bad_text_is_refused_with_its_place(name, content, problem, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(errors.DataError, match=problem):
         texts.read(str(tmp_path), limit=0, seed=1)
 
 
@@ -125,7 +138,22 @@ def test_pieces_belong_to_words(electra):
     assert words["sentence"].tolist() == [0, 0, 0, 1]
 
 
-def test_labels_are_what_the_discriminator_was_shown(electra, monkeypatch):
+def test_groups_by_hand():
+    pieces = pd.DataFrame({"id": [5, 6, 6, 7, 8, 9], "length": 6})
+    pieces["label"] = ["noun", "noun", "verb", "verb", "verb", "noun"]
+    pieces["position"] = pieces.index + 1
+    found = {name: list(own) for name, own in texts.groups(pieces)}
+    yes, no = [True], [False]
+    assert found["third of the sentence: first"] == yes * 2 + no * 4
+    assert found["third of the sentence: 2nd"] == no * 2 + yes * 2 + no * 2
+    assert found["third of the sentence: 3rd"] == no * 4 + yes * 2
+    assert found["piece occurs: 2 to 10"] == no + yes * 2 + no * 3
+    assert found["part of speech: verb"] == no * 2 + yes * 3 + no
+
+
+def test_labels_are_what_the_discriminator_was_shown(
+    electra, monkeypatch, tmp_path
+):
     words = ("the", "cat", "sat", "on", "a", "mat")
     sentences = [texts.Sentence(words)] * 100
     shown = []
@@ -136,7 +164,11 @@ def test_labels_are_what_the_discriminator_was_shown(electra, monkeypatch):
         return call(self, ids, *rows)
 
     monkeypatch.setattr(networks.Discriminator, "call", spy)
-    found = corruption.detect(electra, sentences, REQUEST)
+    work = study.Work(epath.Path(tmp_path), "key")
+    found = corruption.detect(electra, sentences, REQUEST, work)
+    again = corruption.detect(electra, sentences, REQUEST, work)
+    pd.testing.assert_frame_equal(found, again)
+    assert len(shown) == 2  # Batches; what is known is not asked again.
     own = np.concatenate(shown)[:100, 1:7]
     original = found["id"].to_numpy().reshape(100, 6)
     replaced = found["is_replaced"].to_numpy().reshape(100, 6)
@@ -146,6 +178,13 @@ def test_labels_are_what_the_discriminator_was_shown(electra, monkeypatch):
     assert masked.reshape(100, 6).sum(1).tolist() == [3] * 100
     assert not (found["is_replaced"] & ~masked).any()
     assert 0 < found["is_replaced"].mean() < masked.mean()
+
+
+def test_a_text_that_did_not_change_is_refused(electra, monkeypatch):
+    same = np.zeros([1, 3, 5])
+    monkeypatch.setattr(corruption, "_answer", lambda *unused: same)
+    with pytest.raises(ValueError, match=r"Received: 0 of 1\. .*--mask_prob"):
+        corruption.detect(electra, [texts.Sentence(("cat",))], REQUEST)
 
 
 def test_a_model_without_generator_is_refused():

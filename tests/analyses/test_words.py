@@ -1,5 +1,7 @@
 """Wrong words and parts of speech, on answers that are known."""
 
+from types import SimpleNamespace as Fake
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,7 +57,7 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
     electra = tiny_electra.build()
     request = study.Request(str(path), seed=2)
     found = error_detection.measure(electra, request, work)
-    names = {"everything", "rare words", "discriminator"}
+    names = {"everything", "rare in this file", "discriminator"}
     assert names < {*found.table.index}
     assert found.table.loc["everything", "recall"] == 1
     first, second = (
@@ -64,9 +66,49 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
     )
     assert len(first) == len(second) == 2
     assert sorted(first + second) == sorted(blocks)
-    path.write_text("a\tc\n")
-    with pytest.raises(errors.DataError, match="label 'i'"):
-        error_detection.measure(electra, request, work)
+
+
+@pytest.mark.parametrize(
+    ("content", "limit", "problem"),
+    [
+        ("a\ti\n", 0, "1 sentences, none in the first half"),
+        ("a\ti\n\nb\ti\n", 1, "1 sentences, none in the first half"),
+        ("a\ti\n\nb\tc\n", 0, "2 sentences, none in the .* half"),
+        ("a\ti\n\nb\tc\nd\tx\n", 0, "words.tsv, line 3.*c or i.*'x'"),
+    ],
+)
+def test_a_bad_file_of_words_is_refused(content, limit, problem, tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text(content)
+    with pytest.raises(errors.DataError, match=problem):
+        error_detection.read(str(path), limit, 1)
+
+
+def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
+    # Start, tag and its probability, 0 of what the tagger did not see.
+    parts = [(0, "c", 0.9), (5, "c", 0.8), (9, "i", 0.7), (11, "i", 0.0)]
+    answers = [
+        Fake(words=[Fake(start=a, tag=b, probability=p) for a, b, p in own])
+        for own in (parts, [(0, "i", 0.6)])
+    ]
+    tagger = Fake(labels=["c", "i"], predict=lambda texts: answers)
+    monkeypatch.setattr(error_detection.electra_lib, "load", lambda _: tagger)
+    plain = "good cats, unable", "mat"
+    sentences = [texts.Sentence(tuple(text.split())) for text in plain]
+    found = error_detection._ask_tagger("folder", sentences)
+    assert found == pytest.approx([0.1, 0.7, 0.0, 0.6])
+    tagger.labels = ["B-PER", "O"]
+    with pytest.raises(ValueError, match="labels c and i"):
+        error_detection._ask_tagger("folder", sentences)
+
+
+def test_the_curve_of_four_words_by_hand():
+    words = pd.DataFrame(
+        {"is_wrong": [True, False, True, False], "suspicion": [4, 3, 2, 1]}
+    )
+    found = error_detection._curve(words).drop_duplicates()
+    assert found["recall"].tolist() == [1, 1, 0.5, 0.5, 0]
+    assert found["precision"].tolist() == [0.5, 2 / 3, 0.5, 1, 1]
 
 
 def test_the_worst_piece_of_a_word_counts():

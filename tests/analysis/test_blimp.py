@@ -70,5 +70,10 @@ def test_what_is_not_blimp_or_no_score_is_refused(tmp_path):
     (tmp_path / "passive_1.jsonl").write_text('{"sentence_good": "a"}\n')
     with pytest.raises(errors.DataError, match="line 1.*'sentence_bad'"):
         blimp.read_pairs(tmp_path)
+    (tmp_path / "passive_1.jsonl").write_text(
+        '{"sentence_good": 5, "sentence_bad": "a", "linguistics_term": "b"}'
+    )
+    with pytest.raises(errors.DataError, match="line 1.*texts in .*5, 'a'"):
+        blimp.read_pairs(tmp_path)
     with pytest.raises(ValueError, match="finite numbers.* 8 others"):
         blimp.judge(lambda texts: [float("nan")] * len(texts), PAIRS)
