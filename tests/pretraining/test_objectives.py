@@ -25,6 +25,7 @@ _FACTORS = {
     "mlm": {"gen_weight": 3.0},
     "replace_mlm": {"gen_weight": 3.0, "main_weight": 0.7},
     "all_tokens_mlm": {"gen_weight": 3.0, "main_weight": 0.7},
+    "fast_electra": {"disc_weight": 7.0},
 }
 
 
