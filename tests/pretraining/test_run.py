@@ -183,7 +183,11 @@ def test_disentangled_runs_and_those_on_their_samples_resume_with_the_same_bits(
     for name in ("disentangled", "fast_electra"):
         settings = tiny.with_objective(base, name)
         if ends:
-            source = {"init_from": str(tmp_path / "disentangled")}
+            source = {
+                "init_from": str(tmp_path / "disentangled"),
+                "disentangled_embeddings": True,
+                "untied_generator_embeddings": False,
+            }
             settings = tiny_run.replace(settings, generator=source)
         whole, cut = tmp_path / name, tmp_path / f"{name}_cut"
         assert run.pretrain(settings, whole)
