@@ -14,7 +14,6 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export.models import pretrained
 from electra_tf.modeling import networks
-from electra_tf.pretraining import model as model_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -104,12 +103,9 @@ def objective_exports(tiny_run, tmp_path_factory):
 
     @functools.cache
     def export(name):
-        settings = tiny_electra.build_settings(name)
-        keras.utils.set_random_seed(5)
-        model = model_lib.build_pretraining_model(settings, tiny_run.vocabulary)
         folder = tmp_path_factory.mktemp(name)
-        model_dir, variables = folder / "run", model.trainable_variables
-        save_run(model_dir, settings, tiny_run.vocabulary, variables)
+        model_dir, settings = folder / "run", tiny_electra.build_settings(name)
+        model = tiny_electra.write_run(model_dir, name, tiny_run.vocabulary)
         result = export_unchecked(model_dir, folder / "export")
         call = load(result.folder)
         return ObjectiveExport(result.folder, model_dir, settings, model, call)

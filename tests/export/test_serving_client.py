@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -140,12 +138,7 @@ def test_inputs_that_are_no_rows_are_refused():
 
 
 def run_script(*arguments):
-    return subprocess.run(
-        [sys.executable, "scripts/serving_client.py", *arguments],
-        capture_output=True,
-        check=False,
-        timeout=100,
-    )
+    return script_modules.run("serving_client", *arguments, text=False)
 
 
 @both_protocols

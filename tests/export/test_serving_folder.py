@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -13,6 +11,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
 from electra_tf.export import serving_folder
+from tests import script_modules
 from tests.export import conftest
 
 
@@ -161,12 +160,7 @@ def test_every_signature_answers_its_warm_up(any_export, exported):
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(flags, message):
-    command = [sys.executable, "scripts/export_saved_model.py"]
-    failed = subprocess.run(
-        [*command, "--model_dir=tiny-en", *flags.split()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    flags = "--model_dir=tiny-en", *flags.split()
+    failed = script_modules.run("export_saved_model", *flags)
     assert failed.returncode == 1
     assert message in failed.stderr

@@ -4,13 +4,13 @@ A target takes the bytes of a file. It returns, or raises one of the documented
 errors; anything else that comes out is a finding.
 """
 
+import dataclasses
 import gzip
 import io
 import json
 import pathlib
 import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -56,8 +56,8 @@ class Target(NamedTuple):
     """A parser; of several names for its file one is drawn."""
 
     read: Callable[[pathlib.Path], object]
-    seeds: tuple[bytes, ...]
-    names: tuple[str, ...]
+    seeds: list[bytes]
+    names: list[str]
 
 
 def run(target: Target, data: bytes, folder: pathlib.Path) -> str:
@@ -153,13 +153,6 @@ def _hdf5() -> bytes:
     return stream.getvalue()
 
 
-def _zip() -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
-    return stream.getvalue()
-
-
 def _squad() -> bytes:
     answer = {"text": "cat", "answer_start": 4}
     question = {"id": "1", "question": "who", "answers": [answer]}
@@ -190,129 +183,94 @@ def _table(path: pathlib.Path) -> None:
         row.text("text")
 
 
+def _trial() -> bytes:
+    score = trial.Score({"accuracy": 90.0}, False)
+    result = trial.TrialResult(
+        1, {"a": {"dev": score}}, {}, 1, "a", 1.5, "a", {"a": "1"}
+    )
+    return _json(dataclasses.asdict(result))
+
+
+_ENDINGS = "txt jsonl gz bz2 xz zst tar parquet arrow"
+_TOKENIZER_FILES = "tokenizer_config.json tokenizer.json added_tokens.json"
+_OVERRIDES = (
+    b"encoder.hidden_size=256 masking.mask_prob=0.25 training.strategy=tpu "
+    b"data.max_seq_length=1e3"
+)
 TARGETS: dict[str, Callable[[], Target]] = {
     "vocabulary": lambda: Target(
-        vocabulary.Vocabulary.load, (_TOKENS.encode(),), ("vocab.txt",)
+        vocabulary.Vocabulary.load, [_TOKENS.encode()], ["vocab.txt"]
     ),
     "tokenizer_settings": lambda: Target(
         lambda path: tokenizer_files.load_if_there(path.parent, _ENCODER),
-        (_json(_SETTINGS), _json({"model": {"vocab": {}}}), _TOKENS.encode()),
-        (
-            "tokenizer_config.json",
-            "tokenizer.json",
-            "added_tokens.json",
-            "vocab.txt",
-        ),
-    ),  # fmt: skip
+        [_json(_SETTINGS), _json({"model": {"vocab": {}}}), _TOKENS.encode()],
+        [*_TOKENIZER_FILES.split(), "vocab.txt"],
+    ),
     "config": lambda: Target(
         lambda path: schema.read(config.ExperimentConfig, path),
-        (_json({"encoder": {"hidden_size": 64}}),),
-        ("config.json",),
+        [_json({"encoder": {"hidden_size": 64}})],
+        ["config.json"],
     ),
-    "override": lambda: Target(
-        _build,
-        (
-            b"encoder.hidden_size=256",
-            b"masking.mask_prob=0.25",
-            b"training.strategy=tpu",
-            b"data.max_seq_length=1e3",
-        ),
-        ("text",),
-    ),  # fmt: skip
+    "override": lambda: Target(_build, _OVERRIDES.split(), ["text"]),
     "hparams": lambda: Target(
         lambda path: original_hparams.from_original_hparams(
             schema.read_object(path, errors.ModelError)
         ),
-        (_json({"model_size": "small", "vocab_size": 30522}),),
-        ("hparams.json",),
+        [_json({"model_size": "small", "vocab_size": 30522})],
+        ["hparams.json"],
     ),
     "table": lambda: Target(
         _table,
-        (b"text,label\na,b\n", b"text\tlabel\na\tb\n", b'{"text": "a"}\n'),
-        ("a.csv", "a.tsv", "a.jsonl"),
+        [b"text,label\na,b\n", b"text\tlabel\na\tb\n", b'{"text": "a"}\n'],
+        ["a.csv", "a.tsv", "a.jsonl"],
     ),
     "tags": lambda: Target(
-        conll.read_columns, (b"The DT B-NP\ncat NN I-NP\n\n",), ("a.txt",)
+        conll.read_columns, [b"The DT B-NP\ncat NN I-NP\n\n"], ["a.txt"]
     ),
-    "squad": lambda: Target(records.read_squad, (_squad(),), ("a.json",)),
+    "squad": lambda: Target(records.read_squad, [_squad()], ["a.json"]),
     "mrqa": lambda: Target(
         records.read_mrqa,
-        (_mrqa(), gzip.compress(_mrqa())),
-        ("a.jsonl", "a.jsonl.gz"),
+        [_mrqa(), gzip.compress(_mrqa())],
+        ["a.jsonl", "a.jsonl.gz"],
     ),
     "corpus": lambda: Target(
         _documents,
-        (
-            b"a line\n\nb\n",
-            b'{"text": "a"}\n',
-            b'<doc id="1">\na\n</doc>\n',
-            gzip.compress(b"a line\n"),
-            _tar("a/b"),
-            _tar("../b"),
-        ),
-        (
-            "a.txt",
-            "a.jsonl",
-            "a.gz",
-            "a.bz2",
-            "a.xz",
-            "a.zst",
-            "a.tar",
-            "a.parquet",
-            "a.arrow",
-        ),
-    ),  # fmt: skip
+        [b"a line\n\nb\n", b'{"text": "a"}\n', b'<doc id="1">\na\n</doc>\n',
+         gzip.compress(b"a line\n"), _tar("a/b"), _tar("../b")],
+        [f"a.{ending}" for ending in _ENDINGS.split()],
+    ),
     "manifest": lambda: Target(
         lambda path: manifest.Manifest.load(path.parent),
-        (_manifest(),),
-        ("manifest.json",),
+        [_manifest()],
+        ["manifest.json"],
     ),
     "array": lambda: Target(
-        _array, (_numpy(np.arange(1, 4)), _numpy(np.ones(2))), ("counts.npy",)
+        _array, [_numpy(np.arange(1, 4)), _numpy(np.ones(2))], ["counts.npy"]
     ),
-    "index": lambda: Target(_index, (_tiny_index(),), ("x.index",)),
+    "index": lambda: Target(_index, [_tiny_index()], ["x.index"]),
     "safetensors": lambda: Target(
         lambda path: tensor_files.read(path.parent),
-        (
-            safetensors.numpy.save({"a": np.ones([2], np.float32)}),
-            _json({"weight_map": {"a": "x.safetensors"}}),
-        ),
-        ("model.safetensors", "model.safetensors.index.json"),
-    ),  # fmt: skip
+        [safetensors.numpy.save({"a": np.ones([2], np.float32)}),
+         _json({"weight_map": {"a": "x.safetensors"}})],
+        ["model.safetensors", "model.safetensors.index.json"],
+    ),
     "hdf5": lambda: Target(
-        lambda path: tensor_files.read(path.parent),
-        (_hdf5(),),
-        ("tf_model.h5",),
+        lambda path: tensor_files.read(path.parent), [_hdf5()], ["tf_model.h5"]
     ),
     "metrics": lambda: Target(
-        reporting.read_lines, (b'{"step": 1, "split": "train"}\n',), ("m",)
+        reporting.read_lines, [b'{"step": 1, "split": "train"}\n'], ["m"]
     ),
     "trial": lambda: Target(
         lambda path: trial.read_result(path.parent),
-        (
-            _json(
-                {
-                    "seed": 1,
-                    "scores": {
-                        "a": {"dev": {"metrics": {}, "is_degenerate": False}}
-                    },
-                    "metrics": {},
-                    "num_steps": 1,
-                    "origin": "a",
-                    "seconds": 1.5,
-                    "device": "a",
-                    "versions": {"a": "1"},
-                }
-            ),
-        ),
-        (trial.RESULT_FILE,),
+        [_trial()],
+        [trial.RESULT_FILE],
     ),
     "export": lambda: Target(
         lambda path: schema.read(
             export_metadata.ExportMetadata, path, errors.ExportError
         ),
-        (_json(_EXPORT), _json({**_EXPORT, "scores": {"dev": {"f1": 1}}})),
-        ("export.json",),
+        [_json(_EXPORT), _json({**_EXPORT, "scores": {"dev": {"f1": 1}}})],
+        ["export.json"],
     ),
-    "request": lambda: Target(_ask, (_json({"text": "a [MASK]"}),), ("body",)),
-}
+    "request": lambda: Target(_ask, [_json({"text": "a [MASK]"})], ["body"]),
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Properties of parsers and tokenizer under any input, by hypothesis.
+"""Properties of parsers under any input, by hypothesis.
 
 `ELECTRA_EXAMPLES=10000 pytest tests/fuzz` tries other examples, and as many.
 `fuzz.py` searches the same parsers for days, led by what they cover.
@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from electra_tf.records import manifest
 from electra_tf.records import schema
-from electra_tf.text import tokenizer as tokenizer_lib
-from tests.formats import tiny_models
 from tests.fuzz import targets
-from tests.text import reference_tokenizer
 
 _NUM_EXAMPLES = int(os.environ.get("ELECTRA_EXAMPLES", "40"))
 any_of = hypothesis.settings(
@@ -54,33 +51,6 @@ def test_damaged_files_give_documented_errors(name, tmp_path):
     def check(seed, number, edits):
         data = bytes([number]) + _edit(seed, edits)
         targets.run(target, data, tmp_path)
-
-    check()
-
-
-def test_every_text_has_the_ids_of_the_reference_and_offsets_inside_it():
-    vocabulary = tiny_models.VOCABULARY
-    tokenizer = tokenizer_lib.Tokenizer(vocabulary)
-    numbers = {token: i for i, token in enumerate(vocabulary.tokens)}
-    words = st.sampled_from([*vocabulary.tokens, "É", "ß", "İ", "\u0301"])
-    texts = st.lists(st.one_of(words, st.text(max_size=5)), max_size=12)
-
-    @any_of
-    @hypothesis.given(st.lists(texts.map(" ".join), max_size=4))
-    def check(texts):
-        # JSON alone can spell halves of characters.
-        encoded = [text.encode("utf-8", "replace") for text in texts]
-        rows = tf.constant(encoded, tf.string)
-        ids, starts, ends = tokenizer.tokenize_with_offsets(rows)
-        found = ids.to_list()
-        assert found == tokenizer.tokenize(rows).to_list()
-        for row, text in enumerate(encoded):
-            expected = reference_tokenizer.tokenize(text, numbers, vocabulary)
-            assert found[row] == expected
-            begins, stops = starts[row].numpy(), ends[row].numpy()
-            assert (begins >= 0).all() and (begins < stops).all()
-            assert (stops <= len(text)).all()
-            assert (np.diff(begins) >= 0).all()
 
     check()
 

@@ -20,8 +20,8 @@ from electra_tf.processes.pool import WorkerError
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
-def start_squaring():
-    return square
+def start(work, *unused):
+    return work
 
 
 def square(task, report):
@@ -50,7 +50,7 @@ def fail(kind, task, report):
 @pytest.mark.parametrize("num_processes", [1, 3])
 def test_every_task_is_done_once_and_reported(num_processes):
     reports = []
-    with ProcessPool(start_squaring, num_processes) as pool:
+    with ProcessPool(functools.partial(start, square), num_processes) as pool:
         results = dict(pool.run(list(range(20)), lambda *c: reports.append(c)))
         again = dict(pool.run([7], lambda *content: None))
     assert results == {number: number * number for number in range(20)}
@@ -75,10 +75,6 @@ def test_failures_are_named_and_end_all_workers(kind, error, message):
     assert multiprocessing.active_children() == []
 
 
-def start_telling():
-    return tell
-
-
 def tell(task, report):
     print("said by", task, os.environ["PLACE"])
     if task == "b":
@@ -89,9 +85,9 @@ def tell(task, report):
 def test_each_task_with_a_log_has_a_process_and_a_failure_ends_no_other(
     tmp_path,
 ):
-    pool = ProcessPool(
-        start_telling, 2, tmp_path.joinpath, [{"PLACE": "0"}, {"PLACE": "1"}]
-    )
+    environments = [{"PLACE": "0"}, {"PLACE": "1"}]
+    begin = functools.partial(start, tell)
+    pool = ProcessPool(begin, 2, tmp_path.joinpath, environments)
     with pool:
         outcomes = {o.task: o for o in pool.outcomes(["a", "b", "c"])}
     assert outcomes["a"].result not in (outcomes["c"].result, os.getpid(), None)
@@ -103,10 +99,6 @@ def test_each_task_with_a_log_has_a_process_and_a_failure_ends_no_other(
         places.add(log.split()[3])
     assert places == {"0", "1"}
     assert "RuntimeError: no b" in (tmp_path / "b").read_text()
-
-
-def start_waiting():
-    return wait_for_signal
 
 
 def wait_for_signal(task, report):
@@ -125,22 +117,19 @@ def test_a_request_to_stop_reaches_the_processes_and_starts_no_more(tmp_path):
     def stop_all(task):
         Stop.signal_name = "SIGTERM"
 
-    with ProcessPool(start_waiting, 1, tmp_path.joinpath) as pool:
+    begin = functools.partial(start, wait_for_signal)
+    with ProcessPool(begin, 1, tmp_path.joinpath) as pool:
         outcomes = list(
             pool.outcomes(["a", "b"], on_report=stop_all, stop=Stop())
         )
     assert outcomes == [("a", ["a"], None)]
 
 
-def start_with(plan):
-    return square
-
-
 def test_a_process_that_dies_before_it_reads_its_plan_is_named(monkeypatch):
     multiprocessing.resource_tracker.ensure_running()
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/bin/false")
     # Larger than any pipe.
-    pool = ProcessPool(functools.partial(start_with, bytes(2**22)), 2)
+    pool = ProcessPool(functools.partial(start, square, bytes(2**22)), 2)
     with pytest.raises(WorkerError, match="ended with exit code 1"), pool:
         list(pool.run([1, 2], lambda *content: None))
 

@@ -1,5 +1,6 @@
 """A small vocabulary, small corpora and a builder for the records tests."""
 
+import dataclasses
 import pathlib
 import random
 import shutil
@@ -56,6 +57,13 @@ def build_settings(corpus, vocabulary, output) -> shards.BuildSettings:
     )
 
 
+def build(settings, **changes) -> pathlib.Path:
+    """Builds a dataset by settings with changes; its folder."""
+    settings = dataclasses.replace(settings, **changes)
+    writer.build_dataset(settings)
+    return pathlib.Path(settings.output_dir)
+
+
 def folder_bytes(folder: pathlib.Path) -> dict[str, bytes]:
     """Every file below a folder with its content."""
     return {
@@ -86,12 +94,35 @@ def many_units(monkeypatch):
     )
 
 
-@pytest.fixture(scope="session")
-def vocabulary_folder(tmp_path_factory) -> pathlib.Path:
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Makes the n-th call of a pass the last for now; gives all its tasks."""
+
+    def prepare(module, name, number):
+        function, tasks = getattr(module, name), []
+
+        def call(plan, task, *rest):
+            tasks.append(task)
+            if len(tasks) == number:
+                raise KeyboardInterrupt
+            return function(plan, task, *rest)
+
+        monkeypatch.setattr(module, name, call)
+        return tasks
+
+    return prepare
+
+
+def write_vocabulary(folder: pathlib.Path) -> None:
     """A vocabulary of single letters: a word has as many pieces as letters."""
-    folder = tmp_path_factory.mktemp("vocabulary")
     pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "word"]
     Vocabulary((*SPECIAL_TOKENS, *pieces)).save(folder)
+
+
+@pytest.fixture(scope="session")
+def vocabulary_folder(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("vocabulary")
+    write_vocabulary(folder)
     return folder
 
 
@@ -119,9 +150,7 @@ def finished_dataset(
 ) -> pathlib.Path:
     """What `settings` build; not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
-    settings = build_settings(corpus_folder, vocabulary_folder, folder)
-    writer.build_dataset(settings)
-    return folder
+    return build(build_settings(corpus_folder, vocabulary_folder, folder))
 
 
 @pytest.fixture

@@ -194,12 +194,6 @@ def test_tfds_field_is_chosen_and_checked(fake_tfds):
         open_corpus("tfds:a:b:c")
 
 
-def test_missing_tfds_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"electra-tf\[tfds\]"):
-        open_corpus("tfds:books")
-
-
 def test_tfds_names_may_have_versions():
     name = corpus_lib.parse_tfds_name("tfds:wiki/2023.en:1.*.*:title")
     assert name == ("wiki/2023.en:1.*.*", "title")

@@ -1,21 +1,16 @@
 """The report of a built dataset: its numbers, and when it advises what."""
 
-import dataclasses
-
 import pytest
 
-from electra_tf.records import writer
 from electra_tf.records.manifest import Index
+from tests.records.conftest import build
 
 
 def report(settings, tmp_path, text, **changes):
     (tmp_path / "text.txt").write_text(text)
     changes = {"num_out_files": 1, "validation_fraction": 0.0} | changes
     corpus = (str(tmp_path / "text.txt"),)
-    writer.build_dataset(
-        dataclasses.replace(settings, corpus=corpus, **changes)
-    )
-    return list(Index.load(settings.output_dir).report)
+    return list(Index.load(build(settings, corpus=corpus, **changes)).report)
 
 
 def test_numbers_by_hand(settings, tmp_path):

@@ -46,22 +46,30 @@ def test_no_examples_are_no_records():
 
 
 @pytest.mark.parametrize(
-    ("ids", "segments", "is_good"),
+    ("ids", "mask", "segments", "is_good"),
     [
-        ("2 7 3 2 7 3 8 3 0 0", "0 0 0 0 0 0 1 1 0 0", True),
-        ("2 7 3 8 3 2 7 3", "0 0 0 1 1 0 0 0", True),
-        ("2 7 3 0 2 7 3", "0 0 0 0 0 0 0", False),
-        ("2 7 8 2 7 3", "0 0 0 0 0 0", False),
-        ("2 7 3 2 7 3", "0 0 0 1 1 1", False),
-        ("2 7 3 8 3 7 3", "0 0 0 1 1 0 0", False),
+        ("2 7 3 8 3 0", "111110", "000110", True),
+        ("2 7 3 2 7 3 8 3 0", "111111110", "000000110", True),
+        ("2 7 3 8 3 2 7 3", "11111111", "00011000", True),
+        ("2 7 3 0 2 7 3", "1110111", "0000000", False),
+        ("2 7 8 2 7 3", "111111", "000000", False),
+        ("2 7 3 2 7 3", "111111", "000111", False),
+        ("2 7 3 8 3 7 3", "1111111", "0001100", False),
+        ("9 7 3", "111", "000", False),
+        ("2 7 9", "111", "000", False),
+        ("2 7 3", "111", "010", False),
+        ("2 50 3", "111", "000", False),  # of a vocabulary of 50
+        ("2 7 3 9", "1110", "0000", False),
+        ("2 7 3 0", "1111", "0000", False),
     ],
 )
-def test_rows_hold_whole_texts_and_padding(ids, segments, is_good):
-    ids, segments = (np.array([x.split()], np.int32) for x in (ids, segments))
-    rows = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": segments}
-    records = tf.constant(schema.serialize_examples(rows))
+def test_rows_hold_whole_texts_and_padding(ids, mask, segments, is_good):
+    columns = ids.split(), [*mask], [*segments]
+    rows = (np.array([column], np.int32) for column in columns)
+    features = dict(zip(schema.FEATURE_NAMES, rows, strict=True))
+    records = tf.constant(schema.serialize_examples(features))
     try:
-        schema.parse_examples(records, ids.size, tiny.VOCABULARY)
+        schema.parse_examples(records, len(mask), tiny.VOCABULARY)
     except tf.errors.InvalidArgumentError as error:
         assert "Rows must be texts, each" in str(error)
         assert not is_good

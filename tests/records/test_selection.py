@@ -15,6 +15,7 @@ from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import verify_dataset
+from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 
 
@@ -203,30 +204,20 @@ def mixed(settings, corpus_folder, tmp_path, many_units):
 
 
 def test_interrupted_selection_goes_on_to_the_same_bytes(
-    mixed, tmp_path, monkeypatch
+    mixed, tmp_path, monkeypatch, interrupt
 ):
-    one_go = tmp_path / "one_go"
-    writer.build_dataset(dataclasses.replace(mixed, output_dir=str(one_go)))
+    one_go = build(mixed, output_dir=str(tmp_path / "one_go"))
     verify_dataset(one_go)
     index = Index.load(one_go)
     assert index.build["builder"]["deduplicate"] == "near"
     assert "dropped: 10 equal and 0 nearly equal ones" in index.report[2]
-    for module, name, limit in (
-        (selection, "write_fingerprints", 2),
-        (shards, "build_part", 3),
+    for module, name, number in (
+        (selection, "write_fingerprints", 3),
+        (shards, "build_part", 4),
     ):
-        function, calls = getattr(module, name), []
-
-        def call(*arguments, function=function, calls=calls, limit=limit):
-            calls.append(arguments)
-            if len(calls) > limit:
-                raise KeyboardInterrupt
-            function(*arguments)
-
-        monkeypatch.setattr(module, name, call)
+        interrupt(module, name, number)
         with pytest.raises(KeyboardInterrupt):
             writer.build_dataset(mixed, resume=True)
-        monkeypatch.setattr(module, name, function)
     # What was compared is not compared again.
     monkeypatch.delattr(selection, "write_fingerprints")
     writer.build_dataset(mixed, resume=True)

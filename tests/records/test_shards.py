@@ -42,17 +42,10 @@ def plan(settings):
     return plan
 
 
-def test_examples_are_found_by_their_number(plan):
+def test_reports_of_a_part_add_up_to_its_text(plan):
     calls = []
     report = build_part(plan, report=lambda *content: calls.append(content))
     assert sum(report.num_documents.values()) == 60
-    sizes = [
-        len(shards.load_rows(plan, Task("", 0, "train", (index,)))[0])
-        for index in range(4)
-    ]
-    assert sum(sizes) == report.num_examples["train"]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] - sizes[-1] <= 1
     num_bytes, num_tokens = (sum(done) for done in zip(*calls, strict=True))
     assert num_tokens == sum(report.num_corpus_tokens.values())
     assert num_bytes == sum(source.num_bytes for source in plan.corpus.sources)

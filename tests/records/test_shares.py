@@ -10,6 +10,7 @@ from electra_tf.records import shards
 from electra_tf.records.writer import build_dataset
 from electra_tf.records.writer import build_share
 from electra_tf.records.writer import claim_folder
+from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
 from tests.records.conftest import write_corpus
@@ -35,8 +36,7 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
         keep_overflow=True,
         packed=True,
     )
-    whole = dataclasses.replace(settings, output_dir=str(tmp_path / "whole"))
-    build_dataset(whole)
+    whole = build(settings, output_dir=str(tmp_path / "whole"))
     told = [run(settings, 2, 0, 1) for _ in range(3)]
     assert [texts[-1].split(". ")[0] for texts in told] == [
         "All 3 tasks have made their fingerprints",
@@ -49,7 +49,7 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
     output = pathlib.Path(settings.output_dir)
     assert len(list(output.glob("*/pretrain_data*"))) == 5
     build_dataset(settings, merge=True)
-    assert folder_bytes(output) == folder_bytes(tmp_path / "whole")
+    assert folder_bytes(output) == folder_bytes(whole)
     # There is nothing to merge any more, and nothing to do.
     build_dataset(settings, merge=True)
     with refused("holds a dataset with these"):
@@ -85,21 +85,12 @@ def test_missing_tasks_are_named_and_nothing_is_lost(settings):
     assert set(build_dataset(settings, merge=True)) == {"train", "validation"}
 
 
-def test_an_interrupted_task_goes_on(settings, monkeypatch):
-    done, build_part = [], shards.build_part
-
-    def interrupted(plan, task, *rest):
-        if len(done) == 1:
-            raise KeyboardInterrupt
-        done.append(task.index)
-        build_part(plan, task, *rest)
-
-    monkeypatch.setattr(shards, "build_part", interrupted)
+def test_an_interrupted_task_goes_on(settings, interrupt):
+    tasks = interrupt(shards, "build_part", 2)
     with pytest.raises(KeyboardInterrupt):
         run(settings, 0, count=2)
-    done.append(None)
     run(settings, 0, count=2)
-    assert done == [0, None, 1, 2]
+    assert [task.index for task in tasks] == [0, 1, 1, 2]
 
 
 def test_foreign_tasks_are_named(settings, tmp_path):

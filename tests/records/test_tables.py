@@ -29,22 +29,28 @@ def write_arrow(path, texts=TEXTS, text_type=pyarrow.string):
         stream.write_table(table, max_chunksize=20)
 
 
+@pytest.fixture(params=[write_parquet, write_arrow])
+def table(request, tmp_path):
+    """A file of `TEXTS` in one of both formats."""
+    name = request.param.__name__.removeprefix("write_")
+    path = tmp_path / f"a.{name}"
+    request.param(path)
+    return path
+
+
 def read(path, unit_bytes=1 << 20, **options):
     corpus = corpus_lib.open_corpus(str(path), ReadingOptions(**options))
     return read_units(corpus, unit_bytes)
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])
-@pytest.mark.parametrize("write", [write_parquet, write_arrow])
-def test_tables_hold_the_documents_of_json_lines(tmp_path, write, unit_bytes):
-    lines = tmp_path / "a.jsonl"
+def test_tables_hold_the_documents_of_json_lines(table, unit_bytes):
+    lines = table.with_suffix(".jsonl")
     lines.write_text("".join(json.dumps({"text": x}) + "\n" for x in TEXTS))
-    path = tmp_path / f"a.{write.__name__.removeprefix('write_')}"
-    write(path)
-    found, num_units = read(path, unit_bytes)
+    found, num_units = read(table, unit_bytes)
     assert found == read(lines)[0]
     assert (num_units > 1) == (unit_bytes < 1 << 20)
-    whole, _ = read(path, unit_bytes, blanks_separate_docs=False)
+    whole, _ = read(table, unit_bytes, blanks_separate_docs=False)
     assert whole == [[line for document in found for line in document]]
 
 
@@ -62,16 +68,12 @@ def test_bytes_and_large_texts_are_texts(tmp_path):
     assert read(tmp_path)[0] == [["one \ufffd"]]
 
 
-@pytest.mark.parametrize("write", [write_parquet, write_arrow])
-def test_damaged_tables_are_named(tmp_path, write):
-    path = tmp_path / f"a.{write.__name__.removeprefix('write_')}"
-    write(path)
-    content = path.read_bytes()
+def test_damaged_tables_are_named(table):
+    content = table.read_bytes()
     for damaged in (content[: len(content) // 2], content[::-1], b"no table"):
-        path.write_bytes(damaged)
-        message = rf"{path.name} is damaged or cut off: .* Replace it"
-        with refused(message):
-            read(path)
+        table.write_bytes(damaged)
+        with refused(f"{table.name} is damaged or cut off: .* Replace it"):
+            read(table)
 
 
 def test_columns_without_text_are_refused(tmp_path):
@@ -86,16 +88,14 @@ def test_columns_without_text_are_refused(tmp_path):
         read(tmp_path)
 
 
-def test_tables_in_a_store_are_read(tmp_path):
+def test_tables_in_a_store_are_read(table):
     folder = storage.path("ram://bucket/tables")
     folder.mkdir(parents=True)
-    for write in (write_parquet, write_arrow):
-        name = f"a.{write.__name__.removeprefix('write_')}"
-        write(tmp_path / name)
-        storage.copy(tmp_path / name, folder / name)
-        assert read(folder / name) == read(tmp_path / name)
-        with refused(f"{folder / name} has no column 'body'"):
-            read(folder / name, text_field="body")
+    path = folder / table.name
+    storage.copy(table, path)
+    assert read(path) == read(table)
+    with refused(f"{path} has no column 'body'"):
+        read(path, text_field="body")
     storage.remove_folder(folder)
 
 

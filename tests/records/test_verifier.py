@@ -1,6 +1,7 @@
 """Damage of every kind is found and named."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -78,29 +79,14 @@ def test_lost_record_is_found(dataset):
         verify_dataset(dataset)
 
 
-@pytest.mark.parametrize(
-    ("name", "position", "value"),
-    [
-        ("input_ids", 0, 2),  # as it was
-        ("input_ids", 2, 59),  # of a vocabulary of 59
-        ("input_ids", 0, 9),
-        ("input_ids", 6, 9),
-        ("input_ids", 20, 9),
-        ("input_mask", 20, 1),
-        ("segment_ids", 1, 1),
-    ],
-)
-def test_rows_of_another_form_are_found(dataset, name, position, value):
-    row = {n: np.zeros([1, 32], np.int32) for n in FEATURE_NAMES}
-    row["input_ids"][0, :7] = [2, 10, 11, 3, 12, 13, 3]
-    row["input_mask"][0, :7] = 1
-    row["segment_ids"][0, 4:7] = 1
-    is_whole = row[name][0, position] == value
-    row[name][0, position] = value
+def test_a_row_of_another_form_is_found(dataset):
+    # It ends without [SEP].
+    row = {name: np.zeros([1, 32], np.int32) for name in FEATURE_NAMES}
+    row["input_ids"][0, :3] = 2, 10, 11
+    row["input_mask"][0, :3] = 1
     _rewrite(dataset / "train", serialize_examples(row))
-    with pytest.raises(errors.DataError) as error:
+    with refused(f"is not {re.escape(FORM)}"):
         verify_dataset(dataset)
-    assert (f"is not {FORM}" not in str(error.value)) == is_whole
 
 
 def test_wrong_token_counts_are_found(dataset):

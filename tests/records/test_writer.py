@@ -23,6 +23,7 @@ from electra_tf.records.schema import parse_examples
 from electra_tf.records.writer import claim_folder
 from tests import script_modules
 from tests.full_disk import largest_file
+from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
 from tests.records.conftest import write_corpus
@@ -37,12 +38,6 @@ def read_split(folder, max_seq_length=32):
     paths = [str(folder / shard.name) for shard in manifest.shards]
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
     return parse_examples(tf.constant(records), max_seq_length)
-
-
-def build(settings, **changes):
-    settings = dataclasses.replace(settings, **changes)
-    writer.build_dataset(settings)
-    return pathlib.Path(settings.output_dir)
 
 
 def write_text(folder, **texts):
@@ -109,35 +104,22 @@ def test_original_order_reproduces_the_original(oracles, tmp_path):
 
 
 def test_resume_redoes_only_what_is_missing(
-    settings, tmp_path, monkeypatch, many_units
+    settings, tmp_path, interrupt, many_units
 ):
     one_go = build(settings, output_dir=str(tmp_path / "one_go"))
-    done = []
-
-    def watch(function):
-        def call(plan, task, *rest):
-            if len(done) == limit:
-                raise KeyboardInterrupt
-            done.append(str(task))
-            return function(plan, task, *rest)
-
-        monkeypatch.setattr(shards, function.__name__, call)
-
-    watch(shards.build_part)
-    watch(shards.write_shard)
-    num_parts = len(shards.build_plan(settings).units)
     # Interrupted in the parts, then in the shards, then left to finish.
-    limit = 3
+    parts = interrupt(shards, "build_part", 4)
+    written = interrupt(shards, "write_shard", 3)
     with pytest.raises(KeyboardInterrupt):
         writer.build_dataset(settings)
     with refused("unfinished .* Use --resume"):
         writer.build_dataset(settings)
-    limit = num_parts + 2
     with pytest.raises(KeyboardInterrupt):
         writer.build_dataset(settings, resume=True)
-    limit = None
     writer.build_dataset(settings, resume=True)
-    assert len(done) == len(set(done)) == num_parts + 5
+    # What was interrupted is all that was begun twice.
+    for tasks, count in ((parts, 6), (written, 5)):
+        assert (len(tasks), len({*map(str, tasks)})) == (count + 1, count)
     found = folder_bytes(pathlib.Path(settings.output_dir))
     assert found == folder_bytes(one_go)
 

@@ -1,10 +1,5 @@
 """Ids equal to the original's, wherever the tokenizer runs."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import tensorflow as tf
 
@@ -13,17 +8,6 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-
-# Reads texts from standard input, writes their ids. Nothing of ours.
-_CLIENT = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-model = tf.saved_model.load(sys.argv[1])
-texts = tf.constant([bytes.fromhex(t) for t in json.load(sys.stdin)])
-foreign = [name for name in sys.modules if name.startswith("electra_tf")]
-json.dump([model._traced_ids(texts).to_list(), foreign], sys.stdout)
-"""
 
 
 def _tokenizer(*tokens: str, **settings) -> Tokenizer:
@@ -106,26 +90,3 @@ def test_a_dataset_and_a_function_give_the_same_ids():
     function = tf.function(lambda t: tokenizer.tokenize(t).to_tensor(-1))
     padded = function(tf.constant(texts)).numpy().tolist()
     assert [[i for i in row if i >= 0] for row in padded] == expected
-
-
-@pytest.mark.slow
-def test_a_fresh_process_gives_the_same_and_needs_nothing_of_ours(
-    tmp_path, golden
-):
-    path = golden / "tokenization" / "tokenization.jsonl"
-    lines = path.read_bytes().splitlines()
-    texts = [json.loads(line)["text"].encode() for line in lines]
-    texts += [b"TITLE I \xff\xc4\xb0", b""]
-    tokenizer = Tokenizer(Vocabulary.load(path.parent))
-    tf.saved_model.save(tokenizer, str(tmp_path))
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", _CLIENT, str(tmp_path)],
-        input=json.dumps([text.hex() for text in texts]),
-        # A Turkish locale lower-cases I differently wherever it is asked.
-        env=os.environ | {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    expected = tokenizer.tokenize(tf.constant(texts)).to_list()
-    assert json.loads(result.stdout) == [expected, []]

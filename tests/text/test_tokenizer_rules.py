@@ -48,14 +48,6 @@ LONG_UNITS = ["a", "\xe9", "\xdf", "\u03a3", "\ud55c", "e\u0301", "\u0390"]
 BROKEN = [b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xff", b"\xe2"]
 
 
-def _assigned_code_points() -> list[int]:
-    return [
-        code
-        for code in range(0x110000)
-        if not unicodedata.category(chr(code)).startswith("C")
-    ]
-
-
 def _vocabulary_of(texts: list[bytes], mode: str) -> Vocabulary:
     """Every character of the texts in every form, alone and continuing."""
     characters = set("".join(t.decode(errors="ignore") for t in texts))
@@ -92,7 +84,11 @@ def _check(vocabulary: Vocabulary, texts: list[bytes]) -> None:
 )
 def test_every_assigned_character_follows_the_rules(mode):
     # Neighbours of a kind share a line, so that many lines are simple.
-    codes = _assigned_code_points()
+    codes = [
+        code
+        for code in range(0x110000)
+        if not unicodedata.category(chr(code)).startswith("C")
+    ]
     groups = [codes[i : i + 16] for i in range(0, len(codes), 16)]
     texts = [
         " ".join(f"b{chr(c)}A{chr(c)}" for c in group).encode()

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import pathlib
 import signal
 import socket
 import subprocess
@@ -19,13 +18,14 @@ import electra_tf
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.demo import server as server_lib
+from tests import script_modules
 from tests import tiny_electra
 from tests.export.demo import stubs
 
 _JSON = "application/json"
 HEADERS = {"Content-Type": _JSON}
 _TEXT = b'{"text": "a"}'
-SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
+SCRIPT = script_modules.ROOT / "scripts" / "serve_demo.py"
 
 
 @pytest.fixture(scope="module")
@@ -298,10 +298,8 @@ def test_the_script_serves_until_it_is_interrupted(run):
         port = int(lines[1].rstrip("/\n").rpartition(":")[2])
         _, answer = _post(port, "/api/score", {"text": "the cat"})
         assert len(answer["parts"]) == 3
-        again = subprocess.run(
-            [sys.executable, SCRIPT, f"--model={run}", f"--port={port}"],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        flags = f"--model={run}", f"--port={port}"
+        again = script_modules.run("serve_demo", *flags)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
         assert again.stderr.startswith("error: Cannot listen")
         process.send_signal(signal.SIGINT)
