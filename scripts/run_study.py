@@ -38,6 +38,8 @@ def main() -> int:
     folder = FLAGS.dataset_dir
     if folder:
         manifest.require_dataset(storage.path(folder))
+    if not (FLAGS.list or (folder and FLAGS.output_dir)):
+        raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_runner
     from electra_tf.inputs import dataset
@@ -61,8 +63,6 @@ def main() -> int:
     print(f"{studies.format_plan(plan)}\nVocabulary: {size:,} entries.")
     if FLAGS.list:
         return 0
-    if not (folder and FLAGS.output_dir):
-        raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     for length in {arm.settings.data.max_seq_length for arm in plan.arms}:
         dataset.open_dataset(storage.path(folder), length)
     failures = study_runner.run_study(

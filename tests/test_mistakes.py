@@ -48,6 +48,8 @@ MISTAKES = [
     ("benchmark", f"input {PRETRAIN} --dataset_dir=nothing", "No dataset in"),
     ("run_study", f"--study={CONFIGS}/studies/table5.py "
      "--dataset_dir=nothing", "No dataset in 'nothing'"),
+    ("run_study", f"--study={CONFIGS}/studies/table5.py --seeds=1",
+     "Give --dataset_dir and --output_dir, or --list"),
     ("export_saved_model", "--model_dir=export --export_dir=out", EXPORT),
     ("convert_checkpoint", "--input=nothing --to=tf1 --output_dir=out",
      NOTHING),
