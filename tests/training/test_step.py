@@ -138,5 +138,5 @@ def test_the_moving_average_is_a_worked_example():
     # Anew: of the distance to 16 it goes 9/11 again.
     weight.assign([16.0])
     average.start = 1000
-    average.update(tf.constant(1001))
+    average.update(tf.constant(1001), [weight])
     assert float(average.by_path()["kernel"][0]) == pytest.approx(14.0)
