@@ -178,7 +178,11 @@ def _mark(name):
     return name if name == "mlm" else pytest.param(name, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", map(_mark, tiny.OBJECTIVE_NAMES))
+# A run of Fast-ELECTRA begins with another run.
+_NAMES = sorted({*tiny.OBJECTIVE_NAMES} - {"fast_electra"})
+
+
+@pytest.mark.parametrize("name", map(_mark, _NAMES))
 def test_a_run_on_a_tpu_is_that_on_one_device(name, tpu, tmp_path, capsys):
     dataset, ends = tiny_run.write_dataset(tmp_path / "dataset"), []
     for folder, training in (("a", {}), ("b", tpu)):
