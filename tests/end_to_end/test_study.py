@@ -88,15 +88,8 @@ def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
         assert part in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--seeds=1", "Give --dataset_dir and --output_dir"),
-        ("--arms=elektra", "Did you mean 'electra'"),
-    ],
-)
-def test_a_mistake_ends_with_one_line(flag, message):
-    done = _run("configs/studies/table5.py", flag)
+def test_a_mistyped_arm_ends_with_one_line():
+    done = _run("configs/studies/table5.py", "--arms=elektra", "--list")
     assert done.returncode == 1
-    assert message in done.stderr
+    assert "Did you mean 'electra'" in done.stderr
     assert "Traceback" not in done.stderr
