@@ -41,7 +41,8 @@ _HEADER = (
 def main() -> None:
     """Prints one table."""
     if not FLAGS.config.encoder.vocab_size:
-        dataset, size = FLAGS.config.data.dataset_dir, _PAPERS_VOCABULARY
+        last = config.split_phases(config.freeze(FLAGS.config))[-1]
+        dataset, size = last.settings.data.dataset_dir, _PAPERS_VOCABULARY
         if dataset:
             size = vocabulary.Vocabulary.load(dataset).size
         FLAGS.config.encoder.vocab_size = size
@@ -61,17 +62,13 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     if FLAGS.device:
         config.require_choice("--device", FLAGS.device, tuple(known))
     weights = plan.count_weights(settings)
-    training, length = settings.training, settings.data.max_seq_length
-    rows = training.num_train_steps * training.train_batch_size
-    tokens = rows * length / 1e6
-    # Fitted to records of 32 and of 128 tokens.
-    size = rows * (60 + 4 * length)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
-        f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB.\n"
-        f"{training.num_train_steps:,} steps of {training.train_batch_size:,} "
-        f"rows of {length} tokens: {tokens:,.{tokens < 10:d}f} M tokens, "
-        f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs).\n"
+        f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
+    )
+    for phase in config.split_phases(settings):
+        _print_rows(phase)
+    print(
         f"{model_lib.Cost(settings).run_flops():.3g} operations; as the paper "
         f"counts, {model_lib.Cost(settings, 'original').run_flops():.3g}.\n\n"
         f"{_HEADER}"
@@ -94,6 +91,19 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
             "Where a batch does not fit, take more devices, or more streams "
             "(--config.data.num_streams, which must divide the batch)."
         )
+
+
+def _print_rows(phase: config.RowPhase) -> None:
+    batch = phase.settings.training.train_batch_size
+    length, tokens = phase.settings.data.max_seq_length, phase.num_tokens / 1e6
+    # Fitted to records of 32 and of 128 tokens.
+    size = phase.num_tokens * (60 / length + 4)
+    print(
+        f"{phase.end - phase.start:,} steps of {batch:,} rows of {length} "
+        "tokens: "
+        f"{tokens:,.{tokens < 10:d}f} M tokens, {size / 1e9:,.1f} GB of "
+        "records (a tenth for 10 epochs)."
+    )
 
 
 def _print_operations(settings: config.ExperimentConfig) -> None:

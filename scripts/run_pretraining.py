@@ -81,9 +81,12 @@ def main() -> int | None:
     if FLAGS.init_from:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
-    manifest.require_dataset(storage.path(settings.data.dataset_dir))
+    phases = config.split_phases(settings)
+    for phase in phases:
+        manifest.require_dataset(storage.path(phase.settings.data.dataset_dir))
     if FLAGS.dry_run:
-        _dry_run(settings)
+        for phase in phases:
+            _dry_run(phase)
         return None
     model_dir = storage.path(FLAGS.model_dir)
     origin = settings.training.init_from
@@ -110,12 +113,13 @@ def main() -> int | None:
     return None
 
 
-def _dry_run(settings: config.ExperimentConfig) -> None:
+def _dry_run(phase: config.RowPhase) -> None:
     from electra_tf.inputs import dataset as dataset_lib
     from electra_tf.pretraining import model
     from electra_tf.pretraining import plan
     from electra_tf.pretraining import run
 
+    settings = phase.settings
     training, data = settings.training, settings.data
     topology = plan.read_topology(FLAGS.topology, training)
     folder = storage.path(data.dataset_dir)
@@ -135,11 +139,12 @@ def _dry_run(settings: config.ExperimentConfig) -> None:
         f"{data.num_streams // count} of {data.num_streams}."
     )
     _print_memory(settings, topology, found, weights)
-    epochs = training.num_train_steps / order.batches_per_epoch
+    num_steps = phase.end - phase.start
+    hours = found.hours * num_steps / training.num_train_steps
     print(
-        f"Time: {training.num_train_steps:,} steps, {epochs:,.2f} epochs, "
-        f"about {found.hours:,.2f} hours at "
-        f"{found.tokens_per_second:,.0f} tokens/s."
+        f"Time: {num_steps:,} steps, "
+        f"{num_steps / order.batches_per_epoch:,.2f} epochs, about "
+        f"{hours:,.2f} hours at {found.tokens_per_second:,.0f} tokens/s."
     )
     _print_reading(order, topology.num_hosts)
     _trace(settings, dataset, order, topology)

@@ -18,6 +18,8 @@ import ml_collections
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
+from electra_tf.config.phases import RowPhase as RowPhase
+from electra_tf.config.phases import split_phases as split_phases
 from electra_tf.config.schema import require as require
 from electra_tf.config.schema import require_choice as require_choice
 from electra_tf.config.schema import to_json as to_json
@@ -43,7 +45,9 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     `ConfigError` for an unknown section or field (names the closest one), or
     values that cannot work. `schema.build` does it for any kind of settings.
     """
-    return schema.build(ExperimentConfig, settings)
+    frozen = schema.build(ExperimentConfig, settings)
+    split_phases(frozen)
+    return frozen
 
 
 def load_file(

@@ -344,6 +344,9 @@ class DataConfig:
     dataset_dir: str = ""  # folder made by build_pretraining_dataset.py
     # Tokens of a row, S; checked with the manifest.
     max_seq_length: Annotated[int, Field(ge=8)] = 128
+    # Before rows of `max_seq_length`: LENGTHxROWS:STEPS,... (128x256:9000),
+    # with records for each {length} in `dataset_dir`.
+    phases: str = ""
     # Canonical streams, C: units of order, randomness, replicas and
     # micro-batches. A run keeps C when the number of devices changes.
     num_streams: Annotated[int, Field(ge=1, le=2**16)] = 16
@@ -361,8 +364,7 @@ class SharedOptimizerConfig:
     beta_1: _Momentum = 0.9
     beta_2: _Momentum = 0.999
     epsilon: _AboveZero = 1e-6
-    # Global norm of the reduced gradient; 0 never clips.
-    clip_norm: NonNegative = 1.0
+    clip_norm: NonNegative = 1.0  # of the reduced gradient; 0 never clips
 
 
 @schema.frozen
@@ -381,13 +383,11 @@ class OptimizerConfig(SharedOptimizerConfig):
 class SharedTrainingConfig:
     """What pre-training and fine-tuning set of a training."""
 
-    # Rows over all replicas and micro-batches, B.
-    train_batch_size: Positive = 128
+    train_batch_size: Positive = 128  # rows of all replicas and parts, B
     num_micro_batches: Positive = 1  # parts whose gradients are accumulated
     strategy: _Strategy = "one_device"
     tpu: str = ""  # name or address for the `tpu` strategy; empty: local
-    # Of products; weights and losses stay float32.
-    precision: _Precision = "float32"
+    precision: _Precision = "float32"  # of products alone
     jit_compile: _JitCompile = "auto"  # XLA; on CPUs, parts of a step
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
     # Of weights, order, masks, samples and dropout; of the first of several

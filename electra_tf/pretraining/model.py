@@ -423,19 +423,31 @@ class Cost:
         self, settings: config.ExperimentConfig, convention: str = "exact"
     ) -> None:
         self.settings = settings
-        self.convention = flops.Convention(convention, settings)
         self._objective = find_objective(settings)
-        self.phase_starts = self._objective.phases(settings)
+        self._phases = [
+            (phase, flops.Convention(convention, phase.settings))
+            for phase in config.split_phases(settings)
+        ]
+        self.convention = self._phases[-1][1]
+        starts = {phase.start for phase, _ in self._phases}
+        starts |= {*self._objective.phases(settings)}
+        self.phase_starts = tuple(sorted(starts))
 
     def row_flops(self, step: int = 0) -> float:
         """Operations of training on one row at a step."""
-        return self._objective.training_flops(
-            self.settings, self.convention, step
-        )
+        phase, convention = self._find_phase(step)
+        settings = phase.settings
+        return self._objective.training_flops(settings, convention, step)
 
     def step_flops(self, step: int = 0) -> float:
         """Operations of a step on the global batch."""
-        return self.row_flops(step) * self.settings.training.train_batch_size
+        batch = self._find_phase(step)[0].settings.training.train_batch_size
+        return self.row_flops(step) * batch
+
+    def _find_phase(
+        self, step: int
+    ) -> tuple[config.RowPhase, flops.Convention]:
+        return next(p for p in reversed(self._phases) if p[0].start <= step)
 
     def flops_until(self, num_steps: int) -> float:
         """Operations of the first `num_steps` steps of a run."""

@@ -108,12 +108,12 @@ def plan(
     least = max(training.num_micro_batches, math.ceil(largest / room))
     fitting = (n for n in range(least, shares + 1) if shares % n == 0)
     number = next(fitting, 0)
-    rows = training.num_train_steps * training.train_batch_size
+    num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Plan(
         num_micro_batches=number,
         state_bytes=state,
         activation_bytes=largest / (number or shares),
-        tokens_per_second=rows * data.max_seq_length / seconds,
+        tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
 

@@ -6,6 +6,7 @@ bit), else from another run, `training.init_from` (fresh optimizer), else from
 """
 
 import dataclasses
+import gc
 import json
 import pathlib
 import time
@@ -68,14 +69,24 @@ def pretrain(
     with (
         locks.hold(model_dir, distribution.is_chief(strategy)),
         distribution.naming_lost_workers(strategy),
+        stopping.StopRequest() as stop,
     ):
-        run = _Run(settings, model_dir, strategy, may_extend)
-        with stopping.StopRequest() as stop:
-            return run.run(stop)
+        for phase in config.split_phases(settings):
+            # All wait here until the chief has saved the phase before.
+            distribution.require_same(strategy, {"phase": phase.start})
+            newest = checkpoints.latest(model_dir)
+            if newest and checkpoints.step_of(newest) > phase.end:
+                continue
+            run = _Run(settings, phase, model_dir, strategy, may_extend)
+            if not run.run(stop):
+                return False
+            del run
+            gc.collect()  # before another model takes as much memory
+    return True
 
 
 class _Run(training_run.TrainingRun):
-    """Pre-training as a config describes it."""
+    """A phase of pre-training as a config describes it."""
 
     title, unit = "Pre-training", "tokens"
     model: model_lib.PretrainingModel
@@ -83,13 +94,15 @@ class _Run(training_run.TrainingRun):
 
     def __init__(
         self,
-        settings: config.ExperimentConfig,
+        whole: config.ExperimentConfig,
+        phase: config.RowPhase,
         model_dir: pathlib.Path,
         strategy: tf.distribute.Strategy,
         may_extend: bool = False,
     ) -> None:
+        self.whole, settings = whole, phase.settings
         training, data = settings.training, settings.data
-        self.settings = settings
+        self.settings, self.first_step = settings, phase.start
         self.dataset = dataset_lib.open_dataset(
             storage.path(data.dataset_dir), data.max_seq_length
         )
@@ -97,15 +110,15 @@ class _Run(training_run.TrainingRun):
         train = self.dataset.train
         self.order = build_order(settings, train)
         self.changed = checkpoints.check_folder(
-            model_dir, settings, self.vocabulary, may_extend
+            model_dir, whole, self.vocabulary, may_extend
         )
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
                 settings, self.vocabulary, token_counts, train.is_packed
             )
-        num_steps = training.num_train_steps
-        super().__init__(training, strategy, model, model_dir, num_steps)
+        super().__init__(training, strategy, model, model_dir, phase.end)
+        self.total_steps = training.num_train_steps
         # Without padding, on average.
         self.units_per_step *= train.num_tokens / train.num_examples
         self.baselines: dict[str, float] = {}
@@ -119,7 +132,8 @@ class _Run(training_run.TrainingRun):
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
-        self.flops = model_lib.Cost(model.settings)
+        resolved = model_lib.resolve(whole, self.vocabulary.size)
+        self.flops = model_lib.Cost(resolved)
         # Operations per second that all devices could do, 0 if unknown.
         peak = training.peak_flops or distribution.peak_flops(
             self.device, training.precision
@@ -154,7 +168,7 @@ class _Run(training_run.TrainingRun):
             origin += f"; the learning rate is now {rate:.2e}"
         if self.is_chief:
             checkpoints.claim_folder(
-                self.folder, self.settings, self.vocabulary, is_extended
+                self.folder, self.whole, self.vocabulary, is_extended
             )
         return origin
 
@@ -183,7 +197,8 @@ class _Run(training_run.TrainingRun):
     def resume(
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
     ) -> None:
-        if state["dataset"] != self.dataset.identity:
+        is_new_phase = 0 < state["step"] == self.first_step
+        if not is_new_phase and state["dataset"] != self.dataset.identity:
             raise errors.ModelError(
                 f"{checkpoint} was trained on other examples than those of "
                 f"{self.settings.data.dataset_dir}: another corpus, other "
@@ -198,7 +213,8 @@ class _Run(training_run.TrainingRun):
                 "With `objective.means_per_replica` a run keeps its number of "
                 f"devices. Received: {now}, {there} in {checkpoint}."
             )
-        self.start_position = streams.Position(**state["position"])
+        if not is_new_phase:
+            self.start_position = streams.Position(**state["position"])
         self.best_loss = state["best_loss"]
 
     def state(self, step: int) -> dict[str, Any]:
@@ -235,8 +251,9 @@ class _Run(training_run.TrainingRun):
         with dataset_lib.explain_shard_errors(split):
             metrics = self.measure(dataset, min(wanted, available))
         phase_start = self.model.phase_starts[self.phase or 0]
+        phase_start = max(phase_start, self.first_step)
         if self.best_step is not None and self.best_step <= phase_start:
-            # An earlier phase had another loss.
+            # An earlier phase had another loss, or other rows.
             self.best_loss = None
         is_best = self.best_loss is None or metrics["loss"] < self.best_loss
         if is_best:
@@ -270,7 +287,8 @@ class _Run(training_run.TrainingRun):
         variables = self.model.trainable_variables
         count = sum(v.value.shape.num_elements() for v in variables)
         num_rows = self.training.train_batch_size
-        epochs = self.num_steps / self.order.batches_per_epoch
+        num_steps = self.num_steps - self.first_step
+        epochs = num_steps / self.order.batches_per_epoch
         text = (
             f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
@@ -296,7 +314,7 @@ class _Run(training_run.TrainingRun):
         best = checkpoints.best(self.folder)
         summary = {
             "step": self.step,
-            "num_train_steps": self.num_steps,
+            "num_train_steps": self.total_steps,
             "seconds_of_this_session": round(seconds, 1),
             "device": self.device,
             "tensorflow": tf.__version__,

@@ -62,6 +62,8 @@ class TrainingRun(abc.ABC):
     Attributes:
         title: what the run is, as its first printed line begins.
         unit: what its speed counts, `units_per_step` of them in a step.
+        num_steps: the last step that it takes.
+        total_steps: that of the whole training, of which it can be a part.
         start_step: updates that were made before this process.
         best_step: step of the best evaluation so far; None before the first.
         is_finished: whether no further step is wanted.
@@ -88,7 +90,7 @@ class TrainingRun(abc.ABC):
         self.strategy = strategy
         self.model = model
         self.folder = folder
-        self.num_steps = num_steps
+        self.num_steps = self.total_steps = num_steps
         self.units_per_step: float = training.train_batch_size
         self.is_chief = distribution.is_chief(strategy)
         self.device = distribution.device_description(strategy)
@@ -128,7 +130,7 @@ class TrainingRun(abc.ABC):
         self.report = reporting.RunReport(
             self.folder if self.is_chief else None,
             self.start_step,
-            self.num_steps,
+            self.total_steps,
             title=self.title,
             is_brief=self.is_brief,
             work_until=lambda step: self.cost(step).get("train_flops", step),
@@ -207,7 +209,9 @@ class TrainingRun(abc.ABC):
                 self.save(step)
             if self.is_finished:
                 return True
-            if is_stopping and (step < self.num_steps or self.owes_evaluation):
+            if is_stopping and (
+                step < self.total_steps or self.owes_evaluation
+            ):
                 self.report.say(
                     f"Stopped by {stop.signal_name or 'another worker'} after "
                     f"step {step}; saved. The same command goes on from there."

@@ -21,6 +21,7 @@ def prepare(
     settings: Any, precision: str, batch_size: int
 ) -> config.ExperimentConfig:
     """The settings as they are timed: a `ConfigDict`, changed and frozen."""
+    settings.data.phases = ""  # the last one is timed
     settings.training.precision = precision
     settings.training.train_batch_size = batch_size
     settings.encoder.vocab_size = settings.encoder.vocab_size or VOCAB_SIZE

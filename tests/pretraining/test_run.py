@@ -172,6 +172,48 @@ def test_a_run_of_two_stages_resumes_at_its_switch(
     assert checkpoints.best(whole).name == "step-00000006"
 
 
+def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
+    for length in (16, 20):
+        tiny_run.write_dataset(tmp_path / f"rows_{length}", length=length)
+    settings = tiny_run.build_settings(
+        tmp_path / "rows_{length}", num_train_steps=7, log_steps=1,
+        eval_steps=2, save_checkpoints_steps=3, train_batch_size=4,
+    )  # fmt: skip
+    settings = tiny_run.replace(
+        settings,
+        encoder={"max_position_embeddings": 20},
+        data={"phases": "16x8:3", "max_seq_length": 20},
+    )
+    whole, short = tmp_path / "whole", tmp_path / "short"
+    assert run.pretrain(settings, whole)
+    # Until the rows grow it is a run of short rows alone.
+    alone = config.split_phases(settings)[0].settings
+    assert _cut(alone, short, ("train", 3), _terminate, monkeypatch) == 3
+    lines = tiny_run.reproducible_metrics(whole)
+    before = [line for line in lines if line["step"] <= 3]
+    expected = tiny_run.reproducible_metrics(short)
+    assert [line["step"] for line in before] == [1, 2, 2, 3, 3]
+    assert before[: len(expected)] == expected
+    # The last phase reads its own dataset from the start: 4 x 4 rows.
+    newest = checkpoints.load_state(checkpoints.latest(whole))
+    assert newest["position"] == {"epoch": 0, "batch": 4}
+    later = run.model_lib.Cost(
+        run.model_lib.resolve(
+            config.split_phases(settings)[1].settings, tiny.VOCABULARY.size
+        )
+    )
+    costs = [line["train_flops"] for line in lines if line["split"] == "train"]
+    np.testing.assert_allclose(np.diff(costs[3:]), later.step_flops())
+    # Killed in the last phase; stopped where the first ends.
+    for at, act, step in (
+        (("train", 5), _kill, 4), (("validation", 3), _terminate, 3)
+    ):  # fmt: skip
+        cut = tmp_path / act.__name__
+        assert _cut(settings, cut, at, act, monkeypatch) == step
+        assert run.pretrain(settings, cut)
+        tiny_run.require_equal_runs(whole, cut)
+
+
 def test_disentangled_runs_and_those_on_their_samples_resume_with_the_same_bits(
     dataset, tmp_path, monkeypatch
 ):
