@@ -63,6 +63,7 @@ class OriginalTransformer:
     decoder: bool = False  # every block attends to an encoder too
     num_segments: int = 2  # the formulas count two, always
     entry_bytes: int = 4  # of an entry of a product; `SavedTransformer`
+    recomputes: bool = False  # blocks keep their input alone; the same
 
     def block(self) -> float:
         """One block."""
@@ -190,6 +191,13 @@ class SavedTransformer(OriginalTransformer):
         """The head with one logit per token."""
         return 2.0 * self.entry_bytes * self.length * self.hidden_size
 
+    def encoder(self) -> float:
+        """Embeddings and blocks; or one block, and the inputs of all."""
+        if not self.recomputes:
+            return super().encoder()
+        inputs = 4.0 * self.num_layers * self.length * self.hidden_size
+        return self.embedding() + self.block() + inputs
+
 
 _TRANSFORMERS = {
     "original": OriginalTransformer,
@@ -220,6 +228,7 @@ class Convention:
         self._name = name
         is_single = settings.training.precision == "float32"
         self._entry_bytes = 4 if is_single else 2
+        self._recomputes = settings.training.recompute
         # Tokens that a masked LM scores against the vocabulary.
         self._num_scored = OUTPUT_FRACTION * self._length
         if name != "original":
@@ -284,7 +293,12 @@ class Convention:
         # The one-hots of the segments are constants.
         segments = 2.0 * self._length * sizes.type_vocab_size
         segments *= sizes.embedding_size
-        return self._part(self._transformer(sizes).encoder(), segments)
+        counted = self._transformer(sizes)
+        learning = self._part(counted.encoder(), segments)
+        if self._recomputes and self._name == "exact":
+            again = counted.num_layers * counted.block()
+            learning += Operations(0.0, again)
+        return learning
 
     def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
         if self._name == "saved":
@@ -307,4 +321,5 @@ class Convention:
             output_fraction=output_fraction,
             num_segments=sizes.type_vocab_size,
             entry_bytes=self._entry_bytes,
+            recomputes=self._recomputes,
         )

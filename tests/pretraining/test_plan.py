@@ -179,7 +179,7 @@ def test_a_dry_run_tells_what_each_host_does_and_writes_nothing(
     settings = tiny_run.build_settings(dataset)
     flags = types.SimpleNamespace(topology="2x2xA100")
     monkeypatch.setattr(run_pretraining, "FLAGS", flags)
-    run_pretraining._dry_run(settings)
+    run_pretraining._dry_run(*config.split_phases(settings))
     replicas, rows, memory, time, _, *hosts, dealt, traced = (
         capsys.readouterr().out.splitlines()
     )
