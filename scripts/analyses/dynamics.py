@@ -40,6 +40,7 @@ from electra_tf.training import checkpoints
 
 _MOST_SENTENCES = 1_000
 _GRADIENT_ROWS = 64
+_WIDTH = "half width: "  # before the name of a measure
 
 
 def measure(
@@ -67,14 +68,19 @@ def measure(
         model = own_run.read(folder, str(paths[0]))
         loaded = electra_lib.Electra.from_portable(model)
         loaded.tokenizer = electra.tokenizer  # Which was traced for all.
-        found = describe(corruption.detect(loaded, sentences, request))
+        pieces = corruption.detect(loaded, sentences, request)
+        found = describe(pieces, request.seed)
         factors = weigh_losses(learner, checkpoints.step_of(paths[0]))
         found |= trace_gradients(loaded, sentences, request, *factors)
         return pd.DataFrame([found]).to_records(index=False)
 
     rows = work.in_parts("checkpoints", steps, measure_one, 1)
     names = pd.Index([checkpoints.step_of(path) for path in steps], name="step")
-    table = pd.DataFrame(rows, names)
+    found = pd.DataFrame(rows, names)
+    bounds = found.filter(regex=f"^{_WIDTH}").rename(
+        columns=lambda name: name.removeprefix(_WIDTH)
+    )
+    table = found.loc[:, ~found.columns.str.startswith(_WIDTH)]
     notes = (
         f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
         f"generator's embeddings from the gradients of {_GRADIENT_ROWS} of "
@@ -82,28 +88,37 @@ def measure(
         "three. Both are 0 of a network that did not learn at that step, and "
         "of a discriminator with a table of its own. A discriminator without "
         "knowledge has a precision of `replaced`.",
+        study.describe_widths(bounds),
     )
-    return study.Findings(table, notes)
+    return study.Findings(table, notes, {"bounds": bounds})
 
 
-def describe(pieces: pd.DataFrame) -> dict[str, float]:
-    """The measures of what `corruption.detect` gives."""
-    masked = pieces[pieces["is_masked"]]
+def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
+    """The measures of what `corruption.detect` gives, and their half widths."""
     is_called, is_replaced = pieces["logit"] > 0, pieces["is_replaced"]
-    found = {
-        "entropy": float(masked["entropy"].mean()),
-        "right at [MASK]": float(masked["is_guessed"].mean()),
-        "replaced": float(is_replaced.mean()),
+    is_masked, is_piece = pieces["is_masked"], is_replaced >= 0
+    # Each is a sum over pieces by the number of them.
+    shares = {
+        "entropy": (pieces["entropy"], is_masked),
+        "right at [MASK]": (pieces["is_guessed"], is_masked),
+        "replaced": (is_replaced, is_piece),
     }
     for name, is_in in texts.groups(pieces):
         if name.startswith("piece occurs"):
             band = name.partition(": ")[2]
-            hits = (is_called & is_replaced & is_in).sum()
-            found |= {
-                f"precision, {band}": hits / max((is_called & is_in).sum(), 1),
-                f"recall, {band}": hits / max((is_replaced & is_in).sum(), 1),
+            is_hit = is_called & is_replaced
+            shares |= {
+                f"precision, {band}": (is_hit, is_called & is_in),
+                f"recall, {band}": (is_hit, is_replaced & is_in),
             }
-    return {name: float(value) for name, value in found.items()}
+    found = dict[str, float]()
+    for name, (values, is_counted) in shares.items():
+        counted = pd.DataFrame({"of": values * is_counted, "all": is_counted})
+        sums = counted.groupby(pieces["sentence"]).sum().to_numpy(np.float64)
+        found[name] = float(study.divide(sums.sum(0)))
+        width = study.half_width(study.divide, sums, seed)
+        found[f"{_WIDTH}{name}"] = width
+    return found
 
 
 def weigh_losses(

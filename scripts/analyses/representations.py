@@ -4,13 +4,14 @@ By layer, from the embeddings on, over the first pieces of words:
 
     probe        share of words whose part of speech a linear (ridge)
                  classifier of their states gets right, on half of the sentences
-    anisotropy   mean cosine of the states of two words drawn at random
-                 (Ethayarajh, 2019): 0 where they fill all directions
+    anisotropy   mean cosine of the states of two words (Ethayarajh, 2019): 0
+                 where they fill all directions
     CKA          how alike the states are to those of another model's layers,
                  0 to 1 (linear; Kornblith et al., 2019, equation 3)
     attention    mean weight on the previous piece, the next, itself and [SEP]
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ from electra_tf.processes import progress
 
 _ROWS = 64
 _MOST_SENTENCES = 2_000
-_NUM_COSINES = 20_000
+# Of sentences, between which bounds of CKA are found.
+_NUM_GROUPS = 50
 _ATTENTION = ("previous", "next", "itself", "[SEP]")
 
 
@@ -56,18 +58,29 @@ def measure(
     if request.other_model:
         name = request.other_model
         other = read_layers(study.load(name), sentences, name)
-    columns: dict[str, Any] = {}
-    words = texts.list_words(sentences)
+    seed, words = request.seed, texts.list_words(sentences)
+    columns, widths = dict[str, Any](), dict[str, Any]()
+
+    def add(name: str, statistic: Any, sums: Sequence[np.ndarray]) -> None:
+        """A column: each layer's statistic of what its sentences add up to."""
+        columns[name] = [statistic(s.sum(0, keepdims=True))[0] for s in sums]
+        widths[name] = [study.half_width(statistic, s, seed) for s in sums]
+
     if words["label"].any():
-        columns["probe"] = [probe(s, words) for s in own.states]
-        columns["probe, random weights"] = [
-            probe(s, words) for s in untrained.states
-        ]
-    columns["anisotropy"] = [
-        anisotropy(states, request.seed) for states in own.states
+        add("probe", study.divide, [probe(s, words) for s in own.states])
+        found = [probe(s, words) for s in untrained.states]
+        add("probe, random weights", study.divide, found)
+    add("anisotropy", anisotropy, [sum_units(s, words) for s in own.states])
+    width = own.states.shape[-1]
+    alike = functools.partial(cka, width=width)
+    pairs = [
+        [sum_products(a, b, words) for b in other.states] for a in own.states
     ]
-    likeness = np.array([[cka(a, b) for b in other.states] for a in own.states])
-    columns["CKA, most alike layer"] = likeness.max(1)
+    likeness = np.array(
+        [[alike(p.sum(0)[np.newaxis])[0] for p in row] for row in pairs]
+    )
+    best = zip(pairs, likeness.argmax(1), strict=True)
+    add("CKA, most alike layer", alike, [row[place] for row, place in best])
     for place, kind in enumerate(_ATTENTION):
         columns[f"attention to {kind}"] = [np.nan, *own.attention[:, place]]
     names = ["embeddings", *(str(i + 1) for i in range(len(own.states) - 1))]
@@ -81,8 +94,10 @@ def measure(
     if words["label"].any():
         common = words["label"].value_counts(normalize=True).iloc[0]
         notes.append(f"Always the commonest part of speech: {common:.3f}.")
+    bounds = pd.DataFrame(widths, names)
+    notes.append(study.describe_widths(bounds))
     others = ["embeddings", *map(str, range(1, len(other.states)))]
-    series = {"CKA": pd.DataFrame(likeness, names, others)}
+    series = {"CKA": pd.DataFrame(likeness, names, others), "bounds": bounds}
     return study.Findings(table, tuple(notes), series)
 
 
@@ -157,38 +172,65 @@ def _read_batch(
     return tf.stack(states), tf.convert_to_tensor(sums), tf.reduce_sum(is_piece)
 
 
-def probe(states: np.ndarray, words: pd.DataFrame) -> float:
-    """The share of labels that a ridge classifier of `[W, D]` gets right.
+def probe(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
+    """What a ridge classifier of `[W, D]` gets right, and words: `[N, 2]`.
 
-    It learns from the first half of the sentences and answers for the others.
+    It learns from the first half of the sentences and answers for the N others.
     """
     is_learned = words["sentence"] <= words["sentence"].max() // 2
     classifier = pipeline.make_pipeline(
         preprocessing.StandardScaler(), linear_model.RidgeClassifier()
     )
     classifier.fit(states[is_learned], words["label"][is_learned])
-    return float(
-        classifier.score(states[~is_learned], words["label"][~is_learned])
-    )
+    asked = words[~is_learned]
+    is_right = classifier.predict(states[~is_learned]) == asked["label"]
+    by_sentence = is_right.groupby(asked["sentence"])
+    return by_sentence.agg(["sum", "count"]).to_numpy()
 
 
-def anisotropy(states: np.ndarray, seed: int) -> float:
-    """The mean cosine of random pairs of `[W, D]` states."""
-    generator = np.random.default_rng(seed)
-    first, second = generator.integers(0, len(states), [2, _NUM_COSINES])
+def sum_units(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
+    """The sums of `[W, D]` scaled to norm 1, and words: `[N, D + 1]`."""
     sizes = np.linalg.norm(states, axis=1, keepdims=True)
-    units = states / np.maximum(sizes, 1e-12)
-    is_pair = first != second
-    return float(np.mean((units[first] * units[second]).sum(1)[is_pair]))
+    is_there = sizes > 0  # Words that are cut off do not count.
+    units = np.hstack([states / np.where(is_there, sizes, 1), is_there])
+    return pd.DataFrame(units).groupby(words["sentence"]).sum().to_numpy()
 
 
-def cka(first: np.ndarray, second: np.ndarray) -> float:
-    """The linear centered kernel alignment of `[W, D]` and `[W, E]`."""
-    left = np.asarray(first - first.mean(0), np.float64)
-    right = np.asarray(second - second.mean(0), np.float64)
-    between = np.linalg.norm(left.T @ right) ** 2
-    within = np.linalg.norm(left.T @ left) * np.linalg.norm(right.T @ right)
-    return float(between / within)
+def anisotropy(totals: np.ndarray) -> np.ndarray:
+    """The mean cosine of all pairs of words, of R totals of `sum_units`."""
+    count = totals[:, -1]
+    squares = np.sum(totals[:, :-1] ** 2, 1)
+    return (squares - count) / (count * (count - 1))
+
+
+def sum_products(
+    first: np.ndarray, second: np.ndarray, words: pd.DataFrame
+) -> np.ndarray:
+    """Of groups of sentences, the products of `[W, D]`, `[W, E]` and 1.
+
+    `[G, D + E + 1, D + E + 1]`: each of a word's states with each.
+    """
+    joined = np.hstack([first, second]).astype(np.float64)
+    joined = np.hstack([joined - joined.mean(0), np.ones([len(joined), 1])])
+    group = words["sentence"].to_numpy() * _NUM_GROUPS
+    group //= words["sentence"].max() + 1
+    own = [joined[group == number] for number in np.unique(group)]
+    return np.stack([rows.T @ rows for rows in own])
+
+
+def cka(totals: np.ndarray, width: int) -> np.ndarray:
+    """The linear centered kernel alignment, of R totals of `sum_products`."""
+    sums, count = totals[:, -1:], totals[:, -1:, -1:]
+    centered = (totals - np.swapaxes(sums, 1, 2) * sums / count)[:, :-1, :-1]
+    norms = [
+        np.linalg.norm(block, axis=(1, 2))
+        for block in (
+            centered[:, :width, width:],
+            centered[:, :width, :width],
+            centered[:, width:, width:],
+        )
+    ]
+    return norms[0] ** 2 / (norms[1] * norms[2])
 
 
 def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:

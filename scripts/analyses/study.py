@@ -234,9 +234,35 @@ def bounds(
     count, generator = len(sums), np.random.default_rng(seed)
     draws = generator.integers(0, count, [_NUM_RESAMPLES, count])
     times = np.stack([np.bincount(draw, minlength=count) for draw in draws])
-    found = statistic(np.tensordot(times, sums, 1))
-    low, high = np.quantile(found, [0.025, 0.975])
+    # A few at a time, since totals can be matrices.
+    found = [
+        statistic(np.tensordot(own, sums, 1))
+        for own in np.array_split(times, _NUM_RESAMPLES // 50)
+    ]
+    low, high = np.quantile(np.concatenate(found), [0.025, 0.975])
     return {"low": float(low), "high": float(high)}
+
+
+def half_width(
+    statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
+) -> float:
+    """Half of the way between both `bounds`."""
+    found = bounds(statistic, sums, seed)
+    return (found["high"] - found["low"]) / 2
+
+
+def divide(totals: np.ndarray) -> np.ndarray:
+    """The statistic of `bounds` for a share: `[R, 2]`, a part and its whole."""
+    return totals[..., 0] / np.maximum(totals[..., 1], 1)
+
+
+def describe_widths(widths: pd.DataFrame) -> str:
+    """A note of the largest `half_width` in each column."""
+    largest = (f"{name} {width:.1g}" for name, width in widths.max().items())
+    return (
+        f"Bounds, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of sentences, "
+        f"lie so far to both sides at most: {', '.join(largest)}."
+    )
 
 
 def read(folder: pathlib.Path) -> Stored | None:

@@ -50,6 +50,7 @@ def test_precision_and_recall_of_a_band_by_hand():
     pieces = pd.DataFrame(
         {
             "id": [5, 6, 6, 6],
+            "sentence": [0, 0, 1, 1],
             "position": [1, 2, 3, 4],
             "length": 4,
             "label": "",
@@ -60,13 +61,15 @@ def test_precision_and_recall_of_a_band_by_hand():
             "is_guessed": [0.0, 0.0, 1.0, 0.0],
         }
     )
-    found = dynamics.describe(pieces)
+    found = dynamics.describe(pieces, seed=1)
     assert found["entropy"] == 2
     assert found["right at [MASK]"] == pytest.approx(1 / 3)
     assert found["replaced"] == 0.75
     assert found["recall, once"] == 0
     assert found["recall, 2 to 10"] == 0.5
     assert found["precision, 2 to 10"] == 0.5
+    # The sentences have 1.5 and 3 nats on average; a sample can hold one twice.
+    assert found["half width: entropy"] == pytest.approx((3 - 1.5) / 2)
 
 
 SENTENCES = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2

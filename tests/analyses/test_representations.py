@@ -1,10 +1,13 @@
 """Measures of states, on states whose answer is known."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
 from analyses import representations
+from analyses import study
 from analyses import texts
 
 from tests import tiny_electra
@@ -12,27 +15,57 @@ from tests import tiny_electra
 STATES = np.random.default_rng(0).normal(size=[2_000, 8])
 
 
+WORDS = pd.DataFrame({"sentence": np.arange(2_000) // 10})
+
+
+def _cka(first, second):
+    sums = representations.sum_products(first, second, WORDS)
+    alike = functools.partial(representations.cka, width=8)
+    return alike(sums.sum(0)[np.newaxis])[0], sums, alike
+
+
 def test_cka_sees_rotations_and_not_independence():
     rotation, _ = np.linalg.qr(np.random.default_rng(1).normal(size=[8, 8]))
-    assert representations.cka(STATES, STATES) == pytest.approx(1)
+    assert _cka(STATES, STATES)[0] == pytest.approx(1)
     turned = 3 * STATES @ rotation + 5
-    assert representations.cka(STATES, turned) == pytest.approx(1)
-    other = np.random.default_rng(2).normal(size=[2_000, 8])
-    assert representations.cka(STATES, other) < 0.02
+    assert _cka(STATES, turned)[0] == pytest.approx(1)
+    other = np.random.default_rng(2).normal(size=[2_000, 9])
+    value, sums, alike = _cka(STATES, other)
+    assert value < 0.02
+    # By its equation 3, and between bounds that are near.
+    left, right = STATES - STATES.mean(0), other - other.mean(0)
+    between = np.linalg.norm(left.T @ right) ** 2
+    within = np.linalg.norm(left.T @ left) * np.linalg.norm(right.T @ right)
+    assert value == pytest.approx(between / within)
+    assert len(sums) == 50
+    assert 0 < study.half_width(alike, sums, seed=1) < 0.01
+
+
+def _anisotropy(states):
+    sums = representations.sum_units(states, WORDS)
+    return representations.anisotropy(sums.sum(0)[np.newaxis])[0]
 
 
 def test_anisotropy_of_a_ball_and_of_a_cone():
-    assert representations.anisotropy(STATES, 1) == pytest.approx(0, abs=0.02)
+    assert _anisotropy(STATES) == pytest.approx(0, abs=0.02)
     cone = STATES * 0.01 + np.eye(8)[0]
-    assert representations.anisotropy(cone, 1) > 0.99
+    assert _anisotropy(cone) > 0.99
+    # The second half, which is cut off, does not count.
+    units = STATES / np.linalg.norm(STATES, axis=1, keepdims=True)
+    cosines = (units @ units.T)[:1_000, :1_000]
+    expected = (cosines.sum() - 1_000) / (1_000 * 999)
+    is_there = np.arange(2_000)[:, np.newaxis] < 1_000
+    assert _anisotropy(STATES * is_there) == pytest.approx(expected)
 
 
 def test_a_probe_reads_what_is_there_and_no_more():
-    words = pd.DataFrame({"sentence": np.arange(2_000) // 10})
-    words["label"] = np.where(STATES[:, 3] > 0, "noun", "verb")
-    assert representations.probe(STATES, words) > 0.95
+    words = WORDS.assign(label=np.where(STATES[:, 3] > 0, "noun", "verb"))
+    found = representations.probe(STATES, words)
+    assert found.shape == (100, 2) and (found[:, 1] == 10).all()
+    assert study.divide(found.sum(0)) > 0.95
     words["label"] = words["label"].sample(frac=1, random_state=1).to_numpy()
-    assert representations.probe(STATES, words) == pytest.approx(0.5, abs=0.05)
+    share = study.divide(representations.probe(STATES, words).sum(0))
+    assert share == pytest.approx(0.5, abs=0.05)
 
 
 def test_states_and_attention_are_those_of_the_words():
