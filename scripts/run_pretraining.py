@@ -129,7 +129,8 @@ def _dry_run(phase: config.RowPhase) -> None:
     count, device = topology.num_replicas, topology.device
     weights = plan.count_weights(settings)
     found = plan.plan(settings, device, count, weights)
-    rows, parts = training.train_batch_size // count, training.num_micro_batches
+    is_cpu, rows = device.name == "CPU", training.train_batch_size // count
+    parts = plan.choose_micro_batches(settings, count, is_cpu)
     print(
         f"Replicas: {count} of {device.name}, {device.precision}; hosts: "
         f"{topology.num_hosts}; "
@@ -138,7 +139,7 @@ def _dry_run(phase: config.RowPhase) -> None:
         f"micro-batches of {rows // parts}; streams: "
         f"{data.num_streams // count} of {data.num_streams}."
     )
-    _print_memory(settings, topology, found, weights)
+    _print_memory(settings, topology, found, weights, parts)
     num_steps = phase.end - phase.start
     hours = found.hours * num_steps / training.num_train_steps
     print(
@@ -151,13 +152,16 @@ def _dry_run(phase: config.RowPhase) -> None:
 
 
 def _print_memory(
-    settings: config.ExperimentConfig, topology: Any, found: Any, weights: int
+    settings: config.ExperimentConfig,
+    topology: Any,
+    found: Any,
+    weights: int,
+    parts: int,
 ) -> None:
     from electra_tf.pretraining import plan
 
-    training, data = settings.training, settings.data
-    shares = data.num_streams // topology.num_replicas
-    number, parts = found.num_micro_batches, training.num_micro_batches
+    shares = settings.data.num_streams // topology.num_replicas
+    number = found.num_micro_batches
     activations = found.activation_bytes * (number or shares) / parts
     sizes = {
         "weights": 4 * weights,

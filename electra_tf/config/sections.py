@@ -374,8 +374,7 @@ class OptimizerConfig(SharedOptimizerConfig):
     # In which the rate rises; 0 takes `warmup_proportion`.
     num_warmup_steps: Count = 0
     warmup_proportion: Fraction = 0.05  # share of all steps
-    # Each network's gradient has a norm of its own (disentangled: always);
-    # else `disc_weight` decides how much of the norm the generator is left.
+    # By a norm of each network; else `disc_weight` decides on their shares.
     clip_per_tower: bool = False
 
 
@@ -414,10 +413,10 @@ class TrainingConfig(SharedTrainingConfig):
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
+    num_micro_batches: Count = 0  # 0: 1, or on CPUs by their memory
     init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`
     recompute: bool = False  # activations, for less memory and more work
-    # Per device and second; 0: from a table, or measured.
-    peak_flops: NonNegative = 0.0
+    peak_flops: NonNegative = 0.0  # of a device; 0: known, or measured
 
 
 @schema.frozen
@@ -487,7 +486,8 @@ class ExperimentConfig:
 
     def check_devices(self, num_replicas: int) -> None:
         """Raises `ConfigError` if devices cannot share the streams evenly."""
-        streams, parts = self.data.num_streams, self.training.num_micro_batches
+        streams = self.data.num_streams
+        parts = self.training.num_micro_batches or 1
         shares = num_replicas * parts
         require(
             streams % shares == 0,

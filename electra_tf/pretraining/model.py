@@ -100,7 +100,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         training = settings.training
         super().__init__(
             seed=training.seed,
-            num_micro_batches=training.num_micro_batches,
+            num_micro_batches=training.num_micro_batches or 1,
             clip_norm=settings.optimizer.clip_norm,
             means_per_replica=settings.objective.means_per_replica,
             **{"name": "electra_pretraining"} | kwargs,

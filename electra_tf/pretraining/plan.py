@@ -27,6 +27,8 @@ _MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 USABLE = 0.8
 # Of a weight, its gradient and two moments; all but the gradient are saved.
 _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
+# Of activations on a CPU: parts of a batch are as fast (docs/performance.md).
+_CPU_BYTES = 3.2e9
 
 
 class Device(NamedTuple):
@@ -102,12 +104,11 @@ def plan(
     seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
-    largest = max(map(saved.step_flops, saved.phase_starts)) / count
+    largest = _activation_bytes(settings, count)
     room = max(1.0, USABLE * 1e9 * device.memory - state)
     shares = data.num_streams // count
-    least = max(training.num_micro_batches, math.ceil(largest / room))
-    fitting = (n for n in range(least, shares + 1) if shares % n == 0)
-    number = next(fitting, 0)
+    parts = choose_micro_batches(settings, count, device.name == "CPU")
+    number = _find_parts(max(parts, math.ceil(largest / room)), shares)
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Plan(
         num_micro_batches=number,
@@ -116,6 +117,33 @@ def plan(
         tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
+
+
+def choose_micro_batches(
+    settings: config.ExperimentConfig, count: int, is_cpu: bool
+) -> int:
+    """What `training.num_micro_batches` says, or on each of `count` devices:
+
+    1; on CPUs as few as have small activations. The config names the size of
+    the vocabulary.
+    """
+    if settings.training.num_micro_batches or not is_cpu:
+        return settings.training.num_micro_batches or 1
+    shares = settings.data.num_streams // count
+    least = math.ceil(_activation_bytes(settings, count) / _CPU_BYTES)
+    return _find_parts(least, shares) or shares
+
+
+def _activation_bytes(settings: config.ExperimentConfig, count: int) -> float:
+    """Of a whole batch at its largest, on each of `count` devices."""
+    saved = model_lib.Cost(settings, "saved")
+    return max(map(saved.step_flops, saved.phase_starts)) / count
+
+
+def _find_parts(least: int, shares: int) -> int:
+    """The fewest parts into which streams can be put; 0 if there are none."""
+    fitting = (n for n in range(least, shares + 1) if shares % n == 0)
+    return next(fitting, 0)
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:

@@ -26,6 +26,7 @@ from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import plan
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import stopping
@@ -293,7 +294,8 @@ class _Run(training_run.TrainingRun):
             f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, {num_rows} a step "
-            f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
+            f"({num_rows // self.strategy.num_replicas_in_sync} per device, "
+            f"{self.model.num_micro_batches} at a time), "
             f"{epochs:.2f} epochs."
         )
         train = self.dataset.train
@@ -354,6 +356,16 @@ def build_model_and_optimizer(
     is_packed: bool = False,
 ) -> model_lib.PretrainingModel:
     """The model with its optimizer, in the strategy's scope."""
+    strategy = tf.distribute.get_strategy()
+    is_cpu = "CPU" in distribution.device_description(strategy)
+    parts = plan.choose_micro_batches(
+        model_lib.resolve(settings, vocabulary.size),
+        strategy.num_replicas_in_sync,
+        is_cpu,
+    )
+    settings = schema.replace_fields(
+        settings, training={"num_micro_batches": parts}
+    )
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts, is_packed
     )

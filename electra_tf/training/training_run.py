@@ -179,7 +179,7 @@ class TrainingRun(abc.ABC):
         try:
             return self._take_steps(iter(dataset), stop)
         except tf.errors.ResourceExhaustedError as error:
-            number = self.training.num_micro_batches
+            number = self.model.num_micro_batches
             raise MemoryError(
                 "The device has too little memory for train_batch_size="
                 f"{self.training.train_batch_size} in num_micro_batches="

@@ -258,10 +258,10 @@ def divide(totals: np.ndarray) -> np.ndarray:
 
 def describe_widths(widths: pd.DataFrame) -> str:
     """A note of the largest `half_width` in each column."""
-    largest = (f"{name} {width:.1g}" for name, width in widths.max().items())
+    largest = (f"{name} ± {width:.1g}" for name, width in widths.max().items())
     return (
-        f"Bounds, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of sentences, "
-        f"lie so far to both sides at most: {', '.join(largest)}."
+        f"Widest bounds, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of "
+        f"sentences: {'; '.join(largest)}."
     )
 
 

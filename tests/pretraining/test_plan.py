@@ -105,6 +105,32 @@ def test_devices_share_rows_and_time_but_not_the_state():
         plan.plan(settings, device, 3, 10**8)
 
 
+def test_cpus_take_a_batch_in_parts_that_are_small():
+    small = _load("electra_small")
+    for rows, count, is_cpu, expected in (
+        (16, 1, True, 1), (128, 1, True, 2), (128, 2, True, 1),
+        (256, 1, True, 4), (2**16, 1, True, 16), (128, 1, False, 1),
+    ):  # fmt: skip
+        settings = schema.replace_fields(
+            small, training={"train_batch_size": rows}
+        )
+        chosen = plan.choose_micro_batches(settings, count, is_cpu)
+        assert chosen == expected
+    wanted = schema.replace_fields(small, training={"num_micro_batches": 8})
+    assert plan.choose_micro_batches(wanted, 1, False) == 8
+
+
+def test_a_run_in_one_phase_is_planned_like_its_phases():
+    plain = _load("electra_small")
+    length, rows = plain.data.max_seq_length, plain.training.train_batch_size
+    parts = schema.replace_fields(
+        plain, data={"phases": f"{length}x{rows}:1000,{length}x{rows}:1"}
+    )
+    device = _find("A100", "bfloat16")
+    one, three = (plan.plan(s, device, 1, 10**7) for s in (plain, parts))
+    assert three == pytest.approx(one)
+
+
 def test_the_fewest_micro_batches_that_fit_are_taken():
     settings = _load("electra_base")
     device = _find("A100", "bfloat16")
