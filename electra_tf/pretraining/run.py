@@ -76,7 +76,8 @@ def pretrain(
             # All wait here until the chief has saved the phase before.
             distribution.require_same(strategy, {"phase": phase.start})
             newest = checkpoints.latest(model_dir)
-            if newest and checkpoints.step_of(newest) > phase.end:
+            step = checkpoints.step_of(newest) if newest else 0
+            if step > phase.end and phase.end < training.num_train_steps:
                 continue
             run = _Run(settings, phase, model_dir, strategy, may_extend)
             if not run.run(stop):
@@ -288,14 +289,15 @@ class _Run(training_run.TrainingRun):
         variables = self.model.trainable_variables
         count = sum(v.value.shape.num_elements() for v in variables)
         num_rows = self.training.train_batch_size
+        parts = self.strategy.num_replicas_in_sync
+        parts *= self.model.num_micro_batches
         num_steps = self.num_steps - self.first_step
         epochs = num_steps / self.order.batches_per_epoch
         text = (
             f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, {num_rows} a step "
-            f"({num_rows // self.strategy.num_replicas_in_sync} per device, "
-            f"{self.model.num_micro_batches} at a time), "
+            f"({num_rows // parts} per device at a time), "
             f"{epochs:.2f} epochs."
         )
         train = self.dataset.train
