@@ -10,7 +10,7 @@ otherwise.
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -343,7 +343,12 @@ class Predictor:
         self._batch_size = -(-batch_size // self._num_local) * self._num_local
         self._functions: dict[str, Any] = {}
 
-    def predict(self, name: str, rows: rows_lib.Rows) -> task_lib.Outputs:
+    def predict(
+        self,
+        name: str,
+        rows: rows_lib.Rows,
+        before_batch: Callable[[], None] = lambda: None,
+    ) -> task_lib.Outputs:
         """Returns what the head of a task says of each row, in their order."""
         if not rows.num_rows:
             return {}
@@ -355,6 +360,7 @@ class Predictor:
         order = task_data.order_for_prediction(rows.lengths, self._batch_size)
         found: dict[str, list[Any]] = {}
         for chosen, length in zip(order.rows, order.lengths, strict=True):
+            before_batch()
             features = table.batch(
                 tf.constant(chosen), self._static_length or int(length)
             )

@@ -10,7 +10,7 @@ import math
 import pathlib
 import statistics
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import keras
@@ -260,15 +260,22 @@ class Trial:
         checkpoints.load_weights(checkpoint, weights)
         checkpoints.load_weights(checkpoint, self.model.lora.variables, "lora")
 
-    def predict(self, name: str, split: str) -> Any:
+    def predict(
+        self,
+        name: str,
+        split: str,
+        before_batch: Callable[[], None] = lambda: None,
+    ) -> Any:
         """Returns the task's predictions as `Task.decode` gives them."""
         rows = self.prepared.rows(name, split)
-        outputs = self._predictor.predict(name, rows)
+        outputs = self._predictor.predict(name, rows, before_batch)
         examples = self.prepared.examples(name, split)
         return self.prepared.tasks[name].decode(examples, rows, outputs)
 
     def evaluate(
-        self, splits: Mapping[str, Sequence[str]] | None = None
+        self,
+        splits: Mapping[str, Sequence[str]] | None = None,
+        before_batch: Callable[[], None] = lambda: None,
     ) -> dict[str, dict[str, Score]]:
         """Writes predictions and returns scores, by default of dev splits."""
         if splits is None:
@@ -279,7 +286,7 @@ class Trial:
             task = self.prepared.tasks[name]
             for split in chosen:
                 examples = self.prepared.examples(name, split)
-                found = examples, self.predict(name, split)
+                found = examples, self.predict(name, split, before_batch)
                 if distribution.is_chief(self.strategy):
                     path = self.folder / "predictions" / f"{name}_{split}.jsonl"
                     atomic.remove_partial(path.parent)
@@ -401,7 +408,8 @@ class _Training(training_run.TrainingRun):
         )
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        found = self.scores = self.trial.evaluate()
+        found = self.trial.evaluate(before_batch=self.check_stop)
+        self.scores = found
         metrics = {
             f"{name}/{split}/{key}": number
             for name, splits in found.items()

@@ -232,6 +232,11 @@ class TrainingRun(abc.ABC):
         has_signal = float(bool(self._stop.signal_name))
         return self._mean_over_workers(has_signal) > 0
 
+    def check_stop(self) -> None:
+        """Ends an evaluation, by `InterruptedError`, if asked to stop."""
+        if self._is_stopping():
+            raise InterruptedError
+
     def _advance(self, iterator: Any, first: int) -> int:
         """Calls the compiled loop once and logs; returns the step reached."""
         is_tracing = self._enter_phase(first)
@@ -356,11 +361,10 @@ class TrainingRun(abc.ABC):
         self.strategy.run(replica_step, args=(features,))
 
     def measure(self, dataset: Any, num_batches: int) -> dict[str, float]:
-        """Metrics of first batches; `InterruptedError` if asked to stop."""
+        """Metrics of the first batches."""
         self._held_out.reset_state()
         for batch, features in zip(range(num_batches), dataset, strict=False):
-            if self._is_stopping():
-                raise InterruptedError
+            self.check_stop()
             self.evaluate_batch(features, tf.constant(batch, tf.int64))
         return self.model.summarize(self._held_out.sums())
 

@@ -8,7 +8,9 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
+from electra_tf.finetuning import model as model_lib
 from electra_tf.processes import atomic
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from tests import tiny
@@ -61,11 +63,25 @@ def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
     assert 100 * sum(right) / len(rows) == score and rows[0]["text"]
 
 
-def test_a_trial_that_was_cut_ends_with_the_same_bits(finished, ask):
+@pytest.mark.parametrize("is_evaluating", [False, True])
+def test_a_trial_that_was_cut_ends_with_the_same_bits(
+    finished, ask, monkeypatch, is_evaluating
+):
     request = ask()
-    folder = request.folder(1)
-    assert little_task.run(request, little_task.StopAfter(request))[1] is None
+    folder, stop = request.folder(1), little_task.StopAfter(request)
+    if is_evaluating:
+        stop, predict = stopping.StopRequest(), model_lib.Predictor.predict
+
+        def stop_and_predict(*arguments):
+            stop.signal_name = "SIGTERM"
+            return predict(*arguments)
+
+        monkeypatch.setattr(model_lib.Predictor, "predict", stop_and_predict)
+    assert little_task.run(request, stop)[1] is None
+    monkeypatch.undo()
     assert checkpoints.step_of(checkpoints.latest(folder)) < 24
+    lines = reporting.read_lines(folder / "metrics.jsonl")
+    assert not any("score" in line for line in lines)
     trial, result = little_task.run(request)
     _, uncut, expected = finished
     for name, value in _weights(uncut.folder).items():
