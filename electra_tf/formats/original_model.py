@@ -158,15 +158,17 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
     hparams = schema.read_object(path, errors.ModelError)
     try:
         settings = original_hparams.from_original_hparams(hparams)
-        generator = settings.generator.encoder_config(settings.encoder)
+        generator, tying = None, model.tying
+        if model.has_both_heads or model.generator_parts:
+            generator = settings.generator.encoder_config(settings.encoder)
+            tying = settings.generator.weight_tying
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
-    has_generator = model.has_both_heads or bool(model.generator_parts)
     return dataclasses.replace(
         model,
         encoder=settings.encoder,
-        generator=generator if has_generator else None,
-        tying=settings.generator.weight_tying if has_generator else model.tying,
+        generator=generator,
+        tying=tying,
         objective="" if model.task else settings.objective.name,
     )
 

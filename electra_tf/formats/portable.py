@@ -400,9 +400,11 @@ def require_generator(
     model: PortableModel, settings: config.ExperimentConfig, rule: str
 ) -> None:
     """Raises `ModelError` unless a config describes the model's generator."""
+    if model.generator is None:
+        return  # What the settings say of it has no effect.
     derived = settings.generator.encoder_config(settings.encoder)
     wrong = schema.find_differences(model.generator, derived)
-    if model.generator is not None and wrong:
+    if wrong:
         raise errors.ModelError(
             f"{rule}. Received: {model.origin}, whose generator has other "
             f"sizes (its own, and by this rule): {'; '.join(wrong)}. Leave it "

@@ -193,6 +193,18 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_masked_lm_may_have_a_width_that_no_generator_fits(
+    tmp_path, monkeypatch
+):
+    # A quarter, 224, is no multiple of 3 heads.
+    sizes = {"hidden_size": 896, "num_attention_heads": 14}
+    sizes |= {"num_hidden_layers": 1, "intermediate_size": 8}
+    wide = dataclasses.replace(tiny_models.ENCODER, **sizes)
+    monkeypatch.setattr(tiny_models, "ENCODER", wide)
+    model = _write(tmp_path, "masked_lm")
+    tiny_models.require_same(original_model.read(tmp_path), model, ("task",))
+
+
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
     main, heads = map(tiny_models.build, ("discriminator", "other_heads"))
     main.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
