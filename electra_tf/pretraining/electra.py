@@ -37,7 +37,7 @@ class SampledBatch(NamedTuple):
 
     prepared: model_lib.PreparedBatch
     generated: Any  # `networks.GeneratorOutput`; None in a second turn
-    fake: sampling.FakeData
+    fake: Any  # `sampling.FakeData`; None where the generator learns alone
 
     @property
     def masked(self) -> masking.MaskedInputs:
@@ -74,6 +74,8 @@ class Electra(model_lib.PretrainingModel):
     extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
     is_frozen = False
     """Whether the generator has stopped learning; it has no dropout then."""
+    is_sampling = True
+    """Whether the main network learns, and needs samples."""
     main_loss = "disc_loss"
     main_factor = "disc_weight"
     """Field of `config.objective` that is the factor of `main_loss`."""
@@ -175,14 +177,18 @@ class Electra(model_lib.PretrainingModel):
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
-        is_training = dropout_seed is not None
-        fake = self._get_fake_data(prepared, generated.logits, is_training)
+        fake, is_training = None, dropout_seed is not None
+        if self.is_sampling:
+            fake = self._get_fake_data(prepared, generated.logits, is_training)
         targets = self.generator.targets(masked)
-        gen_loss = losses.masked_lm_loss(
+        gen_loss, parts = losses.masked_lm_losses(
             generated.prediction_logits, targets.ids, targets.weights
         )
+        if self.settings.generator.two_tower_generator:
+            # It learns from all tokens.
+            parts = masking.gather_positions(parts, masked.masked_positions)
         sampled = SampledBatch(prepared, generated, fake)
-        counts = self.count_samples(sampled)
+        counts = self.count_samples(sampled, parts)
         return step_lib.LossSums({"gen_loss": gen_loss}, counts), sampled
 
     def _get_fake_data(
@@ -261,16 +267,19 @@ class Electra(model_lib.PretrainingModel):
             metrics.detection_statistics(logits, labels, weights),
         )
 
-    def count_samples(self, sampled: SampledBatch) -> dict[str, tf.Tensor]:
-        """The counts of `GENERATOR_SIZES`, from best guesses and samples."""
-        generated = sampled.generated
+    def count_samples(
+        self, sampled: SampledBatch, parts: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The counts of `GENERATOR_SIZES`, from losses `[B, P]` and guesses."""
+        generated, fake = sampled.generated, sampled.fake
         logits = generated.logits
         if not generated.encoder_outputs:
             # A fixed generator never samples what its corpus lacks, but its
             # loss does not call it impossible.
             logits = generated.prediction_logits
+        tokens = fake.sampled_tokens if fake else None
         return mlm.count_predictions(
-            sampled.masked, logits, self.mask_id, sampled.fake.sampled_tokens
+            sampled.masked, logits, parts, self.mask_id, tokens
         )
 
 

@@ -18,20 +18,28 @@ def masked_lm_loss(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tf.Tensor:
     """Negative log likelihood of `[B, P]` original tokens, summed (eq. 2)."""
+    return masked_lm_losses(logits, masked_ids, masked_weights)[0]
+
+
+def masked_lm_losses(
+    logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The sum of eq. 2; and its `[B, P]` parts, without weight and gradient."""
 
     @tf.custom_gradient
     def compute(logits: tf.Tensor) -> Any:
-        loss, slope = _masked_lm_loss(logits, masked_ids, masked_weights)
-        return loss, lambda upstream: upstream * slope
+        parts, slope = _score_slots(logits, masked_ids, masked_weights)
+        loss = tf.reduce_sum(parts * masked_weights)
+        return (loss, parts), lambda upstream, _: upstream * slope
 
-    return compute(logits)
+    return tuple(compute(logits))
 
 
 @fusion.fused
-def _masked_lm_loss(
+def _score_slots(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The loss, and its gradient in one pass over the vocabulary more."""
+    """Each slot's loss, and the gradient in a pass over the vocabulary more."""
     largest = tf.reduce_max(logits, -1, keepdims=True)
     powers = tf.exp(logits - largest)
     total = tf.reduce_sum(powers, -1, keepdims=True)
@@ -39,7 +47,7 @@ def _masked_lm_loss(
     log_likelihoods = chosen - tf.squeeze(tf.math.log(total) + largest, -1)
     is_chosen = tf.one_hot(masked_ids, logits.shape[-1])
     slope = (powers / total - is_chosen) * masked_weights[..., tf.newaxis]
-    return -tf.reduce_sum(log_likelihoods * masked_weights), slope
+    return -log_likelihoods, slope
 
 
 def replaced_token_loss(

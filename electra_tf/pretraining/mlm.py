@@ -77,29 +77,31 @@ class MaskedLM(model_lib.PretrainingModel):
         """Predict the masked tokens."""
         masked = prepared.masked
         logits = self.main(masked, model_lib.main_seed(dropout_seed)).logits
-        loss = losses.masked_lm_loss(
+        loss, parts = losses.masked_lm_losses(
             logits, masked.masked_ids, masked.masked_weights
         )
-        counts = count_predictions(masked, logits, self.mask_id)
+        counts = count_predictions(masked, logits, parts, self.mask_id)
         return step_lib.LossSums({"mlm_loss": loss}, counts)
 
 
 def count_predictions(
     masked: masking.MaskedInputs,
     logits: tf.Tensor,
+    parts: tf.Tensor,
     mask_id: int,
     sampled: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Counts at slots that show [MASK] (`masked_`), and at others (`kept_`)."""
+    """Counts at slots that show [MASK] (`masked_`), and at others (`kept_`).
+
+    From `[B, P, V]` logits, the `[B, P]` losses, and samples if there are any.
+    """
     shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
     shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
     shows_token = masked.masked_weights - shows_mask
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     counts = {
         "masked_tokens": tf.reduce_sum(shows_mask),
-        "masked_loss": losses.masked_lm_loss(
-            logits, masked.masked_ids, shows_mask
-        ),
+        "masked_loss": tf.reduce_sum(parts * shows_mask),
         "masked_correct": count_correct(best, masked, shows_mask),
         "kept_tokens": tf.reduce_sum(shows_token),
         "kept_correct": count_correct(best, masked, shows_token),

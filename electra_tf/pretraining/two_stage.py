@@ -14,6 +14,7 @@ from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 _GENERATOR_STAGE, _SECOND_STAGE = 0, 1
+_OF_SAMPLES = ("sampled_correct", "kept_sampled_correct")
 
 
 @layers.register
@@ -33,6 +34,11 @@ class TwoStage(electra.Electra):
     """
 
     stage = _GENERATOR_STAGE
+
+    @property
+    def is_sampling(self) -> bool:  # type: ignore[override]
+        """Not in stage one."""
+        return self.stage == _SECOND_STAGE
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -122,19 +128,17 @@ class TwoStage(electra.Electra):
         """The discriminator's loss; in stage one there is none."""
         if self.stage == _SECOND_STAGE:
             return super().compute_main_losses(sampled, dropout_seed)
-        sizes = metrics.DETECTION_SIZES.items()
-        return step_lib.LossSums(
-            {"disc_loss": tf.zeros([])},
-            {name: tf.zeros([k]) for name, k in sizes},
-        )
+        sizes = {**metrics.DETECTION_SIZES, **dict.fromkeys(_OF_SAMPLES, 1)}
+        idle = {name: tf.zeros([k]) for name, k in sizes.items()}
+        return step_lib.LossSums({"disc_loss": tf.zeros([])}, idle)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        """As in joint training; stage one has no discriminator to score."""
+        """As in joint training; stage one has no samples to score."""
         found = super().derive_metrics(statistics)
         if self.stage == _SECOND_STAGE:
             return found
         names = ("loss", "gen_loss", *self.ratios)
-        return {name: found[name] for name in names}
+        return {n: found[n] for n in names if n != "sampled_accuracy"}
 
 
 def _copy_encoder(source: Any, target: Any) -> None:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from electra_tf.pretraining import electra
+from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import sampling
 from electra_tf.pretraining import variants
@@ -51,7 +52,11 @@ def _count(masked, generated):
     model = tiny_objectives.build_model("electra")
     fake = sampling.FakeData(None, None, tf.constant([_SAMPLED]), None)
     batch = model_lib.PreparedBatch(masked, None)
-    counts = model.count_samples(electra.SampledBatch(batch, generated, fake))
+    _, parts = losses.masked_lm_losses(
+        generated.prediction_logits, masked.masked_ids, masked.masked_weights
+    )
+    sampled = electra.SampledBatch(batch, generated, fake)
+    counts = model.count_samples(sampled, parts)
     assert set(counts) == set(electra.GENERATOR_SIZES)
     return {name: float(count) for name, count in counts.items()}
 
