@@ -122,10 +122,10 @@ def plan(
 def choose_micro_batches(
     settings: config.ExperimentConfig, count: int, is_cpu: bool
 ) -> int:
-    """What `training.num_micro_batches` says, or on each of `count` devices:
+    """Parts of a batch on each of `count` devices.
 
-    1; on CPUs as few as have small activations. The config names the size of
-    the vocabulary.
+    `training.num_micro_batches`; where that is 0, one, or on CPUs as few as
+    have small activations. The config names the size of the vocabulary.
     """
     if settings.training.num_micro_batches or not is_cpu:
         return settings.training.num_micro_batches or 1
