@@ -15,16 +15,12 @@ from electra_tf import errors
 from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
-from electra_tf.records.manifest import OVERLONG
-from electra_tf.records.manifest import TRAIN
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import find_damage
 from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
 # operation that parses them is part of its message.
-_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, OVERLONG)
+_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG)
 
 
 class DamagedShardError(errors.DataError):
@@ -69,10 +65,10 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     splits = {
         name: open_split(folder / name, vocabulary, max_seq_length)
         for name in manifest.SPLITS
-        if name == TRAIN or (folder / name).is_dir()
+        if name == manifest.TRAIN or (folder / name).is_dir()
     }
     identity = {name: split.identity for name, split in splits.items()}
-    train, held_out = splits[TRAIN], splits.get(VALIDATION)
+    train, held_out = splits[manifest.TRAIN], splits.get(manifest.VALIDATION)
     return Dataset(vocabulary, train, held_out, identity)
 
 
@@ -121,7 +117,7 @@ def open_split(
             found = "no such file"
             if num_bytes is not None:
                 found = f"{num_bytes} bytes instead of {shard.num_bytes}"
-                damage = find_damage(
+                damage = manifest.find_damage(
                     path, shard.num_examples, max_seq_length, vocabulary
                 )
                 found += f"; {damage}" if damage else ""
@@ -176,7 +172,7 @@ def explain_shard_errors(split: Split) -> Iterator[None]:
         if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
             shards = zip(split.paths, split.shard_sizes, strict=True)
             for path, expected in shards:
-                damage = find_damage(
+                damage = manifest.find_damage(
                     path, expected, split.max_seq_length, split.vocabulary
                 )
                 if damage:

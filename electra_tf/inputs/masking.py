@@ -50,11 +50,8 @@ class DynamicMasking:
         self.settings = settings
         self.vocabulary = vocabulary
         self.run_seed = run_seed
-        self.special_ids = (
-            vocabulary.cls_id,
-            vocabulary.sep_id,
-            vocabulary.mask_id,
-        )
+        # Those of [CLS], [SEP] and [MASK].
+        self.special_ids = vocabulary.special_ids[2:]
         if settings.whole_word:
             self._is_continuation = continuation_table(vocabulary.tokens)
         if settings.frequency_power:
@@ -161,8 +158,7 @@ def num_predictions(
     `lengths` `[B]` counts [CLS] and [SEP]; halves round to even.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
-    bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
-    return tf.maximum(1, bounded)
+    return tf.maximum(1, tf.minimum(max_predictions, tf.cast(wanted, tf.int32)))
 
 
 def eligible_positions(

@@ -189,11 +189,10 @@ def _deal(
     stream_ids = tf.reshape(stream_ids + share.first_stream, shape)
 
     def split_replicas(rows: Element) -> Element:
-        element = {
+        return {
             name: tf.reshape(values, [*shape, *rows_shape])
             for name, values in rows.items()
-        }
-        return element | {"stream_ids": stream_ids}
+        } | {"stream_ids": stream_ids}
 
     parsed = records.map(
         parse_fn, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True

@@ -103,8 +103,7 @@ class StreamOrder:
 
     def _ring(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The epoch's shards end to end; the first one's head comes last."""
-        num_shards = len(self.shard_sizes)
-        shards = tf.range(num_shards, dtype=tf.int64)
+        shards = tf.range(len(self.shard_sizes), dtype=tf.int64)
         shards = _shuffle(shards, self._seed(epoch, 0))
         sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
         seed, high = self._seed(epoch, 1), tf.maximum(sizes[0], 1)

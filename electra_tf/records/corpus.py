@@ -194,7 +194,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         root = root / _OPENWEBTEXT_FOLDER
     found = [root] if root.is_dir() else []
     # The names behind the folder in which a pattern begins.
-    pattern = [*itertools.dropwhile(_is_literal, root.parts)]
+    pattern = [*itertools.dropwhile(set("*?[").isdisjoint, root.parts)]
     if not found and pattern:
         root = root.parents[len(pattern) - 1]
         found = sorted(root.glob("/".join(pattern)))
@@ -237,10 +237,6 @@ def _is_file(path: Any, folder: Any) -> bool:
     return is_file
 
 
-def _is_literal(name: str) -> bool:
-    return not set(name) & set("*?[")
-
-
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """Ranges of a TFDS data set of about one unit each, and its version."""
     dataset_name, _ = parse_tfds_name(name)
@@ -258,8 +254,7 @@ def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
             f"{_TFDS_SPLIT}: {' '.join([lines[0], *hints])}"
         ) from error
     num_bytes, num_examples = max(1, split.num_bytes), split.num_examples
-    num_ranges = min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples)
-    num_ranges = max(1, num_ranges)
+    num_ranges = max(1, min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples))
     bounds = [i * num_examples // num_ranges for i in range(num_ranges + 1)]
     size = num_bytes // num_ranges
     sources = [

@@ -272,8 +272,7 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
     for block in blocks:
         for line in block:
             if len(line) > _MAX_LINE_CHARACTERS:
-                parts = map(str.strip, _LINE_PART.findall(line))
-                lines += filter(None, parts)
+                lines += filter(None, map(str.strip, _LINE_PART.findall(line)))
             elif line:
                 lines.append(line)
             elif lines or is_continued:

@@ -346,12 +346,12 @@ def _list_missing(
 def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
     """Makes units into what is asked, or all units' parts into shards."""
     if kind == SHARDS:
-        reports = _load_reports(plan)
-        _check_counts(plan, reports)
+        reports, splits = _load_reports(plan), plan.num_shards
+        sizes = {x: sum(r.num_examples[x] for r in reports) for x in splits}
+        _require_examples(plan, sizes)
         places = [plan.all_shards[index] for index in todo]
         tasks = [_shard_task(plan, reports, *place) for place in places]
-        total = sum(sum(report.num_examples.values()) for report in reports)
-        total = total * len(todo) // len(plan.all_shards)
+        total = sum(sizes.values()) * len(todo) // len(plan.all_shards)
     else:
         units = [plan.units[index] for index in todo]
         tasks = [
@@ -395,14 +395,8 @@ def _check_documents(plan: BuildPlan) -> None:
     _require_examples(plan, counts)
 
 
-def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
-    """Raises unless every shard gets an example."""
-    splits = plan.num_shards
-    sizes = {x: sum(each.num_examples[x] for each in reports) for x in splits}
-    _require_examples(plan, sizes)
-
-
 def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
+    """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
         if sizes[split] < num_shards:
             raise errors.DataError(
