@@ -34,8 +34,8 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.training import checkpoints
 
 # Rows with one [MASK] each that the model sees together.
@@ -74,7 +74,7 @@ class SentenceScorer:
             )
         self._vocabulary = vocabulary
         self._num_positions = tower.settings.max_position_embeddings
-        self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        self._tokenizer = Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, networks.MaskedLMGenerator)
             and objective != "replace_mlm"
@@ -176,9 +176,7 @@ def score_frequencies(
     A token that does not occur counts as half an occurrence.
     """
     frequencies = networks.FixedGenerator(vocabulary.size, token_counts)
-    rows = tokenizer_lib.Tokenizer(vocabulary).tokenize(
-        tf.constant(texts, tf.string)
-    )
+    rows = Tokenizer(vocabulary).tokenize(tf.constant(texts, tf.string))
     return np.array(
         [frequencies.log_probs[row].sum() for row in rows.to_list()]
     )

@@ -25,33 +25,7 @@ _LARGER_IS_BETTER = (
     *("_probe", "_finetune", "blimp"),
 )
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
-_REPORT = """\
-# {study.name}
-
-{study.question}
-
-Every arm had the same {cost} as `{study.reference_arm}`, and a schedule of \
-its own; warm-up is the same share of the steps everywhere. {num_results} of \
-{num_runs} runs have finished.
-
-{failed}## Arms
-
-{arms}
-
-## Tasks
-
-{tasks}
-
-## Held-out text
-
-{held_out}
-
-Losses and accuracies of different objectives, generators or masking rates \
-answer different questions; compare them between arms that share these.
-
-Cells: mean ± sample standard deviation over seeds (number of runs). \
-**Bold**: best mean{budget}.
-"""
+_REPORT = pathlib.Path(__file__).with_name("report.md").read_text("utf-8")
 _MAX_PANELS = 9
 _MAX_COLUMNS = 3
 _NUM_COLORS = 10

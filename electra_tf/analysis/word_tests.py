@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import electra as electra_lib
+from electra_tf.electra import Electra
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.records import corpus as corpus_lib
@@ -98,11 +98,9 @@ class WordTests(NamedTuple):
         """The numbers beside those of a model that reads nothing; examples."""
         found, rows = self.compute(), [_COLUMNS]
         if self.gaps:
-            share, word = found["gaps_constant"], found["constant_word"]
+            guess = "{gaps_constant:.3f} (always {constant_word!r})"
             hits = _count_hits(found["gaps_filled"], len(self.gaps))
-            rows.append(
-                ("gaps filled", *hits, f"{share:.3f} (always {word!r})")
-            )
+            rows.append(("gaps filled", *hits, guess.format(**found)))
         if self.swaps:
             chance = f"{found['swaps_chance']:.3f} (chance)"
             hits = _count_hits(found["swaps_first"], len(self.swaps))
@@ -149,9 +147,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     return [sentences[i] for i in generator.permutation(len(pool))[:count]]
 
 
-def run(
-    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
-) -> WordTests:
+def run(electra: Electra, sentences: Sequence[str], seed: int) -> WordTests:
     """Both tests, or the one that the model can answer.
 
     One gap and one swap is drawn in each sentence; sentences that the model
@@ -175,7 +171,7 @@ def run(
 
 
 def fill_gaps(
-    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
+    electra: Electra, sentences: Sequence[str], seed: int
 ) -> tuple[Gap, ...]:
     """Makes one gap in each sentence, and lets the generator fill it.
 
@@ -240,7 +236,7 @@ def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
 
 
 def rank_swaps(
-    electra: electra_lib.Electra, swaps: Sequence[SwappedWord]
+    electra: Electra, swaps: Sequence[SwappedWord]
 ) -> tuple[RankedSwap, ...]:
     """How suspicious each exchanged word is among the words of its sentence.
 
@@ -266,9 +262,7 @@ def _is_usable(sentence: str) -> bool:
     return MIN_WORDS <= num_words <= MAX_WORDS and not has_mask
 
 
-def _single_pieces(
-    electra: electra_lib.Electra, words: set[str]
-) -> dict[str, str]:
+def _single_pieces(electra: Electra, words: set[str]) -> dict[str, str]:
     """Words that are one piece of the vocabulary, with that piece."""
     listed = sorted(words)
     rows = electra.tokenizer.tokenize(tf.constant(listed, tf.string)).to_list()
@@ -282,5 +276,4 @@ def _single_pieces(
 
 def _count_hits(share: float, count: int) -> tuple[str, str, str]:
     error = (share * (1 - share) / count) ** 0.5
-    hits = f"{round(share * count)} of {count}"
-    return hits, f"{share:.3f}", f"{error:.3f}"
+    return f"{round(share * count)} of {count}", f"{share:.3f}", f"{error:.3f}"

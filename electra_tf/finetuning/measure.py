@@ -22,11 +22,11 @@ from sklearn import preprocessing
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import keras_models
+from electra_tf.modeling.encoder import Encoder
 from electra_tf.tasks import catalog
-from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
+from electra_tf.tasks.rows import Rows
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import training_run
 
@@ -120,7 +120,7 @@ def _read_rows(
     task_names: Sequence[str],
     max_examples: int = 0,
     seed: int = 0,
-) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
+) -> Iterator[tuple[task_lib.Task, Rows, Rows]]:
     """Yields tasks with the wanted training rows and all rows of dev."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
     most = loaded.settings.max_position_embeddings
@@ -136,9 +136,7 @@ def _read_rows(
         )
 
 
-def _score(
-    task: task_lib.Task, dev: rows_lib.Rows, outputs: task_lib.Outputs
-) -> float:
+def _score(task: task_lib.Task, dev: Rows, outputs: task_lib.Outputs) -> float:
     """The share of right answers, from `[labels, classes]` of each row."""
     if _POSITIONS not in dev.ragged:
         outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
@@ -150,8 +148,8 @@ def _score(
 def _fine_tune(
     loaded: model_lib.LoadedEncoder,
     task: task_lib.Task,
-    train: rows_lib.Rows,
-    dev: rows_lib.Rows,
+    train: Rows,
+    dev: Rows,
     num_steps: int,
     seed: int,
 ) -> task_lib.Outputs:
@@ -185,9 +183,7 @@ def _fine_tune(
     return predictor.predict(task.name, dev)
 
 
-def probe(
-    encoder: encoder_lib.Encoder, train: rows_lib.Rows, dev: rows_lib.Rows
-) -> task_lib.Outputs:
+def probe(encoder: Encoder, train: Rows, dev: Rows) -> task_lib.Outputs:
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
     It sees the frozen encoder's last layer, standardized: for classification
@@ -223,7 +219,7 @@ def probe(
     return {"logits": np.split(logits, ends[:-1])}
 
 
-def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
+def _told_labels(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Which labels of all rows are told, and those that are, flat."""
     if "tags" in rows.ragged:
         is_told = rows.ragged["tag_weights"].values > 0
@@ -236,9 +232,7 @@ def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(rows.num_rows, bool), rows.columns["label"]
 
 
-def _collect_vectors(
-    encoder: encoder_lib.Encoder, rows: rows_lib.Rows
-) -> list[np.ndarray]:
+def _collect_vectors(encoder: Encoder, rows: Rows) -> list[np.ndarray]:
     """The vectors of each row that have labels, `[labels, D or 2D]`."""
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -256,9 +250,7 @@ def _collect_vectors(
     order = task_data.order_for_prediction(rows.lengths, _PREDICTION_BATCH_SIZE)
     for chosen, length in zip(order.rows, order.lengths, strict=True):
         batch = table.batch(tf.constant(chosen), int(length))
-        hidden, sentences = run(
-            *(batch[name] for name in keras_models.FEATURES)
-        )
+        hidden, sentences = run(*map(batch.get, keras_models.FEATURES))
         vectors = (sentences if positions is None else hidden).numpy()
         for row, own in zip(chosen, vectors, strict=True):
             found[row] = own if positions is None else own[positions[row]]

@@ -71,7 +71,15 @@ class OriginalCheckpoint(NamedTuple):
 
 def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
-    prefix, step = _find_prefix(path), None
+    found = sorted(path.glob("*.index"))
+    if not path.is_dir():
+        found = list(path.parent.glob(f"{path.name}.index"))
+    if len(found) != 1:
+        raise FileNotFoundError(
+            f"Expected one checkpoint (*.index) at {path}. Received: "
+            f"{[file.name for file in found]}. Name the prefix of one."
+        )
+    prefix, step = str(found[0].with_suffix("")), None
     try:
         tensors = checkpoints.read_tensors(prefix)
         if _STEP in tensors:
@@ -91,18 +99,6 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
         for suffix in ("/adam_m", "/adam_v")
     )
     return OriginalCheckpoint(prefix, tensors, first, second, step)
-
-
-def _find_prefix(path: pathlib.Path) -> str:
-    found = sorted(path.glob("*.index"))
-    if not path.is_dir():
-        found = list(path.parent.glob(f"{path.name}.index"))
-    if len(found) != 1:
-        raise FileNotFoundError(
-            f"Expected one checkpoint (*.index) at {path}. Received: "
-            f"{[file.name for file in found]}. Name the prefix of one."
-        )
-    return str(found[0].with_suffix(""))
 
 
 def read(path: pathlib.Path) -> PortableModel:
@@ -226,9 +222,19 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     model = portable.state_initializers(model, is_shared=True)
     has_not = "The original has encoders, heads of ELECTRA, and tasks."
     portable.require_parts(model, _WRITABLE, has_not)
-    tensors = model.tensors
-    if model.task is not None:
-        tensors = _original_task_names(tensors, model.task)
+    tensors, task = model.tensors, model.task
+    if task is not None:
+        if dataclasses.replace(task, labels=()) != _TASKS.get(task.name):
+            raise errors.ModelError(
+                "The original has one linear layer for each of its tasks "
+                f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). "
+                f"Received: {task}. Leave the head out with "
+                f"--drop={portable.TASK_HEADS}."
+            )
+        aliases = parameter_names.TASK_ALIASES.items()
+        ours = {name: alias for alias, name in aliases}
+        scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
+        tensors = portable.replace_part(tensors, task.head, scope)
     _write_hparams(model, folder / HPARAMS_FILE)
     variables = parameter_names.ORIGINAL.split_all(tensors)
     names = sorted(variables)
@@ -246,20 +252,6 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     if model.vocabulary is not None:
         model.vocabulary.save(folder)
     return model
-
-
-def _original_task_names(
-    tensors: portable.Tensors, task: PortableTask
-) -> Arrays:
-    if dataclasses.replace(task, labels=()) != _TASKS.get(task.name):
-        raise errors.ModelError(
-            "The original has one linear layer for each of its tasks "
-            f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). Received: "
-            f"{task}. Leave the head out with --drop={portable.TASK_HEADS}."
-        )
-    ours = {name: alias for alias, name in parameter_names.TASK_ALIASES.items()}
-    scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
-    return portable.replace_part(tensors, task.head, scope)
 
 
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:

@@ -251,10 +251,15 @@ def draw_whole_words(
     continuation piece behind [CLS] or [SEP] begins a word of its own.
     """
     starts = word_starts(eligible, continues)
+    # Positions before the first word have number -1 and are not eligible.
+    numbers = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1
+    numbers = tf.maximum(numbers, 0)
+    # Pieces of the word that starts at a position, else 0.
+    sizes = sum_by_position(tf.cast(eligible, tf.int32), numbers, starts)
+    sizes = tf.gather(sizes, numbers, batch_dims=1) * tf.cast(starts, tf.int32)
     # From here on, rank r is the place of a word in the random order.
     keys = tf.where(starts, uniform, -1.0)
     _, first_positions = tf.math.top_k(keys, keys.shape[1])
-    sizes = _word_sizes(starts, eligible)
     sizes = tf.gather(sizes, first_positions, batch_dims=1)
     sizes = _fitting_sizes(sizes, tf.minimum(num, max_predictions))
     ends = tf.cumsum(sizes, axis=1)
@@ -269,19 +274,7 @@ def draw_whole_words(
 
 def word_starts(eligible: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
     """Marks the first position of every word that may be chosen, `[B, S]`."""
-    is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
-    return eligible & ~(continues & is_previous_eligible)
-
-
-def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
-    """Pieces of the word that starts at a position, else 0: `[B, S]`."""
-    # Positions before the first word have number -1 and are not eligible.
-    numbers = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1
-    numbers = tf.maximum(numbers, 0)
-    pieces = tf.cast(eligible, tf.int32)
-    sizes_by_number = sum_by_position(pieces, numbers, starts)
-    sizes = tf.gather(sizes_by_number, numbers, batch_dims=1)
-    return sizes * tf.cast(starts, tf.int32)
+    return eligible & ~(continues & tf.pad(eligible[:, :-1], [[0, 0], [1, 0]]))
 
 
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:

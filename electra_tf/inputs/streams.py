@@ -128,10 +128,9 @@ class StreamOrder:
         the stream's range, and what fills no batch at the epoch's end.
         """
         begin = block * self.shuffle_block
-        left = self.examples_per_stream - begin
         tf.debugging.assert_equal(
             tf.size(records, tf.int64),
-            tf.minimum(left, self.shuffle_block),
+            tf.minimum(self.examples_per_stream - begin, self.shuffle_block),
             MISSING_RECORDS,
         )
         seed = self._seed(epoch, 2 + stream * self._num_blocks + block)

@@ -187,7 +187,7 @@ class SizedLayer(ConfiguredLayer):
 
 
 @register
-class Linear(keras.layers.Layer):
+class Linear(ConfiguredLayer):
     """`y = x @ kernel + bias`; the default initializer is TensorFlow 1's."""
 
     def __init__(
@@ -215,15 +215,6 @@ class Linear(keras.layers.Layer):
         """Maps `[N, in]` to `[N, units]`."""
         product = tf.matmul(inputs, tf.convert_to_tensor(self.kernel))
         return tf.nn.bias_add(product, tf.convert_to_tensor(self.bias))
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {
-            "units": self.units,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-        }
 
 
 @register
@@ -269,10 +260,9 @@ class LayerNorm(keras.layers.Layer):
             )
 
             def gradient(upstream: tf.Tensor) -> Any:
-                found = _normalize_gradient(
+                return _normalize_gradient(
                     upstream, gamma, *kept, *(choice or ())
-                )
-                return found[: 3 + len(added)]
+                )[: 3 + len(added)]
 
             return outputs, gradient
 
@@ -297,8 +287,7 @@ def _normalize(
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
     inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
     normalized = centered * inverse
-    outputs = tf.cast(normalized * gamma + beta, inputs.dtype)
-    return outputs, normalized, inverse
+    return tf.cast(normalized * gamma + beta, inputs.dtype), normalized, inverse
 
 
 @fusion.fused

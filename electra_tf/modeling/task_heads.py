@@ -170,9 +170,8 @@ class MultilabelHead(ClassificationHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Sigmoid cross-entropy of `labels`, their mean, `[B]`."""
-        logits = self.compute_outputs(hidden, seed)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
-            features["labels"], logits
+            features["labels"], self.compute_outputs(hidden, seed)
         )
         return tf.reduce_mean(losses, 1)
 

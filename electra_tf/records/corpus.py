@@ -76,14 +76,13 @@ class Corpus:
     def describe(self) -> dict[str, Any]:
         """Returns what a manifest says about the corpus, as plain JSON."""
         # The fingerprint covers names and sizes of the files alone.
-        listing = json.dumps(
-            [[each.name, each.num_bytes] for each in self.sources]
-        )
+        files = [[each.name, each.num_bytes] for each in self.sources]
+        fingerprint = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         return {
             "name": self.name,
             "num_files": len(self.sources),
             "num_bytes": sum(source.num_bytes for source in self.sources),
-            "fingerprint": hashlib.sha256(listing.encode()).hexdigest(),
+            "fingerprint": fingerprint,
             "provenance": self.provenance,
             **dataclasses.asdict(self.options),
         }

@@ -16,7 +16,7 @@ import numpy as np
 
 from electra_tf.modeling import task_heads
 from electra_tf.processes import atomic
-from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.rows import Rows
 from electra_tf.text import tokenizer as tokenizer_lib
 
 Examples = Sequence[Any]
@@ -89,7 +89,7 @@ class Task(abc.ABC):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.Rows:
+    ) -> Rows:
         """Makes rows of at most `max_seq_length` tokens; labels may be missing.
 
         To learn from there may be more of them, or fewer, than to predict from.
@@ -110,9 +110,7 @@ class Task(abc.ABC):
         """Creates the head, without weights, from `seed`, `name`, `dtype`."""
 
     @abc.abstractmethod
-    def decode(
-        self, examples: Examples, rows: rows_lib.Rows, outputs: Outputs
-    ) -> Any:
+    def decode(self, examples: Examples, rows: Rows, outputs: Outputs) -> Any:
         """Reads predictions off `TaskHead.predict` of the rows of examples."""
 
     @abc.abstractmethod

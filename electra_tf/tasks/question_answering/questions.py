@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
-from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.tokenizer import Tokenizer
 
 NUM_SPECIAL = 3
 """[CLS] and two [SEP]."""
@@ -63,9 +63,7 @@ class Chunk(NamedTuple):
     vocabulary: vocabulary_lib.Vocabulary  # of the pieces
 
 
-def build_contexts(
-    tokenizer: tokenizer_lib.Tokenizer, contexts: tf.Tensor
-) -> Contexts:
+def build_contexts(tokenizer: Tokenizer, contexts: tf.Tensor) -> Contexts:
     """Splits contexts, `[C]` string in UTF-8, into words and pieces.
 
     Contexts repeat their words, so each distinct word is tokenized once.
@@ -122,7 +120,7 @@ def lay_out(
 
 def build_rows(
     examples: Sequence[records.Example],
-    tokenizer: tokenizer_lib.Tokenizer,
+    tokenizer: Tokenizer,
     max_seq_length: int,
     max_query_length: int,
     doc_stride: int,
@@ -191,9 +189,7 @@ def _require_room(
         )
 
 
-def _label_windows(
-    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
-) -> np.ndarray:
+def _label_windows(chunk: Chunk, tokenizer: Tokenizer) -> np.ndarray:
     """`COLUMNS` of R rows, `[3, R]`; 0, [CLS], where there is no answer."""
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
@@ -212,9 +208,7 @@ def _label_windows(
     )
 
 
-def find_answer_pieces(
-    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
-) -> np.ndarray:
+def find_answer_pieces(chunk: Chunk, tokenizer: Tokenizer) -> np.ndarray:
     """Finds the first and last piece of every answer in its context.
 
     An answer is first the pieces of all words that it touches: `(1895-1943).`
