@@ -18,7 +18,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from electra_tf import errors
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
-from electra_tf.export.models import exported_module
+from electra_tf.export.models.exported_module import ExportedModule
 from electra_tf.processes import atomic
 
 MODELS_CONFIG = "models.config"
@@ -118,9 +118,7 @@ class ServingFolder:
         return _add_model(path, text, model)
 
 
-def write_warm_up(
-    folder: pathlib.Path, module: exported_module.ExportedModule
-) -> None:
+def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
     """Writes the requests that a server asks before it calls a model available.
 
     The first request of a kind is slow, because the server prepares a graph

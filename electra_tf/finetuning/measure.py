@@ -107,11 +107,7 @@ def read_tasks(
         finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
     )
     tasks = catalog.build_tasks(settings)
-    return [(task, task.read("train"), _read_dev(task)) for task in tasks]
-
-
-def _read_dev(task: task_lib.Task) -> Sequence[Any]:
-    return task.read(task.dev_splits[0])
+    return [(t, t.read("train"), t.read(t.dev_splits[0])) for t in tasks]
 
 
 def _read_rows(
@@ -140,7 +136,7 @@ def _score(task: task_lib.Task, dev: Rows, outputs: task_lib.Outputs) -> float:
     """The share of right answers, from `[labels, classes]` of each row."""
     if _POSITIONS not in dev.ragged:
         outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
-    examples = _read_dev(task)
+    examples = task.read(task.dev_splits[0])
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / 100.0
 

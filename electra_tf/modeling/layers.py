@@ -187,7 +187,7 @@ class SizedLayer(ConfiguredLayer):
 
 
 @register
-class Linear(ConfiguredLayer):
+class Linear(keras.layers.Layer):
     """`y = x @ kernel + bias`; the default initializer is TensorFlow 1's."""
 
     def __init__(
@@ -215,6 +215,15 @@ class Linear(ConfiguredLayer):
         """Maps `[N, in]` to `[N, units]`."""
         product = tf.matmul(inputs, tf.convert_to_tensor(self.kernel))
         return tf.nn.bias_add(product, tf.convert_to_tensor(self.bias))
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {
+            "units": self.units,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+        }
 
 
 @register

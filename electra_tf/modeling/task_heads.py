@@ -445,8 +445,7 @@ def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
 def _penalties(features: Tensors) -> tf.Tensor:
     """0 at [CLS] and in the document, -1000 elsewhere, `[B, S]` float32."""
     is_document = features["input_mask"] * features["segment_ids"]
-    is_first = tf.range(tf.shape(is_document)[1]) == 0
-    is_candidate = (is_document > 0) | is_first
+    is_candidate = (is_document > 0) | (tf.range(tf.shape(is_document)[1]) == 0)
     return tf.where(is_candidate, 0.0, _PENALTY)
 
 

@@ -19,7 +19,7 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
-from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.vocabulary import TokenizerSettings
 
 NO_ANSWER_FOUND = "empty"
 """The text where no candidate is a span of the document (the original's)."""
@@ -253,9 +253,7 @@ def project(
     return start, places[last - normalized.count(" ", 0, last)] + 1
 
 
-def normalize(
-    texts: Sequence[str], settings: vocabulary_lib.TokenizerSettings
-) -> list[str]:
+def normalize(texts: Sequence[str], settings: TokenizerSettings) -> list[str]:
     """Returns texts as normalised words with single blanks."""
     words = normalization.Normalizer(settings).split(rows_lib.encode(texts))
     decoded = [word.decode() for word in words.words.numpy()]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from absl import logging
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.config.finetuning import FinetuningConfig
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import task as task_lib
 from electra_tf.tasks.sentences.task import Example
@@ -130,9 +130,7 @@ BENCHMARK = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 drawn so that it misleads. AX is predicted by the model of MNLI."""
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
-) -> task_lib.TextTask:
+def build_task(name: str, settings: FinetuningConfig) -> task_lib.TextTask:
     """Builds the task of one of `NAMES`; it reads from `task.data_dir`."""
     spec = TASKS["mnli" if name == DIAGNOSTIC else name]
     data_dir = settings.task.data_dir

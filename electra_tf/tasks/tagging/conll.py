@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from electra_tf import storage
-from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config.finetuning import OwnTaskConfig
 from electra_tf.tasks import files
 
 # The first field of a line that only says that a document begins.
@@ -56,9 +56,7 @@ def read_chunking(data_dir: str, split: str) -> list[Sentence]:
     return sentences
 
 
-def read_own(
-    own: finetuning_config.OwnTaskConfig, split: str
-) -> list[Sentence]:
+def read_own(own: OwnTaskConfig, split: str) -> list[Sentence]:
     """Reads a user's file; the one of `test` needs no tags."""
     path, needs_tags = storage.path(own.files[split]), split != "test"
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
@@ -66,7 +64,7 @@ def read_own(
     if file_format != "conll":
         return read_table(path, file_format, *columns, needs_tags)
     # Columns without names: numbers instead of the defaults of tables.
-    defaults = finetuning_config.OwnTaskConfig()
+    defaults = OwnTaskConfig()
     numbers = {defaults.text_column: "0", defaults.label_column: "-1"}
     try:
         places = [int(numbers.get(column, column)) for column in columns]
