@@ -91,7 +91,8 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
         cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         text = json.dumps(versions, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        folder = os.path.expanduser(f"{cache}/electra_tf/python_docs-{digest}")
+        name = f"python_docs-{digest}"
+        folder = pathlib.Path(cache, "electra_tf", name).expanduser()
     folder = pathlib.Path(folder)
     if not folder.exists():
         with atomic.creating_folder(folder) as partial:
