@@ -268,8 +268,7 @@ class Electra(finetuned.LoadedModel):
                 "pre-training run, or name one: "
                 "electra_tf.load(path, generator_path=...)."
             )
-        checked = text_models.check_texts("texts", texts)
-        return self._filler.fill(checked, top_k)
+        return self._filler.fill(text_models.check_texts("texts", texts), top_k)
 
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""

@@ -189,8 +189,7 @@ class _CloudPath(gpath.PosixGPath):
                 yield from child.glob(rest) if rest else [child]
 
     def rglob(self, pattern: str) -> Iterator["_CloudPath"]:
-        walked = _retried(lambda folder: [*folder.walk()])(self)
-        for folder, _, names in walked:
+        for folder, _, names in _retried(lambda folder: [*folder.walk()])(self):
             yield from (folder / n for n in fnmatch.filter(names, pattern))
 
     def stat(self) -> Any:

@@ -197,10 +197,9 @@ def _build_random(
     resolved = model.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(seed)
     main = model.find_objective(resolved).build_main(resolved.encoder, None)
-    loaded = finetuning_model.LoadedEncoder(
+    return finetuning_model.LoadedEncoder(
         main.encoder, vocabulary, resolved.encoder, "random weights"
-    )
-    return loaded, main
+    ), main
 
 
 def start(run_fn: RunFn) -> pool_lib.Handler:

@@ -123,9 +123,8 @@ def build_requests(
     requests = []
     for seed, arm in itertools.product(study.seeds, plan.arms):
         folder = output_dir / "runs" / arm.name / f"seed-{seed}"
-        settings = schema.replace_fields(arm.settings, training={"seed": seed})
         asked = study_run.RunIdentity(
-            settings,
+            schema.replace_fields(arm.settings, training={"seed": seed}),
             dataset,
             study.tasks,
             study.finetune_steps,

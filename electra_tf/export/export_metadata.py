@@ -136,8 +136,7 @@ def path_of(export_dir: pathlib.Path) -> pathlib.Path:
 
 def read(export_dir: pathlib.Path) -> ExportMetadata:
     """Reads export.json of an export."""
-    path = path_of(export_dir)
-    return schema.read(ExportMetadata, path, errors.ExportError)
+    return schema.read(ExportMetadata, path_of(export_dir), errors.ExportError)
 
 
 def _render_readme(metadata: ExportMetadata) -> str:

@@ -14,6 +14,7 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf import installed
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
@@ -33,11 +34,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
 _MODULES: dict[str, type[finetuned.FinetunedModule]] = {
-    "classification": finetuned.SentenceModule,
-    "multilabel": finetuned.SentenceModule,
-    "regression": finetuned.SentenceModule,
-    "multiple_choice": finetuned.SentenceModule,
-    "ranking": finetuned.SentenceModule,
+    **dict.fromkeys(finetuning_config.OWN_KINDS, finetuned.SentenceModule),
     "tagging": finetuned.TaggingModule,
     "qa": finetuned.AnsweringModule,
 }

@@ -49,7 +49,19 @@ def check(
     tolerance: float,
 ) -> float:
     """Returns how far the export is from the module that it was made from."""
-    requests = _build_requests(module)
+    long_text = "longer than the model " * module.max_length
+    batches = [
+        np.array([text.encode() for text in texts], dtype=np.bytes_)
+        for texts in (_SHORT_TEXTS, (long_text,), ())
+    ]
+    # `<number>/<signature>/<input>` to array.
+    requests = {
+        f"{number}/{signature}/{name}": value
+        for signature in module.signature_names
+        for number, texts in enumerate(batches)
+        if number == 0 or signature.endswith("_text")
+        for name, value in build_request(module, signature, texts).items()
+    }
     with tf.device("/CPU:0"):
         expected = fresh_process.run(module.run, requests)
     received = _run_in_fresh_process(export_dir, requests)
@@ -119,22 +131,6 @@ def _are_open(probabilities: np.ndarray, margin: float) -> np.ndarray:
     is_open[..., :-1] = -np.diff(probabilities, axis=-1) <= margin
     is_open[..., 1:] |= is_open[..., :-1]
     return is_open
-
-
-def _build_requests(module: exported_module.ExportedModule) -> Arrays:
-    """`<number>/<signature>/<input>` to array: short, too long, no texts."""
-    long_text = "longer than the model " * module.max_length
-    batches = [
-        np.array([text.encode() for text in texts], dtype=np.bytes_)
-        for texts in (_SHORT_TEXTS, (long_text,), ())
-    ]
-    return {
-        f"{number}/{signature}/{name}": value
-        for signature in module.signature_names
-        for number, texts in enumerate(batches)
-        if number == 0 or signature.endswith("_text")
-        for name, value in build_request(module, signature, texts).items()
-    }
 
 
 def build_request(

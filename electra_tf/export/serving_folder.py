@@ -5,21 +5,20 @@ joined; `electra/1`, `electra/2` and so on are exports. A model that is not in
 models.config is added there; nothing else in the two files is ever changed.
 """
 
+import itertools
 import pathlib
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
-from electra_tf.export.models import exported_module
+from electra_tf.export.models.exported_module import ExportedModule
 from electra_tf.processes import atomic
 
 MODELS_CONFIG = "models.config"
@@ -119,40 +118,29 @@ class ServingFolder:
         return _add_model(path, text, model)
 
 
-def write_warm_up(
-    folder: pathlib.Path, module: exported_module.ExportedModule
-) -> None:
+def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
     """Writes the requests that a server asks before it calls a model available.
 
     The first request of a kind is slow, because the server prepares a graph
     for it. For every signature: one text and several, short and long.
     """
-    with tf.io.TFRecordWriter(str(folder / _WARM_UP_FILE)) as writer:
-        for request in _build_warm_up(module):
-            log = prediction_log_pb2.PredictionLog()
-            log.predict_log.request.CopyFrom(request)
-            writer.write(log.SerializeToString())
-
-
-def _build_warm_up(
-    module: exported_module.ExportedModule,
-) -> Iterator[predict_pb2.PredictRequest]:
     short = _WARM_UP_TEXT.encode()
     # A word has at least one piece, so this fills a row.
     repeats = -(-module.max_length // len(_WARM_UP_TEXT.split()))
     names = {"serving_default": module.signature_names[0]}
     # A server prepares a second name of a signature once more.
     names |= {name: name for name in module.signature_names}
-    for name, signature in names.items():
-        for text in (short, short * repeats):
-            for size in BATCH_SIZES:
-                request = predict_pb2.PredictRequest()
-                request.model_spec.signature_name = name
-                texts = np.array([text] * size, np.bytes_)
-                inputs = self_check.build_request(module, signature, texts)
-                for key, value in inputs.items():
-                    request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-                yield request
+    texts = short, short * repeats
+    with tf.io.TFRecordWriter(str(folder / _WARM_UP_FILE)) as writer:
+        for name, text, size in itertools.product(names, texts, BATCH_SIZES):
+            log = prediction_log_pb2.PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.signature_name = name
+            batch = np.array([text] * size, np.bytes_)
+            inputs = self_check.build_request(module, names[name], batch)
+            for key, value in inputs.items():
+                request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+            writer.write(log.SerializeToString())
 
 
 def _parse(text: str) -> model_server_config_pb2.ModelServerConfig:

@@ -64,38 +64,35 @@ class Request:
         has_choice = self.checkpoint != "latest" or self.use_average
         strategy = self.settings.training.strategy
         refuse_model(self.output_dir)
-        for holds, message in (
-            (
-                bool(self.actions) and {*self.actions} <= {*ACTIONS},
-                f"`--do` must name some of {ACTIONS}. Received: {asked}.",
-            ),
-            (
-                not trains or self.pretrained_dir is not None,
-                "Training starts from a pre-trained model. Received: no "
-                "--pretrained_dir. Name its folder (with --random_init to take "
-                "its sizes alone).",
-            ),
-            (
-                not self.is_random or not has_choice,
-                "Random weights come from no checkpoint. Received: "
-                "--random_init with --checkpoint or --use_average. Drop one.",
-            ),
-            (
-                not self.splits or "predict" in self.actions,
-                f"`--splits` says what is predicted. Received: {asked}. Add "
-                "predict, or leave --splits out.",
-            ),
-            (
-                trains or not is_parallel,
-                f"`--parallel_trials` trains. Received: {asked}. Leave it out.",
-            ),
-            (
-                not is_parallel or strategy == "one_device",
-                "Trials side by side have one device each. Received: strategy="
-                f"{strategy}. Set --config.training.strategy=one_device.",
-            ),
-        ):
-            schema.require(holds, message)
+        schema.require(
+            bool(self.actions) and {*self.actions} <= {*ACTIONS},
+            f"`--do` must name some of {ACTIONS}. Received: {asked}.",
+        )
+        schema.require(
+            not trains or self.pretrained_dir is not None,
+            "Training starts from a pre-trained model. Received: no "
+            "--pretrained_dir. Name its folder (with --random_init to take its "
+            "sizes alone).",
+        )
+        schema.require(
+            not self.is_random or not has_choice,
+            "Random weights come from no checkpoint. Received: --random_init "
+            "with --checkpoint or --use_average. Drop one.",
+        )
+        schema.require(
+            not self.splits or "predict" in self.actions,
+            f"`--splits` says what is predicted. Received: {asked}. Add "
+            "predict, or leave --splits out.",
+        )
+        schema.require(
+            trains or not is_parallel,
+            f"`--parallel_trials` trains. Received: {asked}. Leave it out.",
+        )
+        schema.require(
+            not is_parallel or strategy == "one_device",
+            "Trials side by side have one device each. Received: strategy="
+            f"{strategy}. Set --config.training.strategy=one_device.",
+        )
 
     def folder(self, number: int) -> pathlib.Path:
         """Returns the folder of a trial, counted from 1."""
@@ -382,9 +379,8 @@ def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
             folder = request.output_dir / "predictions" / name
             folder.mkdir(parents=True, exist_ok=True)
             atomic.remove_partial(folder)
-            predictions = trial.predict(name, split)
             written += task.write_predictions(
-                folder, split, examples, predictions
+                folder, split, examples, trial.predict(name, split)
             )
     if not written:
         raise FileNotFoundError(
@@ -445,9 +441,8 @@ def _run_side_by_side(request: Request) -> bool:
     failed: dict[int, Exception] = {}
     is_done = True
     with stopping.StopRequest() as stop, pool:
-        numbers = range(1, request.num_trials + 1)
         for number, is_finished, error in pool.outcomes(
-            numbers, on_start=say, stop=stop
+            range(1, request.num_trials + 1), on_start=say, stop=stop
         ):
             if error is not None and not stop.signal_name:
                 failed[number] = error

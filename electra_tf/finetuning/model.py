@@ -188,8 +188,7 @@ class FinetuningModel(step_lib.TrainableModel):
         hidden = self.encode(features, dropout_seed)
         losses = []
         for number, name in enumerate(self.task_names):
-            site = _FIRST_HEAD_SITE + number
-            seed = layers.add_to_seed(dropout_seed, site)
+            seed = layers.add_to_seed(dropout_seed, _FIRST_HEAD_SITE + number)
             own = _of_task(name, features)
             loss = self.heads[name].compute_losses(hidden, own, seed)
             is_own = tf.equal(features["task_id"], number)
@@ -392,17 +391,14 @@ class Predictor:
             }
             return self._model.predict_task(name, own)
 
-        shapes = {key: value.shape for key, value in features.items()}
-        if not self._static_length:
-            shapes = {
-                k: s[:1] + [None] * (s.rank - 1) for k, s in shapes.items()
-            }
-        signature = {
-            key: tf.TensorSpec(shape, features[key].dtype)
-            for key, shape in shapes.items()
-        }
+        def describe(value: tf.Tensor) -> tf.TensorSpec:
+            shape = value.shape
+            if not self._static_length:
+                shape = shape[:1] + [None] * (shape.rank - 1)
+            return tf.TensorSpec(shape, value.dtype)
+
         return tf.function(
             lambda batch: self._strategy.run(predict, args=(batch,)),
-            input_signature=[signature],
+            input_signature=[tf.nest.map_structure(describe, features)],
             autograph=False,
         )

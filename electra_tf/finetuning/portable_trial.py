@@ -16,11 +16,11 @@ from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
-from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import own
 from electra_tf.tasks.sentences import task as sentence_task
 from electra_tf.tasks.tagging import words
+from electra_tf.tasks.task import Task
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -75,9 +75,7 @@ def read(
         own=settings.own if task.name == "own" else none,
     )
     description = dataclasses.replace(
-        description,
-        settings=settings,
-        labels={task.name: labels},
+        description, settings=settings, labels={task.name: labels}
     )
     result = trial_lib.read_result(folder)
     if result is not None:
@@ -98,9 +96,7 @@ def read(
     return model
 
 
-def _describe(
-    task: task_lib.Task, labels: tuple[str, ...]
-) -> portable.PortableTask:
+def _describe(task: Task, labels: tuple[str, ...]) -> portable.PortableTask:
     described = portable.PortableTask(
         task.name,
         task.kind,
@@ -130,7 +126,10 @@ def write(
     task = cast(portable.PortableTask, model.task)  # It is fine-tuned.
     old_head = task.head
     if task.name != own.NAME and _find_standard(task) is None:
-        task = _as_own(task)
+        # It reads pairs if it did.
+        task = dataclasses.replace(
+            task, name=own.NAME, has_pairs=reads_pairs(task)
+        )
     if not portable.KINDS[task.kind].has_labels:
         task = dataclasses.replace(task, labels=())
     else:
@@ -202,11 +201,6 @@ def _find_standard(
     if task.labels and labels and set(labels) != set(task.labels):
         return None
     return standard
-
-
-def _as_own(task: portable.PortableTask) -> portable.PortableTask:
-    """A task of one's own with this head, that reads pairs if it did."""
-    return dataclasses.replace(task, name=own.NAME, has_pairs=reads_pairs(task))
 
 
 def reads_pairs(task: portable.PortableTask) -> bool:

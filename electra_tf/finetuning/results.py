@@ -194,8 +194,7 @@ def summarize(
         for split in splits:
             own = [trial.scores[task][split] for trial in trials]
             scores[task][split] = summarize_split(own, first.metrics[task])
-    best = best_trial(found)
-    return Summary(scores, trials, best, is_kept=not rescored)
+    return Summary(scores, trials, best_trial(found), is_kept=not rescored)
 
 
 def summarize_split(

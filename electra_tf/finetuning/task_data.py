@@ -6,7 +6,6 @@ batches are sorted by length, cut, and the batches shuffled: little of a step
 then goes into padding.
 """
 
-import dataclasses
 import functools
 import hashlib
 import math
@@ -67,8 +66,7 @@ class PreparedTasks:
             mark = "B-" * (settings.own.metric == "f1")
             numbers = range(len(labels["own"]))
             listed = ",".join(f"{mark}{number}" for number in numbers)
-            own = dataclasses.replace(settings.own, labels=listed)
-            settings = dataclasses.replace(settings, own=own)
+            settings = schema.replace_fields(settings, own={"labels": listed})
         tasks = catalog.build_tasks(settings)
         self.tasks = {task.name: task for task in tasks}
         for name, known in labels.items():
@@ -187,8 +185,7 @@ def order_for_prediction(
 
 
 def _with_lengths(rows: np.ndarray, row_lengths: np.ndarray) -> BatchOrder:
-    longest = row_lengths[rows].max(1)
-    padded = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+    padded = -(-row_lengths[rows].max(1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
     # The encoder may have no position beyond the longest row of all.
     padded = np.minimum(padded, row_lengths.max())
     return BatchOrder(rows, padded.astype(np.int32))

@@ -354,8 +354,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    text = schema.to_json(fields | stated)
-    (folder / CONFIG_FILE).write_text(text, "utf-8")
+    (folder / CONFIG_FILE).write_text(schema.to_json(fields | stated), "utf-8")
     if model.vocabulary is not None:
         tokenizer_files.write_hugging_face(
             model.vocabulary, folder, model.encoder.max_position_embeddings

@@ -24,8 +24,7 @@ _WORDS = "embeddings/word_embeddings"
 
 def is_trial(path: pathlib.Path) -> bool:
     """Returns whether a folder is that of a fine-tuned trial."""
-    content = portable.peek(path / "config.json")
-    return {"format", "labels"} <= content.keys()
+    return {"format", "labels"} <= portable.peek(path / "config.json").keys()
 
 
 def read(
@@ -75,10 +74,7 @@ def load_tensors(
     prefix = "average" if use_average else "model"
     tensors = checkpoints.load_tensors(checkpoint, prefix)
     if settings.generator.disentangled_embeddings:
-        main, shared = (
-            f"{networks.MAIN_ENCODER}/{_WORDS}",
-            f"generator/{_WORDS}",
-        )
+        main, shared = f"{portable.MAIN}/{_WORDS}", f"generator/{_WORDS}"
         tensors = {**tensors, main: tensors[main] + tensors[shared]}
     return tensors
 

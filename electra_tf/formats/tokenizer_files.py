@@ -285,8 +285,7 @@ def write_hugging_face(
         ids, strip_accents=strips, lowercase=settings.do_lower_case
     )
     described = json.loads(tokenizer.to_str())
-    length = settings.max_word_length
-    described["model"]["max_input_chars_per_word"] = length
+    described["model"]["max_input_chars_per_word"] = settings.max_word_length
     for name, text in {
         TOKENIZER_FILE: json.dumps(described, indent=2, ensure_ascii=False),
         vocabulary_lib.VOCABULARY_FILE: "\n".join((*vocabulary.tokens, "")),

@@ -15,16 +15,14 @@ from electra_tf import errors
 from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
-from electra_tf.records.manifest import OVERLONG
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import find_damage
 from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
 # operation that parses them is part of its message.
-_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, OVERLONG)
+_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG)
 
 
 class DamagedShardError(errors.DataError):
@@ -121,7 +119,7 @@ def open_split(
             found = "no such file"
             if num_bytes is not None:
                 found = f"{num_bytes} bytes instead of {shard.num_bytes}"
-                damage = find_damage(
+                damage = manifest.find_damage(
                     path, shard.num_examples, max_seq_length, vocabulary
                 )
                 found += f"; {damage}" if damage else ""
@@ -176,7 +174,7 @@ def explain_shard_errors(split: Split) -> Iterator[None]:
         if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
             shards = zip(split.paths, split.shard_sizes, strict=True)
             for path, expected in shards:
-                damage = find_damage(
+                damage = manifest.find_damage(
                     path, expected, split.max_seq_length, split.vocabulary
                 )
                 if damage:

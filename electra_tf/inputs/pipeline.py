@@ -183,17 +183,15 @@ def _deal(
     rows_shape: list[int],
 ) -> tf.data.Dataset:
     """Parses a worker's rows; cuts them into one element per local replica."""
-    streams_per_replica = share.num_streams // share.num_replicas
-    shape = [share.num_replicas, streams_per_replica]
+    shape = [share.num_replicas, share.num_streams // share.num_replicas]
     stream_ids = tf.range(share.num_streams, dtype=tf.int64)
     stream_ids = tf.reshape(stream_ids + share.first_stream, shape)
 
     def split_replicas(rows: Element) -> Element:
-        element = {
+        return {
             name: tf.reshape(values, [*shape, *rows_shape])
             for name, values in rows.items()
-        }
-        return element | {"stream_ids": stream_ids}
+        } | {"stream_ids": stream_ids}
 
     parsed = records.map(
         parse_fn, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True

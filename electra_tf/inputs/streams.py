@@ -103,8 +103,7 @@ class StreamOrder:
 
     def _ring(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The epoch's shards end to end; the first one's head comes last."""
-        num_shards = len(self.shard_sizes)
-        shards = tf.range(num_shards, dtype=tf.int64)
+        shards = tf.range(len(self.shard_sizes), dtype=tf.int64)
         shards = _shuffle(shards, self._seed(epoch, 0))
         sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
         seed, high = self._seed(epoch, 1), tf.maximum(sizes[0], 1)
@@ -129,10 +128,9 @@ class StreamOrder:
         the stream's range, and what fills no batch at the epoch's end.
         """
         begin = block * self.shuffle_block
-        left = self.examples_per_stream - begin
         tf.debugging.assert_equal(
             tf.size(records, tf.int64),
-            tf.minimum(left, self.shuffle_block),
+            tf.minimum(self.examples_per_stream - begin, self.shuffle_block),
             MISSING_RECORDS,
         )
         seed = self._seed(epoch, 2 + stream * self._num_blocks + block)

@@ -286,8 +286,7 @@ class Encoder(layers.SizedLayer):
         if not self.embeddings.built:
             self.embeddings.build()
         if self.embeddings_project is not None:
-            width = self.settings.embedding_size
-            self.embeddings_project.build((None, width))
+            self.embeddings_project.build((None, sizes.embedding_size))
         with keras.name_scope("encoder"):
             for block in self.blocks:
                 block.build()

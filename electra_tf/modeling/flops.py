@@ -271,8 +271,7 @@ class Convention:
 
     def row_head(self) -> Operations:
         """A head like the discriminator's, on one state of a row."""
-        head = self._transformer(self._main).binary()
-        return self._part(head / self._length)
+        return self._part(self._transformer(self._main).binary() / self._length)
 
     def soft_lookup(self) -> Operations:
         """Embedding soft samples, and putting them into the text."""

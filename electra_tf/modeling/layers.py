@@ -269,10 +269,9 @@ class LayerNorm(keras.layers.Layer):
             )
 
             def gradient(upstream: tf.Tensor) -> Any:
-                found = _normalize_gradient(
+                return _normalize_gradient(
                     upstream, gamma, *kept, *(choice or ())
-                )
-                return found[: 3 + len(added)]
+                )[: 3 + len(added)]
 
             return outputs, gradient
 
@@ -297,8 +296,7 @@ def _normalize(
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
     inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
     normalized = centered * inverse
-    outputs = tf.cast(normalized * gamma + beta, inputs.dtype)
-    return outputs, normalized, inverse
+    return tf.cast(normalized * gamma + beta, inputs.dtype), normalized, inverse
 
 
 @fusion.fused

@@ -170,9 +170,8 @@ class MultilabelHead(ClassificationHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Sigmoid cross-entropy of `labels`, their mean, `[B]`."""
-        logits = self.compute_outputs(hidden, seed)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
-            features["labels"], logits
+            features["labels"], self.compute_outputs(hidden, seed)
         )
         return tf.reduce_mean(losses, 1)
 
@@ -446,8 +445,7 @@ def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
 def _penalties(features: Tensors) -> tf.Tensor:
     """0 at [CLS] and in the document, -1000 elsewhere, `[B, S]` float32."""
     is_document = features["input_mask"] * features["segment_ids"]
-    is_first = tf.range(tf.shape(is_document)[1]) == 0
-    is_candidate = (is_document > 0) | is_first
+    is_candidate = (is_document > 0) | (tf.range(tf.shape(is_document)[1]) == 0)
     return tf.where(is_candidate, 0.0, _PENALTY)
 
 

@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -49,8 +48,7 @@ class StopRequest:
         self._thread.join()
         os.close(self._reader)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        del frame
+    def _handle(self, number: int, *_: object) -> None:
         # To print to a terminal that is closed would fail.
         for fd in self._terminals if number == signal.SIGHUP else ():
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
@@ -70,7 +68,7 @@ class StopRequest:
                     print("\033[?25h", end="", flush=True)  # Shows the cursor.
                 os._exit(128 + number)
             has_come = True
-            self._handle(number, None)
+            self._handle(number)
             print(
                 f"{self.signal_name}: saving and ending after the present "
                 "steps. A second signal ends at once, without saving.",

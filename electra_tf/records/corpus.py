@@ -76,14 +76,13 @@ class Corpus:
     def describe(self) -> dict[str, Any]:
         """Returns what a manifest says about the corpus, as plain JSON."""
         # The fingerprint covers names and sizes of the files alone.
-        listing = json.dumps(
-            [[each.name, each.num_bytes] for each in self.sources]
-        )
+        files = [[each.name, each.num_bytes] for each in self.sources]
+        fingerprint = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         return {
             "name": self.name,
             "num_files": len(self.sources),
             "num_bytes": sum(source.num_bytes for source in self.sources),
-            "fingerprint": hashlib.sha256(listing.encode()).hexdigest(),
+            "fingerprint": fingerprint,
             "provenance": self.provenance,
             **dataclasses.asdict(self.options),
         }
@@ -194,7 +193,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         root = root / _OPENWEBTEXT_FOLDER
     found = [root] if root.is_dir() else []
     # The names behind the folder in which a pattern begins.
-    pattern = [*itertools.dropwhile(_is_literal, root.parts)]
+    pattern = [*itertools.dropwhile(set("*?[").isdisjoint, root.parts)]
     if not found and pattern:
         root = root.parents[len(pattern) - 1]
         found = sorted(root.glob("/".join(pattern)))
@@ -237,10 +236,6 @@ def _is_file(path: Any, folder: Any) -> bool:
     return is_file
 
 
-def _is_literal(name: str) -> bool:
-    return not set(name) & set("*?[")
-
-
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """Ranges of a TFDS data set of about one unit each, and its version."""
     dataset_name, _ = parse_tfds_name(name)
@@ -258,8 +253,7 @@ def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
             f"{_TFDS_SPLIT}: {' '.join([lines[0], *hints])}"
         ) from error
     num_bytes, num_examples = max(1, split.num_bytes), split.num_examples
-    num_ranges = min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples)
-    num_ranges = max(1, num_ranges)
+    num_ranges = max(1, min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples))
     bounds = [i * num_examples // num_ranges for i in range(num_ranges + 1)]
     size = num_bytes // num_ranges
     sources = [

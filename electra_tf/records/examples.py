@@ -209,8 +209,7 @@ def build_features(
     """
     first_lengths = examples.first_lengths[:, np.newaxis]
     second_lengths = examples.second_lengths[:, np.newaxis]
-    has_second = second_lengths > 0
-    lengths = first_lengths + second_lengths + 2 + has_second
+    lengths = first_lengths + second_lengths + 2 + (second_lengths > 0)
     columns = np.arange(max_seq_length, dtype=np.int32)
     is_real = columns < lengths
     is_second = is_real & (columns >= first_lengths + 2)

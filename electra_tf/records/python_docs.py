@@ -64,15 +64,6 @@ _FUNCTION_WORD = re.compile(
 )
 
 
-def default_folder() -> pathlib.Path:
-    """Returns where `prepare` keeps the corpus of the present versions."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    versions = json.dumps(installed_versions(), sort_keys=True)
-    digest = hashlib.sha256(versions.encode()).hexdigest()[:12]
-    name = f"python_docs-{digest}"
-    return pathlib.Path(cache, "electra_tf", name).expanduser()
-
-
 def installed_versions() -> dict[str, str]:
     """Returns the versions of everything that is harvested."""
     # Some distributions have variants of their name, such as tensorflow-cpu.
@@ -93,10 +84,16 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
 
     It has one text file per package, blank lines between documents, and
     `provenance.json` with versions and counts. `DataError` if it holds
-    something else.
+    something else. By default it is in the user's cache, named by versions.
     """
-    folder = pathlib.Path(folder) if folder else default_folder()
     versions = installed_versions()
+    if not folder:
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        text = json.dumps(versions, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        name = f"python_docs-{digest}"
+        folder = pathlib.Path(cache, "electra_tf", name).expanduser()
+    folder = pathlib.Path(folder)
     if not folder.exists():
         with atomic.creating_folder(folder) as partial:
             _write_corpus(partial, versions)

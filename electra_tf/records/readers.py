@@ -48,7 +48,8 @@ _LINE_PART = re.compile(
 _BYTES_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
-_WIKI_END = "</doc>"
+# What bounds one of WikiExtractor's documents.
+_WIKI_TAG = re.compile(f"{_WIKI_START}.*|</doc>", re.DOTALL)
 # A document end among stripped lines, where no line can be empty.
 _END_OF_DOCUMENT = ""
 # Control characters that no text has: all but those that move the cursor and
@@ -128,7 +129,7 @@ class FileReader:
                 yield self._json_lines(lines, line_number)
             elif file_format == "wiki":
                 yield [
-                    _END_OF_DOCUMENT if _is_wiki_tag(line) else line
+                    _END_OF_DOCUMENT if _WIKI_TAG.fullmatch(line) else line
                     for line in lines
                     if line
                 ]
@@ -272,8 +273,7 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
     for block in blocks:
         for line in block:
             if len(line) > _MAX_LINE_CHARACTERS:
-                parts = map(str.strip, _LINE_PART.findall(line))
-                lines += filter(None, parts)
+                lines += filter(None, map(str.strip, _LINE_PART.findall(line)))
             elif line:
                 lines.append(line)
             elif lines or is_continued:
@@ -329,11 +329,6 @@ def _read_column(
             yield batch[name].cast(pyarrow.large_binary()).to_pylist()
     except pyarrow.ArrowInvalid as error:
         raise EOFError(str(error).rstrip(".")) from error
-
-
-def _is_wiki_tag(line: str) -> bool:
-    """Whether a line bounds one of WikiExtractor's documents."""
-    return line == _WIKI_END or line.startswith(_WIKI_START)
 
 
 @contextlib.contextmanager

@@ -112,8 +112,7 @@ def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
 def _record_header(ids_size: int, tail_size: int) -> bytes:
     """The bytes before the packed ids of a record."""
     header = _feature_header(FEATURE_NAMES[0], ids_size)
-    total = len(header) + ids_size + tail_size
-    return b"\x0a" + _varint(total) + header
+    return b"\x0a" + _varint(len(header) + ids_size + tail_size) + header
 
 
 def _feature_header(name: str, packed_size: int) -> bytes:

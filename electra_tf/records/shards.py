@@ -272,8 +272,7 @@ def build_part(
     documents: Iterator[Document] = itertools.chain.from_iterable(opened)
     if plan.settings.selection:
         path = plan.copies_folder / f"{task.index:06d}.npy"
-        copies = storage.load_rows(path)
-        documents = _select(documents, copies.tolist())
+        documents = _select(documents, storage.load_rows(path).tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
     for batch in _batches(documents, lambda x: sum(map(len, x.lines))):
         token_ids, line_lengths = tokenize(

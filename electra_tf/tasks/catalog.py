@@ -54,13 +54,12 @@ def build_tasks(settings: Settings) -> list[task_lib.Task]:
             f"{f', which are {names}' if names else ''}. Set "
             "--config.task.names."
         )
-    if len(tasks) > 1:
-        for task in tasks:
-            schema.require(
-                not isinstance(task, comparisons.ComparisonTask),
-                f"Multiple choice and ranking are learned alone. Received: "
-                f"task.names={settings.task.names!r}. Train two models.",
-            )
+    compared = [isinstance(x, comparisons.ComparisonTask) for x in tasks]
+    schema.require(
+        len(tasks) == 1 or not any(compared),
+        "Multiple choice and ranking are learned alone. Received: "
+        f"task.names={settings.task.names!r}. Train two models.",
+    )
     for task in tasks if settings.task.hidden_layer else ():
         if not isinstance(task, sentence_task.TextTask):
             raise ValueError(

@@ -127,8 +127,7 @@ def find_file(
             incomplete += [f for f in folders if f.is_dir()]
         found = []
         for folder in folders:
-            paths = [p for n in file_names if (p := folder / n).is_file()]
-            found += paths[:1]
+            found += [p for n in file_names if (p := folder / n).is_file()][:1]
         if len(found) > 1:
             raise errors.DataError(
                 f"{data_dir} must hold one {file_names[0]} of {task}. "

@@ -156,9 +156,8 @@ def join(parts: Sequence[Part]) -> tf.RaggedTensor:
     starts = tf.reshape(starts + tf.cumsum(sizes, exclusive=True), [-1])
     counts = tf.stack([part.counts for part in parts], 1)
     places = tf.ragged.range(starts, starts + tf.reshape(counts, [-1]))
-    values = tf.concat([part.values for part in parts], 0)
     return tf.RaggedTensor.from_row_lengths(
-        tf.gather(values, places.values),
+        tf.gather(tf.concat([part.values for part in parts], 0), places.values),
         tf.reduce_sum(counts, 1),
         validate=False,
     )

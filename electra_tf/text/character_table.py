@@ -182,15 +182,14 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
     if settings.do_lower_case:
         is_simple[CAPITAL_SIGMA] = False
     if settings.is_stripping:
-        is_mark = flags & MARK != 0
-        is_simple &= is_mark | (properties.combining_class == 0)
+        is_simple &= (flags & MARK != 0) | (properties.combining_class == 0)
     for code, images in _compute_changes(settings).items():
         parts: _CodePoints = (code,)
         if settings.strip_accents:
             parts = _strip(properties.decompose(parts), flags)
             images = _strip(images, flags)
-        if tuple(ord(_lower_ascii(part)) for part in parts) != images:
-            is_simple[code] = False
+        lowered = (ord(chr(p).lower()) if p < 128 else p for p in parts)
+        is_simple[code] &= tuple(lowered) == images
     return f"[{_character_class(is_simple)}]*"
 
 
@@ -208,10 +207,6 @@ def long_run_pattern(settings: TokenizerSettings) -> str:
 
 def _strip(codes: _CodePoints, flags: np.ndarray) -> _CodePoints:
     return tuple(code for code in codes if not flags[code] & MARK)
-
-
-def _lower_ascii(code: int) -> str:
-    return chr(code).lower() if code < 128 else chr(code)
 
 
 def _character_class(members: np.ndarray) -> str:

@@ -102,10 +102,11 @@ class Normalizer(tf.Module):
             characters.attributes, character_table.CHANGE_SHIFT
         )
         lengths = tf.gather(self._table.change_lengths, changes)
-        ends = tf.cumsum(lengths)
-        firsts = ends - lengths
+        firsts = tf.cumsum(lengths, exclusive=True)
         num_images = tf.reduce_sum(lengths)
-        owners = _count_up_to(firsts, num_images)
+        # How many positions after the first were passed.
+        is_first = mark_positions(firsts, num_images)
+        owners = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
         # Where the images of each character begin in the table, less where
         # they go, so that adding the new position gives the place to read.
         shifts = tf.gather(self._table.change_starts, changes) - firsts
@@ -144,12 +145,6 @@ def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         weights=tf.zeros([0], tf.int32),
     )
     return counts > 0
-
-
-def _count_up_to(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Counts positions after the first that were passed, `[size]` int32."""
-    is_marked = mark_positions(positions, size)
-    return tf.cumsum(tf.cast(is_marked, tf.int32)) - 1
 
 
 def _keep_visible(decoded: _Decoded) -> _Characters:
@@ -220,10 +215,9 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
     owner_chunks = tf.pad(left.chunks, [[1, 0]])
     owners = tf.cumsum(tf.cast(is_kept, tf.int32))
     is_own = tf.gather(owner_chunks, owners) == characters.chunks
-    last_sources = tf.math.segment_max(
+    return left, tf.math.segment_max(
         tf.where(is_own, characters.sources, -1), owners
-    )
-    return left, last_sources[1:]
+    )[1:]
 
 
 def _gather_words(

@@ -70,8 +70,7 @@ def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
     position = 0
     for start, end in sorted(spans):
         marked.append(printable(data[position:start]))
-        inside = printable(data[start:end])
-        marked.append(inside.join(MARKS), style=_MARK_STYLE)
+        marked.append(printable(data[start:end]).join(MARKS), style=_MARK_STYLE)
         position = end
     marked.append(printable(data[position:]))
     return marked

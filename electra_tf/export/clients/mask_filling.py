@@ -1,9 +1,9 @@
 """Fills `[MASK]` in raw text with a masked language model."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.export.clients import text_models
@@ -59,7 +59,8 @@ class MaskFiller:
                 f"vocabulary. Received: {top_k!r}."
             )
         rows = [(ids,) for ids in self._lay_out(texts)]
-        names, mask_id = self._vocabulary.tokens, self._vocabulary.mask_id
+        names = np.array(self._vocabulary.tokens, object)
+        mask_id = self._vocabulary.mask_id
 
         def predict_batch(batch: Sequence[Any]) -> text_models.Row:
             ids = tf.ragged.constant([row for (row,) in batch], tf.int32)
@@ -77,18 +78,10 @@ class MaskFiller:
         filled = []
         answers = text_models.predict_in_batches(rows, predict_batch)
         for (ids,), row in zip(rows, answers, strict=True):
+            best = map(zip, names[row["indices"]], row["values"].tolist())
+            found = [[Filling(*pair) for pair in mask] for mask in best]
             # Of a row with fewer masks than others the rest is padding.
-            best = zip(row["indices"], row["values"], strict=True)
-            masks = itertools.islice(best, ids.count(mask_id))
-            filled.append(
-                [
-                    [
-                        Filling(names[t], float(p))
-                        for t, p in zip(*mask, strict=True)
-                    ]
-                    for mask in masks
-                ]
-            )
+            filled.append(found[: ids.count(mask_id)])
         return filled
 
     def _lay_out(self, texts: Sequence[str]) -> list[list[int]]:
@@ -130,5 +123,4 @@ class MaskFiller:
             masked_weights=tf.ones_like(positions, tf.float32),
             eligible=input_mask > 0,
         )
-        logits = self._network(masked).logits
-        return tf.math.top_k(tf.nn.softmax(logits), top_k)
+        return tf.math.top_k(tf.nn.softmax(self._network(masked).logits), top_k)

@@ -143,8 +143,7 @@ def find_suspect(
 
     Before it stands its place by suspicion among all words, from 1.
     """
-    ranked = scored.most_suspicious(len(scored.words))
-    for place, word in enumerate(ranked, 1):
+    for place, word in enumerate(scored.most_suspicious(len(scored.words)), 1):
         if word.start < end and word.end > start:
             return place, word
     return None

@@ -148,9 +148,7 @@ def predict_in_batches(
             batch = order[begin : begin + _MAX_BATCH]
             arrays = predict_batch([window[row] for row in batch])
             for place, row in enumerate(batch):
-                answers[row] = {
-                    name: array[place] for name, array in arrays.items()
-                }
+                answers[row] = {k: v[place] for k, v in arrays.items()}
         yield from answers
 
 

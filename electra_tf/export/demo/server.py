@@ -56,8 +56,6 @@ _HEADERS = {
 }
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
-Endpoint = Callable[[wrappers.Request], wrappers.Response]
-
 
 class DemoModel(NamedTuple):
     """A model behind the page: it scores words, fills masks, or predicts."""
@@ -210,8 +208,7 @@ class DemoServer(serving.ThreadedWSGIServer):
         """The application that Werkzeug calls for every request."""
         try:
             self._check_origin(environ)
-            routes = self._routes.bind_to_environ(environ)
-            endpoint, _ = routes.match()
+            endpoint, _ = self._routes.bind_to_environ(environ).match()
             request = wrappers.Request(environ)
             request.max_content_length = MAX_BYTES
             response = endpoint(request)
@@ -300,7 +297,7 @@ class _Handler(serving.WSGIRequestHandler):
         logging.debug("".join(c if c.isprintable() else "?" for c in text))
 
 
-def _serve(name: str, kind: str) -> Endpoint:
+def _serve(name: str, kind: str) -> Callable[..., wrappers.Response]:
     folder = importlib.resources.files("electra_tf.export.demo")
     content = folder.joinpath(name).read_bytes()
     return lambda _: wrappers.Response(content, content_type=kind)

@@ -50,8 +50,7 @@ class FinetunedModule(exported_module.ExportedModule):
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers for raw text, or for rows of ids."""
-        takes_text = signature.endswith("_text")
-        answer = "answer_text" if takes_text else "answer_ids"
+        answer = "answer_text" if signature.endswith("_text") else "answer_ids"
         return getattr(self, answer)(**inputs)
 
     def pad(self, ids: tf.RaggedTensor, segment_starts: tf.Tensor) -> Any:
@@ -156,8 +155,7 @@ class TaggingModule(FinetunedModule):
             is_apart = self.task.conventions.splits_punctuation
             found = words_lib.split_text(texts, is_apart)
         rows = self._builder.build(found.words)
-        first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
-        padded = self.pad(rows.ids, first_of_row)
+        padded = self.pad(rows.ids, tf.zeros([rows.ids.nrows()], tf.int64))
         answers = self._answer(rows.positions.to_tensor(0), *padded)
         best, probabilities = (
             tf.RaggedTensor.from_tensor(
@@ -294,7 +292,9 @@ class AnsweringModule(FinetunedModule):
         # Less [SEP].
         lengths = tf.reduce_sum(is_document, 1) - 1
         outputs = self.apply_head(ids, mask, segments)
-        found = spans_lib.find_best(*self._list_valid(outputs, shifts, lengths))
+        found = spans_lib.find_best(
+            *spans_lib.list_candidates(outputs, shifts, lengths, self._settings)
+        )
         odds = spans_lib.compute_null_odds(outputs)
         splits = tf.range(tf.size(odds, tf.int64) + 1)
         first, last = (
@@ -307,16 +307,6 @@ class AnsweringModule(FinetunedModule):
             "answer_scores": _scores_of(found),
             "null_odds": self._combine_odds(odds, splits, found),
         }
-
-    def _list_valid(
-        self, outputs: Tensors, shifts: tf.Tensor, lengths: tf.Tensor
-    ) -> tuple[spans_lib.Candidates, tf.Tensor]:
-        candidates = spans_lib.list_candidates(
-            outputs, shifts, self._settings.n_best_size
-        )
-        return candidates, spans_lib.are_valid(
-            candidates, lengths, self._settings.max_answer_length
-        )
 
     def _combine_odds(
         self, odds: tf.Tensor, splits: tf.Tensor, best: spans_lib.Spans
@@ -338,10 +328,11 @@ class AnsweringModule(FinetunedModule):
 
         def compute_rows(chosen: length_buckets.Rows) -> Tensors:
             outputs = self.apply_head(*map(chosen.trim, padded))
-            candidates, is_valid = self._list_valid(
-                outputs,
-                chosen.pick(rows.shifts),
-                chosen.pick(rows.windows.lengths),
+            shifts, lengths = map(
+                chosen.pick, (rows.shifts, rows.windows.lengths)
+            )
+            candidates, is_valid = spans_lib.list_candidates(
+                outputs, shifts, lengths, self._settings
             )
             is_valid &= spans_lib.have_most_context(
                 candidates, rows.windows, chosen.pick(numbers)

@@ -44,8 +44,7 @@ class Buckets(NamedTuple):
 
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
     """Columns up to each row's last token, at least 1, `[B]` int32."""
-    places = tf.range(1, tf.shape(input_mask)[1] + 1)
-    used = tf.where(input_mask > 0, places, 1)
+    used = tf.where(input_mask > 0, tf.range(1, tf.shape(input_mask)[1] + 1), 1)
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
 
@@ -131,8 +130,7 @@ def compute(
         if name not in paddings:
             answers[name] = tf.gather(values, owners * most_rows + places)
             continue
-        others = [1] * (values.shape.rank - 1)
-        shape = tf.concat([tf.shape(cells), others], 0)
+        shape = tf.concat([tf.shape(cells), [1] * (values.shape.rank - 1)], 0)
         padding = tf.constant(paddings[name], values.dtype)
         answers[name] = tf.where(
             tf.reshape(is_computed, shape), tf.gather(values, cells), padding

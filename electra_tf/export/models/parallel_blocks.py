@@ -37,17 +37,15 @@ class ParallelBlock:
 
     trainable = False
 
-    def __init__(
-        self, block: encoder_lib.TransformerBlock, num_parts: int = NUM_PARTS
-    ) -> None:
+    def __init__(self, block: encoder_lib.TransformerBlock) -> None:
         heads = block.settings.num_attention_heads
         self._attention = _split(
-            block.query_key_value, block.attention_output, heads, num_parts, 3
+            block.query_key_value, block.attention_output, heads, num_fused=3
         )
         self._attention_norm = block.attention_norm
         units = block.intermediate.units
         self._feed_forward = _split(
-            block.intermediate, block.output_projection, units, num_parts
+            block.intermediate, block.output_projection, units
         )
         self._output_norm = block.output_norm
 
@@ -66,10 +64,10 @@ class ParallelBlock:
         return self._output_norm(tf.add_n([hidden, *updates]))
 
 
-def replace(encoder: encoder_lib.Encoder, num_parts: int = NUM_PARTS) -> None:
+def replace(encoder: encoder_lib.Encoder) -> None:
     """Makes an encoder compute with parallel blocks, for inference alone."""
     with tf.device("/CPU:0"):
-        blocks = [ParallelBlock(block, num_parts) for block in encoder.blocks]
+        blocks = [ParallelBlock(block) for block in encoder.blocks]
     places: list[Any] = encoder.blocks
     places.clear()
     places.extend(blocks)
@@ -84,11 +82,7 @@ def _attend(part: _Part, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def _split(
-    first: layers.Linear,
-    last: layers.Linear,
-    count: int,
-    num_parts: int,
-    num_fused: int = 1,
+    first: layers.Linear, last: layers.Linear, count: int, num_fused: int = 1
 ) -> list[_Part]:
     """Parts of two products that `count` heads or units lie between.
 
@@ -100,7 +94,7 @@ def _split(
     bias = bias.reshape([num_fused, count, -1])
     output = output.reshape([count, -1, len(added)])
     parts = []
-    for chosen in np.array_split(np.arange(count), min(num_parts, count)):
+    for chosen in np.array_split(np.arange(count), min(NUM_PARTS, count)):
         is_padded = num_fused == 1 and len(chosen) % _COLLIDING_WIDTH == 0
         more = [0, _NUM_MORE_UNITS if is_padded else 0]
         columns = kernel[:, :, chosen].reshape([len(kernel), -1])

@@ -68,15 +68,14 @@ class PretrainedModule(exported_module.ExportedModule):
             rows: Any = ids, texts["input_mask"], tf.zeros_like(ids)
         else:
             rows = self.check_ids(**inputs)
-        paddings = {
-            name: export_metadata.PADDING.get(name, 0)
-            for name in export_metadata.SIGNATURES[f"{family}_ids"].outputs
-            if export_metadata.TENSORS[name].axes[1:2] == ["S"]
-        }
         return texts | self.compute_in_buckets(
             lambda chosen: getattr(self, family)(*map(chosen.trim, rows)),
             rows[1],
-            paddings=paddings,
+            paddings={
+                name: export_metadata.PADDING.get(name, 0)
+                for name in export_metadata.SIGNATURES[f"{family}_ids"].outputs
+                if export_metadata.TENSORS[name].axes[1:2] == ["S"]
+            },
         )
 
     def features(self, *rows: tf.Tensor) -> Tensors:

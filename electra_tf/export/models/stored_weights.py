@@ -91,8 +91,7 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     largest = np.abs(values).max(axis=1 - axis, keepdims=True)
     # Where all is zero any scale will do.
     scales = np.where(largest > 0, largest, 1.0) / np.float32(_LARGEST_INT8)
-    multiples = np.rint(values / scales).astype(np.int8)
-    return multiples, scales.astype(np.float32)
+    return np.rint(values / scales).astype(np.int8), scales.astype(np.float32)
 
 
 def replace(layers: Iterable[Any], weights: str) -> None:
@@ -144,7 +143,5 @@ def _find_attributes(items: Any) -> Iterator[tuple[Any, str, Any]]:
             and id(item) not in seen
         ):
             seen.add(id(item))
-            yield from (
-                (item, name, value) for name, value in vars(item).items()
-            )
+            yield from ((item, *pair) for pair in vars(item).items())
             waiting[:0] = vars(item).values()

@@ -7,19 +7,19 @@ stand for, `Steve Smith` (`get_final_text` of the original).
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
-from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.vocabulary import TokenizerSettings
 
 NO_ANSWER_FOUND = "empty"
 """The text where no candidate is a span of the document (the original's)."""
@@ -31,8 +31,7 @@ _NO_WINDOW = 1_000_000.0
 _FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
 _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
 
-Settings = finetuning_config.QuestionAnsweringConfig
-Entry = dict[str, Any]
+Settings = spans.Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Predictions:
     # The best answers in order: `text`, `probability` among them,
     # `start_logit`, `end_logit`, and `start` and `end`, the characters of the
     # context where it begins and ends, or None
-    nbest: dict[str, list[Entry]]
+    nbest: dict[str, list[dict[str, Any]]]
     # High where there is no answer; empty where every question has one
     null_odds: dict[str, float]
 
@@ -133,11 +132,8 @@ def _list_spans(
     if not outputs:
         return np.zeros(count + 1, int), [np.zeros(0)] * 4
     windows = chunk.rows.windows
-    found = spans.list_candidates(
-        outputs, chunk.rows.shifts, settings.n_best_size
-    )
-    is_valid = spans.are_valid(
-        found, windows.lengths, settings.max_answer_length
+    found, is_valid = spans.list_candidates(
+        outputs, chunk.rows.shifts, windows.lengths, settings
     )
     rows = tf.range(tf.size(windows.texts))
     is_valid &= spans.have_most_context(found, windows, rows)[..., None]
@@ -197,15 +193,9 @@ class _SpanTexts:
         """Text, first character and the one after the last of some pieces."""
         context = int(self._chunk.context_of_example[number])
         key = (context, first, last)
-        if key not in self._found:
-            begin = self._begins[context]
-            text = self._chunk.examples[number].context
-            self._found[key] = self._project(text, begin + first, begin + last)
-        return self._found[key]
-
-    def _project(
-        self, context: str, first: int, last: int
-    ) -> tuple[str, int, int]:
+        if key in self._found:
+            return self._found[key]
+        first, last = (self._begins[context] + place for place in key[1:])
         tokens = self._chunk.vocabulary.tokens
         pieces = self._pieces[first : last + 1]
         predicted = join_pieces([tokens[piece] for piece in pieces])
@@ -216,14 +206,16 @@ class _SpanTexts:
         normalized = " ".join(n for w in index if (n := self._normalized[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
-        data = context.encode(errors="surrogatepass")
+        text = self._chunk.examples[number].context
+        data = text.encode(errors="surrogatepass")
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, self._word_starts[begin:end], strict=True):
             place = len(data[:byte].decode(errors="surrogatepass"))
             places += range(place, place + len(word) + 1)
-        return original[start:stop], places[start], places[stop - 1] + 1
+        found = original[start:stop], places[start], places[stop - 1] + 1
+        return self._found.setdefault(key, found)
 
 
 def join_pieces(tokens: Sequence[str]) -> str:
@@ -261,14 +253,9 @@ def project(
     return start, places[last - normalized.count(" ", 0, last)] + 1
 
 
-def normalize(
-    texts: Sequence[str], settings: vocabulary_lib.TokenizerSettings
-) -> list[str]:
+def normalize(texts: Sequence[str], settings: TokenizerSettings) -> list[str]:
     """Returns texts as normalised words with single blanks."""
     words = normalization.Normalizer(settings).split(rows_lib.encode(texts))
     decoded = [word.decode() for word in words.words.numpy()]
-    splits = words.text_splits.numpy()
-    return [
-        " ".join(decoded[start:end])
-        for start, end in zip(splits, splits[1:], strict=False)
-    ]
+    bounds = itertools.pairwise(words.text_splits.numpy())
+    return [" ".join(decoded[start:end]) for start, end in bounds]

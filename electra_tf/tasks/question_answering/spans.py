@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.text import tokenizer as tokenizer_lib
 
+Settings = finetuning_config.QuestionAnsweringConfig
 Tensors = Mapping[str, tf.Tensor]
 
 
@@ -44,13 +46,15 @@ class Spans(NamedTuple):
 
 
 def list_candidates(
-    outputs: Tensors, shifts: tf.Tensor, num_best: int
-) -> Candidates:
+    outputs: Tensors, shifts: tf.Tensor, lengths: tf.Tensor, settings: Settings
+) -> tuple[Candidates, tf.Tensor]:
     """Lists the pairs that the head proposes, best starts and ends first.
 
-    `outputs` are those of `QuestionAnsweringHead.predict`, `shifts`, `[R]`
-    int64, tokens before the context's first. `num_best` starts and ends are
-    looked at where the end does not depend on the start.
+    `outputs` are those of `QuestionAnsweringHead.predict`; `shifts`, `[R]`
+    int64, are tokens before the context's first, `lengths` pieces of it in each
+    row. `n_best_size` starts and ends are looked at where the end does not
+    depend on the start. Also returns which candidates are spans of the context,
+    and no longer than allowed, `[R, K, M]` bool.
     """
     if "start_top_index" in outputs:
         starts, start_scores, ends, end_scores = (
@@ -59,7 +63,8 @@ def list_candidates(
             for name in ("index", "log_probs")
         )
     else:
-        count = tf.minimum(num_best, tf.shape(outputs["start_logits"])[1])
+        length = tf.shape(outputs["start_logits"])[1]
+        count = tf.minimum(settings.n_best_size, length)
         start_scores, starts = tf.math.top_k(outputs["start_logits"], count)
         end_scores, ends = (
             tf.repeat(values[:, tf.newaxis], count, axis=1)
@@ -67,23 +72,14 @@ def list_candidates(
         )
     starts = tf.cast(starts, tf.int64) - shifts[:, tf.newaxis]
     ends = tf.cast(ends, tf.int64) - shifts[:, tf.newaxis, tf.newaxis]
-    return Candidates(starts, ends, start_scores, end_scores)
-
-
-def are_valid(
-    candidates: Candidates, lengths: tf.Tensor, max_answer_length: int
-) -> tf.Tensor:
-    """Tests which candidates are spans of the context, `[R, K, M]` bool.
-
-    `lengths`, `[R]` int64, are pieces of the context in each row.
-    """
-    firsts, lasts = candidates.starts[:, :, tf.newaxis], candidates.ends
-    return (
+    firsts = starts[:, :, tf.newaxis]
+    is_valid = (
         (firsts >= 0)
-        & (lasts < lengths[:, tf.newaxis, tf.newaxis])
-        & (lasts >= firsts)
-        & (lasts - firsts < max_answer_length)
+        & (ends < lengths[:, tf.newaxis, tf.newaxis])
+        & (ends >= firsts)
+        & (ends - firsts < settings.max_answer_length)
     )
+    return Candidates(starts, ends, start_scores, end_scores), is_valid
 
 
 def have_most_context(
@@ -242,8 +238,7 @@ class SpanFinder(tf.Module):
         is_own_word = (starts == own_start[:, tf.newaxis]) & (ids >= 0)
         lengths = tf.gather(self._num_characters, tf.maximum(ids, 0))
         lengths = tf.where(is_own_word, lengths, 0)
-        order = tf.range(tf.shape(ids, tf.int64)[1])
-        is_before = order < places[:, tf.newaxis]
+        is_before = tf.range(tf.shape(ids, tf.int64)[1]) < places[:, tf.newaxis]
         num_before = tf.reduce_sum(tf.where(is_before, lengths, 0), 1)
         num_through = num_before + tf.gather(lengths, places, batch_dims=1)
         total = tf.reduce_sum(lengths, 1)

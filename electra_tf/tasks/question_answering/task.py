@@ -122,8 +122,7 @@ class QuestionAnsweringTask(task_lib.Task):
             return compute_squad2_scores(
                 golds, texts, predictions.null_odds, threshold
             )
-        skip_missing = self.form == records.MRQA
-        return compute_squad1_scores(golds, texts, skip_missing)
+        return compute_squad1_scores(golds, texts, self.form == records.MRQA)
 
     def has_labels(self, examples: Examples) -> bool:
         """Whether all questions tell their answers, and some have one."""
@@ -302,11 +301,10 @@ def compute_squad2_scores(
             results[f"{prefix}{name}"] = 100.0 * total / len(chosen)
             results[f"{prefix}total"] = len(chosen)
     for name, scores in raw.items():
-        best, best_threshold = _find_best_threshold(
+        best = f"best_{name}"
+        results[best], results[f"{best}_thresh"] = _find_best_threshold(
             golds, predictions, scores, null_odds
         )
-        results[f"best_{name}"] = best
-        results[f"best_{name}_thresh"] = best_threshold
     return results
 
 

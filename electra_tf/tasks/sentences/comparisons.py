@@ -80,8 +80,7 @@ class ComparisonTask(sentence_task.TextTask):
         filler = Example("", "", None, -1.0)
         filled = [e for g in groups for e in g + [filler] * (size - len(g))]
         rows = super().build_rows(filled, *common)
-        relevance = rows.columns["relevance"].reshape(-1, size)
-        columns = {"relevance": relevance}
+        columns = {"relevance": rows.columns["relevance"].reshape(-1, size)}
         return dataclasses.replace(rows, columns=columns, group_size=size)
 
     def answer(self, outputs: Any) -> dict[str, Any]:

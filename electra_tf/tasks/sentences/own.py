@@ -85,8 +85,7 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
         parse = functools.partial(_parse_number, own)
         metrics = _order_metrics(own, list(scores.REGRESSION_METRICS))
         bounds = own.min_value, own.max_value
-        readers = _make_readers(own, parse)
-        task = RegressionTask(NAME, readers, *bounds, metrics)
+        task = RegressionTask(NAME, _make_readers(own, parse), *bounds, metrics)
     elif own.kind == "multilabel":
         task = OwnMultilabelTask(own)
         task.threshold, task.separator = own.threshold, own.label_separator

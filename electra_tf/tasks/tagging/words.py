@@ -103,10 +103,9 @@ class WordRowBuilder(tf.Module):
         windows = rows_lib.split_windows(kept, rooms, (rooms + 1) // 2)
         # A word after the last piece stands with it.
         places = tf.minimum(before, tf.gather(kept, sentences) - 1)
-        numbers = rows_lib.find_best_window(
+        rows = tf.gather(windows.splits, sentences) + rows_lib.find_best_window(
             windows, sentences, tf.maximum(places, 0)
         )
-        rows = tf.gather(windows.splits, sentences) + numbers
         positions = 1 + before - tf.gather(windows.starts, rows)
         positions = tf.RaggedTensor.from_value_rowids(
             tf.cast(tf.where(is_tagged, positions, 0), tf.int32),
