@@ -88,7 +88,7 @@ def measure(
         "three. Both are 0 of a network that did not learn at that step, and "
         "of a discriminator with a table of its own. A discriminator without "
         "knowledge has a precision of `replaced`.",
-        study.describe_widths(bounds),
+        study.describe_widths("at the last step", bounds.iloc[-1]),
     )
     return study.Findings(table, notes, {"bounds": bounds})
 

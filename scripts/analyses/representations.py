@@ -95,7 +95,7 @@ def measure(
         common = words["label"].value_counts(normalize=True).iloc[0]
         notes.append(f"Always the commonest part of speech: {common:.3f}.")
     bounds = pd.DataFrame(widths, names)
-    notes.append(study.describe_widths(bounds))
+    notes.append(study.describe_widths("of the widest layer", bounds.max()))
     others = ["embeddings", *map(str, range(1, len(other.states)))]
     series = {"CKA": pd.DataFrame(likeness, names, others), "bounds": bounds}
     return study.Findings(table, tuple(notes), series)

@@ -256,12 +256,12 @@ def divide(totals: np.ndarray) -> np.ndarray:
     return totals[..., 0] / np.maximum(totals[..., 1], 1)
 
 
-def describe_widths(widths: pd.DataFrame) -> str:
-    """A note of the largest `half_width` in each column."""
-    largest = (f"{name} ± {width:.1g}" for name, width in widths.max().items())
+def describe_widths(where: str, widths: pd.Series) -> str:
+    """A note of a `half_width` of each column; `where` says of which row."""
+    listed = (f"{name} ± {width:.1g}" for name, width in widths.items())
     return (
-        f"Widest bounds, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of "
-        f"sentences: {'; '.join(largest)}."
+        f"Bounds {where}, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of "
+        f"sentences: {'; '.join(listed)}."
     )
 
 
