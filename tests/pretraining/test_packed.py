@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf.pretraining import run
 from electra_tf.records import manifest
@@ -86,7 +87,9 @@ def test_the_manifest_says_that_rows_are_packed(tmp_path):
         content = dataclasses.replace(content, builder={"packed": True})
         content.save(data / split)
     settings = tiny_run.build_settings(data, num_train_steps=2)
-    task = run._Run(settings, tmp_path / "run", tf.distribute.get_strategy())
+    (phase,) = config.split_phases(settings)
+    strategy = tf.distribute.get_strategy()
+    task = run._Run(settings, phase, tmp_path / "run", strategy)
     networks = task.model.generator, task.model.main
     assert all(network.encoder.is_packed for network in networks)
     # Padding is no text.
