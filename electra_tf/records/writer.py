@@ -130,20 +130,14 @@ def build_share(
         )
     plan = build_plan(settings)
     _check_documents(plan)
-    output, record = plan.output_folder, plan.record()
-    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
-    _check_folder(output, record, resume=not is_finished)
-    build_folder = output / BUILD_FOLDER
-    folder = build_folder / "tasks" / f"{number:05d}-of-{count:05d}"
-    with locks.hold(build_folder, is_shared=True), locks.hold(folder):
-        _prepare_folder(build_folder, record)
+    with _claim_share(plan, number, count) as folder:
         for kind in _passes(plan):
             is_ours = task in _find_missing(plan, kind)
             if is_ours:
                 todo = _list_missing(plan, kind, number, count)
                 with _open_pool(plan, num_processes, beam_options) as pool:
                     _run_pass(plan, pool, kind, todo)
-                made = schema.to_json(record)
+                made = schema.to_json(plan.record())
                 atomic.write_text(folder / f"{kind}.json", made)
             missing = _find_missing(plan, kind)
             if is_ours and missing:
@@ -154,6 +148,20 @@ def build_share(
             if is_ours:
                 break
     return f"All {count} tasks have made their {kind}. {_NEXT[kind]}"
+
+
+@contextlib.contextmanager
+def _claim_share(
+    plan: BuildPlan, number: int, count: int
+) -> Iterator[pathlib.Path]:
+    """Yields the task's own folder, which it alone holds."""
+    output, build_folder = plan.output_folder, plan.output_folder / BUILD_FOLDER
+    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
+    _check_folder(output, plan.record(), resume=not is_finished)
+    task_folder = build_folder / "tasks" / f"{number:05d}-of-{count:05d}"
+    with locks.hold(build_folder, is_shared=True), locks.hold(task_folder):
+        _prepare_folder(build_folder, plan.record())
+        yield task_folder
 
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
@@ -338,12 +346,12 @@ def _list_missing(
 def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
     """Makes units into what is asked, or all units' parts into shards."""
     if kind == SHARDS:
-        reports, splits = _load_reports(plan), plan.num_shards
-        sizes = {x: sum(r.num_examples[x] for r in reports) for x in splits}
-        _require_examples(plan, sizes)
+        reports = _load_reports(plan)
+        _check_counts(plan, reports)
         places = [plan.all_shards[index] for index in todo]
         tasks = [_shard_task(plan, reports, *place) for place in places]
-        total = sum(sizes.values()) * len(todo) // len(plan.all_shards)
+        total = sum(sum(report.num_examples.values()) for report in reports)
+        total = total * len(todo) // len(plan.all_shards)
     else:
         units = [plan.units[index] for index in todo]
         tasks = [
@@ -387,8 +395,14 @@ def _check_documents(plan: BuildPlan) -> None:
     _require_examples(plan, counts)
 
 
-def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
+def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
     """Raises unless every shard gets an example."""
+    splits = plan.num_shards
+    sizes = {x: sum(each.num_examples[x] for each in reports) for x in splits}
+    _require_examples(plan, sizes)
+
+
+def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
     for split, num_shards in plan.num_shards.items():
         if sizes[split] < num_shards:
             raise errors.DataError(

@@ -12,7 +12,7 @@ By layer, from the embeddings on, over the first pieces of words:
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -61,26 +61,32 @@ def measure(
     seed, words = request.seed, texts.list_words(sentences)
     columns, widths = dict[str, Any](), dict[str, Any]()
 
-    def add(name: str, statistic: Any, sums: Sequence[np.ndarray]) -> None:
+    def add(name: str, statistic: Any, layers: Iterable[np.ndarray]) -> None:
         """A column: each layer's statistic of what its sentences add up to."""
-        columns[name] = [statistic(s.sum(0, keepdims=True))[0] for s in sums]
-        widths[name] = [study.half_width(statistic, s, seed) for s in sums]
+        columns[name], widths[name] = [], []
+        for sums in layers:
+            columns[name].append(statistic(sums.sum(0, keepdims=True))[0])
+            widths[name].append(study.half_width(statistic, sums, seed))
 
     if words["label"].any():
-        add("probe", study.divide, [probe(s, words) for s in own.states])
-        found = [probe(s, words) for s in untrained.states]
+        add("probe", study.divide, (probe(s, words) for s in own.states))
+        found = (probe(s, words) for s in untrained.states)
         add("probe, random weights", study.divide, found)
-    add("anisotropy", anisotropy, [sum_units(s, words) for s in own.states])
-    width = own.states.shape[-1]
-    alike = functools.partial(cka, width=width)
-    pairs = [
-        [sum_products(a, b, words) for b in other.states] for a in own.states
-    ]
+    add("anisotropy", anisotropy, (sum_units(s, words) for s in own.states))
+    alike = functools.partial(cka, width=own.states.shape[-1])
+    # One pair at a time: the products of all are too much for memory.
     likeness = np.array(
-        [[alike(p.sum(0)[np.newaxis])[0] for p in row] for row in pairs]
+        [
+            [
+                alike(sum_products(a, b, words).sum(0, keepdims=True))[0]
+                for b in other.states
+            ]
+            for a in own.states
+        ]
     )
-    best = zip(pairs, likeness.argmax(1), strict=True)
-    add("CKA, most alike layer", alike, [row[place] for row, place in best])
+    best = zip(own.states, other.states[likeness.argmax(1)], strict=True)
+    products = (sum_products(*pair, words) for pair in best)
+    add("CKA, most alike layer", alike, products)
     for place, kind in enumerate(_ATTENTION):
         columns[f"attention to {kind}"] = [np.nan, *own.attention[:, place]]
     names = ["embeddings", *(str(i + 1) for i in range(len(own.states) - 1))]

@@ -237,7 +237,7 @@ def bounds(
     # A few at a time, since totals can be matrices.
     found = [
         statistic(np.tensordot(own, sums, 1))
-        for own in np.array_split(times, _NUM_RESAMPLES // 50)
+        for own in np.array_split(times, _NUM_RESAMPLES // 10)
     ]
     low, high = np.quantile(np.concatenate(found), [0.025, 0.975])
     return {"low": float(low), "high": float(high)}
