@@ -23,6 +23,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
+from electra_tf.config import schema
 from electra_tf.processes import pool
 from electra_tf.records import manifest
 
@@ -127,10 +128,13 @@ def _dry_run(phase: config.RowPhase) -> None:
     settings = model.resolve(settings, dataset.vocabulary.size)
     order = run.build_order(settings, dataset.train)
     count, device = topology.num_replicas, topology.device
+    parts = plan.choose_micro_batches(settings, count, device.name == "CPU")
+    settings = schema.replace_fields(
+        settings, training={"num_micro_batches": parts}
+    )
     weights = plan.count_weights(settings)
     found = plan.plan(settings, device, count, weights)
-    is_cpu, rows = device.name == "CPU", training.train_batch_size // count
-    parts = plan.choose_micro_batches(settings, count, is_cpu)
+    rows = training.train_batch_size // count
     print(
         f"Replicas: {count} of {device.name}, {device.precision}; hosts: "
         f"{topology.num_hosts}; "
@@ -139,7 +143,7 @@ def _dry_run(phase: config.RowPhase) -> None:
         f"micro-batches of {rows // parts}; streams: "
         f"{data.num_streams // count} of {data.num_streams}."
     )
-    _print_memory(settings, topology, found, weights, parts)
+    _print_memory(settings, topology, found, weights)
     num_steps = phase.end - phase.start
     hours = found.hours * num_steps / training.num_train_steps
     print(
@@ -152,16 +156,13 @@ def _dry_run(phase: config.RowPhase) -> None:
 
 
 def _print_memory(
-    settings: config.ExperimentConfig,
-    topology: Any,
-    found: Any,
-    weights: int,
-    parts: int,
+    settings: config.ExperimentConfig, topology: Any, found: Any, weights: int
 ) -> None:
     from electra_tf.pretraining import plan
 
     shares = settings.data.num_streams // topology.num_replicas
     number = found.num_micro_batches
+    parts = settings.training.num_micro_batches
     activations = found.activation_bytes * (number or shares) / parts
     sizes = {
         "weights": 4 * weights,

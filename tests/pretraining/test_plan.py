@@ -205,6 +205,8 @@ def test_a_dry_run_tells_what_each_host_does_and_writes_nothing(
     settings = tiny_run.build_settings(dataset)
     flags = types.SimpleNamespace(topology="2x2xA100")
     monkeypatch.setattr(run_pretraining, "FLAGS", flags)
+    # What this machine would cut the batch into is no matter there.
+    monkeypatch.setattr(plan, "_CPU_BYTES", 1.0)
     run_pretraining._dry_run(*config.split_phases(settings))
     replicas, rows, memory, time, _, *hosts, dealt, traced = (
         capsys.readouterr().out.splitlines()
