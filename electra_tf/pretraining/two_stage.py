@@ -34,11 +34,7 @@ class TwoStage(electra.Electra):
     """
 
     stage = _GENERATOR_STAGE
-
-    @property
-    def is_sampling(self) -> bool:  # type: ignore[override]
-        """Not in stage one."""
-        return self.stage == _SECOND_STAGE
+    is_sampling = False
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -110,7 +106,7 @@ class TwoStage(electra.Electra):
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
         chosen, average = self.settings.objective, self.weight_average
-        self.stage = phase
+        self.stage, self.is_sampling = phase, phase == _SECOND_STAGE
         if average is not None:
             average.start = self.phase_starts[phase]
         self.is_frozen = phase == _SECOND_STAGE and chosen.freeze_generator

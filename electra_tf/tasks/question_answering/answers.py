@@ -195,7 +195,10 @@ class _SpanTexts:
         key = (context, first, last)
         if key in self._found:
             return self._found[key]
-        first, last = (self._begins[context] + place for place in key[1:])
+        first, last = (
+            self._begins[context] + first,
+            self._begins[context] + last,
+        )
         tokens = self._chunk.vocabulary.tokens
         pieces = self._pieces[first : last + 1]
         predicted = join_pieces([tokens[piece] for piece in pieces])
