@@ -27,8 +27,8 @@ _MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 USABLE = 0.8
 # Of a weight, its gradient and two moments; all but the gradient are saved.
 _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
-# Of activations on a CPU: parts of a batch are as fast (docs/performance.md).
-_CPU_BYTES = 3.2e9
+# Of a micro-batch on a CPU: smaller ones are slower (docs/performance.md).
+_CPU_TOKENS = 1024
 
 
 class Device(NamedTuple):
@@ -78,7 +78,7 @@ class Plan(NamedTuple):
 
     num_micro_batches: int  # 0: no number that the streams allow fits
     state_bytes: float  # weights, gradients and moments, on each device
-    activation_bytes: float  # of a micro-batch, on each device
+    activation_bytes: float  # of what a device works on at a time
     tokens_per_second: float  # of all devices, padding included
     hours: float  # of all steps
 
@@ -107,13 +107,16 @@ def plan(
     largest = _activation_bytes(settings, count)
     room = max(1.0, USABLE * 1e9 * device.memory - state)
     shares = data.num_streams // count
-    parts = choose_micro_batches(settings, count, device.name == "CPU")
-    number = _find_parts(max(parts, math.ceil(largest / room)), shares)
+    is_cpu = device.name == "CPU"
+    parts = choose_micro_batches(settings, count, is_cpu)
+    at_a_time = distribution.num_processors() if is_cpu else 1
+    least = math.ceil(at_a_time * largest / room) if largest > room else 1
+    number = _find_parts(max(parts, least), shares)
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Plan(
         num_micro_batches=number,
         state_bytes=state,
-        activation_bytes=largest / (number or shares),
+        activation_bytes=largest * min(1, at_a_time / (number or shares)),
         tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
@@ -124,14 +127,16 @@ def choose_micro_batches(
 ) -> int:
     """Parts of a batch on each of `count` devices.
 
-    `training.num_micro_batches`; where that is 0, one, or on CPUs as few as
-    have small activations. The config names the size of the vocabulary.
+    `training.num_micro_batches`; where that is 0, one, or on CPUs as many as
+    have enough tokens: processors work on them side by side.
     """
-    if settings.training.num_micro_batches or not is_cpu:
-        return settings.training.num_micro_batches or 1
-    shares = settings.data.num_streams // count
-    least = math.ceil(_activation_bytes(settings, count) / _CPU_BYTES)
-    return _find_parts(least, shares) or shares
+    training, data = settings.training, settings.data
+    if training.num_micro_batches or not is_cpu:
+        return training.num_micro_batches or 1
+    shares = data.num_streams // count
+    num_tokens = training.train_batch_size * data.max_seq_length // count
+    most = max(1, min(shares, num_tokens // _CPU_TOKENS))
+    return next(n for n in range(most, 0, -1) if shares % n == 0)
 
 
 def _activation_bytes(settings: config.ExperimentConfig, count: int) -> float:

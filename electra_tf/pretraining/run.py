@@ -61,8 +61,9 @@ def pretrain(
         BlockingIOError: if another process trains in `model_dir`.
         NonFiniteLossError: if the loss stops being a number.
     """
-    training = settings.training
-    distribution.configure_process(training)
+    training, phases = settings.training, config.split_phases(settings)
+    parts = (plan.choose_micro_batches(p.settings, 1, True) for p in phases)
+    distribution.configure_process(training, min(parts))
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
@@ -72,7 +73,7 @@ def pretrain(
         distribution.naming_lost_workers(strategy),
         stopping.StopRequest() as stop,
     ):
-        for phase in config.split_phases(settings):
+        for phase in phases:
             # All wait here until the chief has saved the phase before.
             distribution.require_same(strategy, {"phase": phase.start})
             newest = checkpoints.latest(model_dir)
@@ -361,9 +362,7 @@ def build_model_and_optimizer(
     strategy = tf.distribute.get_strategy()
     is_cpu = "CPU" in distribution.device_description(strategy)
     parts = plan.choose_micro_batches(
-        model_lib.resolve(settings, vocabulary.size),
-        strategy.num_replicas_in_sync,
-        is_cpu,
+        settings, strategy.num_replicas_in_sync, is_cpu
     )
     settings = schema.replace_fields(
         settings, training={"num_micro_batches": parts}
@@ -372,6 +371,9 @@ def build_model_and_optimizer(
         settings, vocabulary, token_counts, is_packed
     )
     model.is_fused = distribution.compiles_parts(settings.training)
+    if is_cpu and settings.training.strategy != "mirrored":
+        # Else the replicas share the processors.
+        model.num_parallel = distribution.num_processors()
     model.optimizer = build_optimizer(settings, model.phase_starts)
     model.optimizer.build(model.trainable_variables)
     return model

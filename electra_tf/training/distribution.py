@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
@@ -94,7 +95,13 @@ def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
     operation(resource=variable.handle, value=value)
 
 
-def configure_process(settings: Settings) -> None:
+def num_processors() -> int:
+    """Processors that TensorFlow works on in this process."""
+    chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
+    return chosen or os.cpu_count() or 1
+
+
+def configure_process(settings: Settings, num_micro_batches: int = 1) -> None:
     """Sets how TensorFlow works in this process; before it does anything."""
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -105,6 +112,12 @@ def configure_process(settings: Settings) -> None:
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
+    is_alone = settings.strategy == "one_device" and not has_gpu
+    if is_alone and num_micro_batches >= num_processors():
+        # Each processor works on a micro-batch of its own, which is faster than
+        # all on each operation. Too late if the program has computed something.
+        with contextlib.suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def build_strategy(settings: Settings) -> tf.distribute.Strategy:
@@ -380,10 +393,33 @@ def peak_flops(device: str, precision: str) -> float:
             return single if precision == "float32" else half
     if "CPU" not in device:
         return 0.0
-    # The best of many short products: other processes disturb most of them.
-    best, size, end = 0.0, 512, time.perf_counter() + 0.5
+    return measure_products(precision, 512, 0.5)
+
+
+def measure_products(precision: str, size: int, seconds: float) -> float:
+    """Operations per second of products of square matrices."""
     matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    while (start := time.perf_counter()) < end:
-        tf.matmul(matrix, matrix).numpy()
-        best = max(best, 2.0 * size**3 / (time.perf_counter() - start))
+    # One entry: that it is there says that all is done.
+    return best_rate(
+        lambda _: tf.matmul(matrix, matrix)[0, 0].numpy(),
+        2.0 * size**3,
+        seconds,
+    )
+
+
+def best_rate(
+    work: Callable[[int], Any], amount: float, seconds: float
+) -> float:
+    """The highest rate of many short tries: others disturb most of them.
+
+    A call of `work` does an `amount` of something. Where an operation has one
+    processor, all processors call it at a time, with their index.
+    """
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    count = num_processors() if threads == 1 else 1
+    with futures.ThreadPoolExecutor(count) as pool:
+        best, end = 0.0, time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            [*pool.map(work, range(count))]
+            best = max(best, count * amount / (time.perf_counter() - start))
     return best

@@ -7,7 +7,7 @@ calls `training_step` under `strategy.run`, Keras' `fit` calls `train_step`.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -57,8 +57,10 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_micro_batches = num_micro_batches
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
-        # Whether XLA compiles what is `fused`: for steps on CPUs.
+        # For steps on CPUs: whether XLA compiles what is `fused`, and how many
+        # micro-batches are worked on at a time.
         self.is_fused = False
+        self.num_parallel = 1
         self.loss_scale: loss_scale.LossScale | None = None
         self.weight_average: weight_average.WeightAverage | None = None
         self.totals: Any = None  # `metrics.Statistics`, once compiled
@@ -174,7 +176,7 @@ class TrainableModel(keras.Model, abc.ABC):
             if turn:  # All turns are one update.
                 distribution.assign_add(self.optimizer.iterations, -1)
             with fusion.switched(self.is_fused):
-                gradients, statistics, rows = self._accumulate(
+                (gradients, statistics), rows = self._accumulate(
                     turn, rows, normalizers, step
                 )
             gradients = self._reduce_gradients(gradients)
@@ -203,7 +205,16 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def compute_statistics(self, prepared: Any) -> Tensors:
         """All statistics of a prepared batch, without dropout."""
-        statistics = _collect(self.compute_losses(prepared, None))
+        empty = self._empty_statistics()
+        statistics, _ = self._sum_parts(
+            prepared,
+            lambda rows, _: (
+                empty | _collect(self.compute_losses(rows, None)),
+                rows,
+            ),
+            empty,
+            keeps_rows=False,
+        )
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -264,25 +275,37 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _accumulate(
         self, turn: int, rows: Any, normalizers: Tensors, step: tf.Tensor
-    ) -> tuple[Gradients, Tensors, Any]:
-        """A turn's gradients and statistics, and the rows of the next turn.
+    ) -> tuple[tuple[Gradients, Tensors], Any]:
+        """A turn's gradients and statistics, and the rows of the next turn."""
+        zeros = [tf.zeros(v.shape, v.dtype) for v in self.turns[turn]]
+        return self._sum_parts(
+            rows,
+            lambda *part: self._gradients(turn, *part, normalizers, step),
+            (zeros, self._empty_statistics()),
+            keeps_rows=turn < len(self.turns) - 1,
+        )
 
-        What the micro-batches give is added up, and their rows joined again.
+    def _sum_parts(
+        self,
+        rows: Any,
+        compute: Callable[[Any, Any], tuple[Any, Any]],
+        zeros: Any,
+        keeps_rows: bool,
+    ) -> tuple[Any, Any]:
+        """The sum of what `compute` gives for the rows of each micro-batch.
+
+        It takes them and their index, and also returns rows like these, which
+        are joined if they are kept.
         """
         count = self.num_micro_batches
         if count == 1:
-            return self._gradients(turn, rows, normalizers, step, 0)
+            return compute(rows, 0)
         parts = tf.nest.map_structure(lambda t: _split(t, count), rows)
-        zeros = (
-            [tf.zeros(v.shape, v.dtype) for v in self.turns[turn]],
-            self._empty_statistics(),
-        )
-        is_last = turn == len(self.turns) - 1
 
         def body(index: tf.Tensor, totals: Any, told: Any) -> Any:
             part = tf.nest.map_structure(lambda t: t[index], parts)
-            *new, part = self._gradients(turn, part, normalizers, step, index)
-            if not is_last:
+            new, part = compute(part, index)
+            if keeps_rows:
                 told = tf.nest.map_structure(
                     lambda t, one: tf.tensor_scatter_nd_update(
                         t, [[index]], one[tf.newaxis]
@@ -290,26 +313,25 @@ class TrainableModel(keras.Model, abc.ABC):
                     told,
                     part,
                 )
-            new = tf.nest.map_structure(tf.add, totals, tuple(new))
-            return index + 1, new, told
+            return index + 1, tf.nest.map_structure(tf.add, totals, new), told
 
-        # More at a time would need the memory of as many parts.
         _, totals, told = tf.while_loop(
             lambda index, *_: index < count,
             body,
-            (tf.constant(0), zeros, () if is_last else parts),
-            parallel_iterations=1,
+            (tf.constant(0), zeros, parts if keeps_rows else ()),
+            # Each takes memory.
+            parallel_iterations=self.num_parallel,
         )
-        return *totals, tf.nest.map_structure(_join, told)
+        return totals, tf.nest.map_structure(_join, told)
 
     def _gradients(
         self,
         turn: int,
         rows: Any,
+        index: Any,
         normalizers: Tensors,
         step: tf.Tensor,
-        index: Any,
-    ) -> tuple[Gradients, Tensors, Any]:
+    ) -> tuple[tuple[Gradients, Tensors], Any]:
         context = tf.distribute.get_replica_context()
         part = context.replica_id_in_sync_group * self.num_micro_batches + index
         dropout_seed = randomness.dropout_seed(self.seed, step, part)
@@ -322,8 +344,8 @@ class TrainableModel(keras.Model, abc.ABC):
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        statistics = self._empty_statistics() | _collect(sums)
-        return [*map(tf.convert_to_tensor, gradients)], statistics, rows
+        found = [*map(tf.convert_to_tensor, gradients)]
+        return (found, self._empty_statistics() | _collect(sums)), rows
 
     def _empty_statistics(self) -> Tensors:
         return {name: tf.zeros([k]) for name, k in self._summed_sizes.items()}

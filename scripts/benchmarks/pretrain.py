@@ -1,9 +1,7 @@
 """The pre-training step of a config: which sides there are, and ours."""
 
 import dataclasses
-import functools
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import side as side_lib
@@ -71,12 +69,14 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     import tensorflow as tf
 
     from electra_tf.pretraining import model as model_lib
+    from electra_tf.pretraining import plan
     from electra_tf.pretraining import run
     from electra_tf.text import vocabulary as vocabulary_lib
     from electra_tf.training import distribution
 
     experiment = config.freeze(settings)
-    distribution.configure_process(experiment.training)
+    parts = plan.choose_micro_batches(experiment, 1, True)
+    distribution.configure_process(experiment.training, parts)
     vocab_size = experiment.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS
     tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
@@ -155,25 +155,22 @@ def measure_peaks(precision: str) -> dict[str, float]:
     """
     import tensorflow as tf
 
-    def best(work: Callable[[], Any], amount: float) -> float:
-        work()
-        rate, end = 0.0, time.perf_counter() + _PEAK_SECONDS
-        while (start := time.perf_counter()) < end:
-            # One entry: that it is there says that all is done.
-            work()[0, 0].numpy()
-            rate = max(rate, amount / (time.perf_counter() - start))
-        return rate
+    from electra_tf.training import distribution
 
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
-    flops = 0.0
-    for size in (4096, 8192) if is_gpu else (512, 1024, 2048):
-        m = tf.ones([size, size], tf.as_dtype(precision)) / size
-        work = functools.partial(tf.matmul, m, m)
-        flops = max(flops, best(work, 2.0 * size**3))
-    ones = tf.ones([1, 2**28 if is_gpu else 2**26])
-    array = tf.Variable(ones)
-    work = functools.partial(array.assign_add, ones)
-    return {"flops": flops, "bytes": best(work, 12.0 * tf.size(ones).numpy())}
+    flops = max(
+        distribution.measure_products(precision, size, _PEAK_SECONDS)
+        for size in ((4096, 8192) if is_gpu else (512, 1024, 2048))
+    )
+    ones = tf.ones([2**28 if is_gpu else 2**25])
+    count = 1 if is_gpu else distribution.num_processors()
+    arrays = [tf.Variable(ones) for _ in range(count)]
+    num_bytes = distribution.best_rate(
+        lambda i: arrays[i].assign_add(ones)[0].numpy(),
+        12.0 * tf.size(ones).numpy(),
+        _PEAK_SECONDS,
+    )
+    return {"flops": flops, "bytes": num_bytes}
 
 
 if __name__ == "__main__":

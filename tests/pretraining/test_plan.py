@@ -13,6 +13,7 @@ from electra_tf.modeling import flops
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
+from electra_tf.training import distribution
 from tests import script_modules
 from tests import tiny
 from tests import tiny_run
@@ -105,11 +106,23 @@ def test_devices_share_rows_and_time_but_not_the_state():
         plan.plan(settings, device, 3, 10**8)
 
 
-def test_cpus_take_a_batch_in_parts_that_are_small():
+def test_processors_work_on_as_many_parts(monkeypatch):
+    settings, cpu = _load("electra_small"), _find("CPU", "float32")
+    found = []
+    for count in (1, 4, 64):
+        monkeypatch.setattr(distribution, "num_processors", lambda n=count: n)
+        found.append(plan.plan(settings, cpu, 1, 10**7))
+    one, four, all_at_once = (p.activation_bytes for p in found)
+    assert {p.num_micro_batches for p in found} == {16}
+    assert four == pytest.approx(4 * one)
+    assert all_at_once == pytest.approx(16 * one)
+
+
+def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
     small = _load("electra_small")
     for rows, count, is_cpu, expected in (
-        (16, 1, True, 1), (128, 1, True, 2), (128, 2, True, 1),
-        (256, 1, True, 4), (2**16, 1, True, 16), (128, 1, False, 1),
+        (16, 1, True, 2), (16, 2, True, 1), (48, 1, True, 4),
+        (128, 1, True, 16), (2**16, 1, True, 16), (128, 1, False, 1),
     ):  # fmt: skip
         settings = schema.replace_fields(
             small, training={"train_batch_size": rows}
@@ -206,7 +219,7 @@ def test_a_dry_run_tells_what_each_host_does_and_writes_nothing(
     flags = types.SimpleNamespace(topology="2x2xA100")
     monkeypatch.setattr(run_pretraining, "FLAGS", flags)
     # What this machine would cut the batch into is no matter there.
-    monkeypatch.setattr(plan, "_CPU_BYTES", 1.0)
+    monkeypatch.setattr(plan, "_CPU_TOKENS", 1)
     run_pretraining._dry_run(*config.split_phases(settings))
     replicas, rows, memory, time, _, *hosts, dealt, traced = (
         capsys.readouterr().out.splitlines()

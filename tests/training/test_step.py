@@ -19,14 +19,15 @@ def _build(settings):
     return run.build_model_and_optimizer(settings, tiny.VOCABULARY)
 
 
-def _gradients(num_micro_batches: int):
+def _gradients(num_micro_batches: int, num_parallel: int = 1):
     settings = tiny.build_settings(num_micro_batches=num_micro_batches)
     model = _build(tiny.with_dropout(settings))
+    model.num_parallel = num_parallel
     step = tf.constant(5, tf.int64)
     prepared = model.prepare(FEATURES, step, is_training=True)
     normalizers = model.loss_normalizers(prepared)
-    gradients, statistics, _ = model._accumulate(0, prepared, normalizers, step)
-    return gradients, statistics
+    accumulate = tf.function(model._accumulate, autograph=False)
+    return accumulate(0, prepared, normalizers, step)[0]
 
 
 def test_micro_batches_give_the_gradients_of_the_whole_batch():
@@ -36,6 +37,24 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch():
         np.testing.assert_allclose(one, four, atol=1e-5)
     for name, value in statistics.items():
         np.testing.assert_allclose(value, part_statistics[name], rtol=1e-5)
+
+
+def test_micro_batches_side_by_side_give_the_same_bits():
+    for one, other in zip(_gradients(4)[0], _gradients(4, 4)[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_held_out_rows_are_measured_in_parts():
+    found = []
+    for num_micro_batches in (1, 4):
+        settings = tiny.build_settings(num_micro_batches=num_micro_batches)
+        model = _build(settings)
+        step = tf.function(model.evaluation_step, autograph=False)
+        found.append(step(FEATURES, tf.constant(2, tf.int64)))
+    whole, parts = found
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        np.testing.assert_allclose(parts[name], value, rtol=1e-5, err_msg=name)
 
 
 def _weights_after_a_step(seed):
