@@ -104,14 +104,15 @@ def plan(
     seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
-    largest = _activation_bytes(settings, count)
+    largest = max(map(saved.step_flops, saved.phase_starts)) / count
     room = max(1.0, USABLE * 1e9 * device.memory - state)
     shares = data.num_streams // count
     is_cpu = device.name == "CPU"
     parts = choose_micro_batches(settings, count, is_cpu)
     at_a_time = distribution.num_processors() if is_cpu else 1
     least = math.ceil(at_a_time * largest / room) if largest > room else 1
-    number = _find_parts(max(parts, least), shares)
+    fitting = range(max(parts, least), shares + 1)
+    number = next((n for n in fitting if shares % n == 0), 0)
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Plan(
         num_micro_batches=number,
@@ -137,18 +138,6 @@ def choose_micro_batches(
     num_tokens = training.train_batch_size * data.max_seq_length // count
     most = max(1, min(shares, num_tokens // _CPU_TOKENS))
     return next(n for n in range(most, 0, -1) if shares % n == 0)
-
-
-def _activation_bytes(settings: config.ExperimentConfig, count: int) -> float:
-    """Of a whole batch at its largest, on each of `count` devices."""
-    saved = model_lib.Cost(settings, "saved")
-    return max(map(saved.step_flops, saved.phase_starts)) / count
-
-
-def _find_parts(least: int, shares: int) -> int:
-    """The fewest parts into which streams can be put; 0 if there are none."""
-    fitting = (n for n in range(least, shares + 1) if shares % n == 0)
-    return next(fitting, 0)
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:

@@ -361,19 +361,15 @@ def build_model_and_optimizer(
     """The model with its optimizer, in the strategy's scope."""
     strategy = tf.distribute.get_strategy()
     is_cpu = "CPU" in distribution.device_description(strategy)
-    parts = plan.choose_micro_batches(
-        settings, strategy.num_replicas_in_sync, is_cpu
-    )
-    settings = schema.replace_fields(
-        settings, training={"num_micro_batches": parts}
-    )
+    count = strategy.num_replicas_in_sync
+    parts = plan.choose_micro_batches(settings, count, is_cpu)
+    changed = {"num_micro_batches": parts}
+    settings = schema.replace_fields(settings, training=changed)
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts, is_packed
     )
     model.is_fused = distribution.compiles_parts(settings.training)
-    if is_cpu and settings.training.strategy != "mirrored":
-        # Else the replicas share the processors.
-        model.num_parallel = distribution.num_processors()
+    model.num_parallel = distribution.num_processors() if is_cpu else 1
     model.optimizer = build_optimizer(settings, model.phase_starts)
     model.optimizer.build(model.trainable_variables)
     return model

@@ -391,9 +391,7 @@ def peak_flops(device: str, precision: str) -> float:
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", device):
             return single if precision == "float32" else half
-    if "CPU" not in device:
-        return 0.0
-    return measure_products(precision, 512, 0.5)
+    return measure_products(precision, 512, 0.5) if "CPU" in device else 0.0
 
 
 def measure_products(precision: str, size: int, seconds: float) -> float:
@@ -412,8 +410,7 @@ def best_rate(
 ) -> float:
     """The highest rate of many short tries: others disturb most of them.
 
-    A call of `work` does an `amount` of something. Where an operation has one
-    processor, all processors call it at a time, with their index.
+    `work(i)` does an `amount`, on every processor i if operations take one.
     """
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     count = num_processors() if threads == 1 else 1

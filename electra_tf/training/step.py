@@ -27,6 +27,7 @@ Gradients = list[tf.Tensor]
 
 # Added to the normalizers before dividing, as in the original.
 _EPSILON = 1e-6
+_OUR_LOOP = "Train with `electra_tf.pretraining.run.pretrain`."
 
 
 class LossSums(NamedTuple):
@@ -58,7 +59,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
         # For steps on CPUs: whether XLA compiles what is `fused`, and how many
-        # micro-batches are worked on at a time.
+        # micro-batches are worked on at a time, each in memory of its own.
         self.is_fused = False
         self.num_parallel = 1
         self.loss_scale: loss_scale.LossScale | None = None
@@ -205,16 +206,12 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def compute_statistics(self, prepared: Any) -> Tensors:
         """All statistics of a prepared batch, without dropout."""
-        empty = self._empty_statistics()
-        statistics, _ = self._sum_parts(
-            prepared,
-            lambda rows, _: (
-                empty | _collect(self.compute_losses(rows, None)),
-                rows,
-            ),
-            empty,
-            keeps_rows=False,
-        )
+        zeros = self._empty_statistics()
+
+        def compute(rows: Any, _: Any) -> tuple[Tensors, Any]:
+            return zeros | _collect(self.compute_losses(rows, None)), rows
+
+        statistics, _ = self._sum_parts(prepared, compute, zeros, False)
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -253,25 +250,29 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
-        if len(self.phase_starts) > 1 or self.num_micro_batches > 1:
+        if len(self.phase_starts) > 1:
             raise ValueError(
-                "Keras' `fit` can train what has one phase and no micro-batches"
-                f". Received phases that start at steps {self.phase_starts}, "
-                f"num_micro_batches={self.num_micro_batches}. Train with "
-                "`electra_tf.pretraining.run.pretrain`."
+                "Keras' `fit` can train what has one phase. Received phases "
+                f"that start at steps {self.phase_starts}. {_OUR_LOOP}"
             )
-        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        self.totals.update_state(self.training_step(as_one_stream(features)))
+        self.totals.update_state(self.training_step(self._as_one_stream(data)))
         return self.totals.result()
 
     def test_step(self, data: Tensors) -> Tensors:
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
-        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         # Every batch has masks of its own, the same in every evaluation.
         batch = self.totals.num_batches.value
-        found = self.evaluation_step(as_one_stream(features), batch)
+        found = self.evaluation_step(self._as_one_stream(data), batch)
         self.totals.update_state(found)
         return self.totals.result()
+
+    def _as_one_stream(self, data: Any) -> Tensors:
+        if self.num_micro_batches > 1:
+            raise ValueError(
+                "Keras' `fit` and `evaluate` take no micro-batches. Received: "
+                f"num_micro_batches={self.num_micro_batches}. {_OUR_LOOP}"
+            )
+        return as_one_stream(keras.utils.unpack_x_y_sample_weight(data)[0])
 
     def _accumulate(
         self, turn: int, rows: Any, normalizers: Tensors, step: tf.Tensor
@@ -280,7 +281,7 @@ class TrainableModel(keras.Model, abc.ABC):
         zeros = [tf.zeros(v.shape, v.dtype) for v in self.turns[turn]]
         return self._sum_parts(
             rows,
-            lambda *part: self._gradients(turn, *part, normalizers, step),
+            lambda part, i: self._gradients(turn, part, normalizers, step, i),
             (zeros, self._empty_statistics()),
             keeps_rows=turn < len(self.turns) - 1,
         )
@@ -292,10 +293,10 @@ class TrainableModel(keras.Model, abc.ABC):
         zeros: Any,
         keeps_rows: bool,
     ) -> tuple[Any, Any]:
-        """The sum of what `compute` gives for the rows of each micro-batch.
+        """The sum over micro-batches, from `zeros` on, and the rows, if kept.
 
-        It takes them and their index, and also returns rows like these, which
-        are joined if they are kept.
+        `compute` takes the rows and index of one; it returns what is summed,
+        and rows of the same form.
         """
         count = self.num_micro_batches
         if count == 1:
@@ -319,7 +320,6 @@ class TrainableModel(keras.Model, abc.ABC):
             lambda index, *_: index < count,
             body,
             (tf.constant(0), zeros, parts if keeps_rows else ()),
-            # Each takes memory.
             parallel_iterations=self.num_parallel,
         )
         return totals, tf.nest.map_structure(_join, told)
@@ -328,9 +328,9 @@ class TrainableModel(keras.Model, abc.ABC):
         self,
         turn: int,
         rows: Any,
-        index: Any,
         normalizers: Tensors,
         step: tf.Tensor,
+        index: Any,
     ) -> tuple[tuple[Gradients, Tensors], Any]:
         context = tf.distribute.get_replica_context()
         part = context.replica_id_in_sync_group * self.num_micro_batches + index

@@ -209,9 +209,8 @@ class TrainingRun(abc.ABC):
                 self.save(step)
             if self.is_finished:
                 return True
-            if is_stopping and (
-                step < self.total_steps or self.owes_evaluation
-            ):
+            is_done = step >= self.total_steps and not self.owes_evaluation
+            if is_stopping and not is_done:
                 self.report.say(
                     f"Stopped by {stop.signal_name or 'another worker'} after "
                     f"step {step}; saved. The same command goes on from there."
@@ -229,8 +228,7 @@ class TrainingRun(abc.ABC):
 
     def _is_stopping(self) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
-        has_signal = float(bool(self._stop.signal_name))
-        return self._mean_over_workers(has_signal) > 0
+        return self._mean_over_workers(float(bool(self._stop.signal_name))) > 0
 
     def check_stop(self) -> None:
         """Ends an evaluation, by `InterruptedError`, if asked to stop."""
@@ -277,11 +275,8 @@ class TrainingRun(abc.ABC):
     def _num_next_steps(self, step: int) -> int:
         """Steps from `step` until the host must act again."""
         training = self.training
-        intervals = (
-            training.log_steps,
-            self.eval_steps,
-            training.save_checkpoints_steps,
-        )
+        saving = training.save_checkpoints_steps
+        intervals = training.log_steps, self.eval_steps, saving
         until = [every - step % every for every in intervals if every > 0]
         until += [s - step for s in self.model.phase_starts if s > step]
         # After these, a request to stop is still answered in time.
@@ -382,14 +377,10 @@ class TrainingRun(abc.ABC):
 
     def _find_broken(self) -> list[str]:
         """Names variables that hold what is not a finite number."""
-        state = {
-            name: tf.convert_to_tensor(variable)
-            for name, variable in self._variables().items()
-        }
         return [
             name
-            for name, value in state.items()
-            if value.dtype.is_floating
+            for name, variable in self._variables().items()
+            if (value := tf.convert_to_tensor(variable)).dtype.is_floating
             and not tf.reduce_all(tf.math.is_finite(value))
         ][:_NUM_NAMED]
 

@@ -96,6 +96,8 @@ def test_what_fit_cannot_cut_is_refused():
     model = _build(num_micro_batches=2)
     with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
         model.fit(_dataset(1), verbose=0)
+    with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
+        model.evaluate(_dataset(1), verbose=0)
 
 
 def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
