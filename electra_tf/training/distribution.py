@@ -391,7 +391,7 @@ def peak_flops(device: str, precision: str) -> float:
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", device):
             return single if precision == "float32" else half
-    return measure_products(precision, 512, 0.5) if "CPU" in device else 0.0
+    return measure_products(precision, 1024, 0.5) if "CPU" in device else 0.0
 
 
 def measure_products(precision: str, size: int, seconds: float) -> float:
