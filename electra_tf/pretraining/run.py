@@ -298,7 +298,7 @@ class _Run(training_run.TrainingRun):
             f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, {num_rows} a step "
-            f"({num_rows // parts} per device at a time), "
+            f"({num_rows // parts} in a micro-batch), "
             f"{epochs:.2f} epochs."
         )
         train = self.dataset.train

@@ -98,6 +98,8 @@ def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
 def num_processors() -> int:
     """Processors that TensorFlow works on in this process."""
     chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
+    if not chosen and hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))  # a container may allow few
     return chosen or os.cpu_count() or 1
 
 
