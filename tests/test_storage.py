@@ -32,8 +32,8 @@ _ALLOWED = {
     "fusion.py": "silences the standard error of its own process",
 }
 _HARMLESS = ("os.environ", "os.fs", "os.PathLike", "os.cpu_count",
-             "os.SEEK_", "os.getpid", "os.sysconf", "os.EX_",
-             "shutil.get_terminal_size")  # fmt: skip
+             "os.sched_getaffinity", "os.SEEK_", "os.getpid", "os.sysconf",
+             "os.EX_", "shutil.get_terminal_size")  # fmt: skip
 _LOCAL = ("os.", "shutil.", "np.load", "np.fromfile", "np.save", "np.memmap",
           "fcntl.", "h5py.File", "safetensors.numpy.load_file")  # fmt: skip
 
