@@ -27,6 +27,11 @@ def switched(is_on: bool) -> Iterator[None]:
         _IS_ON.reset(token)
 
 
+def is_on() -> bool:
+    """Whether what is traced now is part of a step on CPUs."""
+    return _IS_ON.get()
+
+
 @functools.cache
 def start_compiler() -> None:
     """Compiles a first function, of which XLA tells stderr at any log level."""
@@ -53,7 +58,7 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         tensors = filter(tf.is_tensor, arguments)
         are_static = all(t.shape.is_fully_defined() for t in tensors)
-        chosen = compiled if _IS_ON.get() and are_static else function
+        chosen = compiled if is_on() and are_static else function
         return chosen(*arguments)
 
     return call

@@ -1,10 +1,13 @@
 """What XLA compiles inside a step gives what the operations give one by one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf import fusion
+from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import run
@@ -71,6 +74,36 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
     assert _calls(compiled) > _calls(plain) == 0
     for one, other in zip(plain(*arguments), compiled(*arguments), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def test_spare_units_change_neither_outputs_nor_gradients():
+    sizes = dataclasses.replace(
+        tiny.build_settings().encoder, intermediate_size=512
+    )
+    block = encoder.TransformerBlock(sizes)
+    block.build()
+    weights = [v.value for v in block.trainable_variables]
+    hidden = _random(6, sizes.hidden_size)
+
+    def compute():
+        with tf.GradientTape() as tape:
+            outputs = block(hidden, tf.zeros([2, 1, 1, 3]))
+            cubes = outputs**3
+        return outputs, *tape.gradient(cubes, weights)
+
+    found, widths = [], []
+    for is_on in (False, True):
+        with fusion.switched(is_on):
+            traced = tf.function(compute, autograph=False)
+            graph = traced.get_concrete_function().graph
+        found.append(traced())
+        products = [o for o in graph.get_operations() if o.type == "MatMul"]
+        widths.append(max(max(o.outputs[0].shape) for o in products))
+    assert widths == [512, 528]
+    for one, other in zip(*found, strict=True):
+        scale = np.abs(one).max()
+        assert scale > 1e-4
+        np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
 
 
 def test_shapes_that_vary_are_not_compiled():

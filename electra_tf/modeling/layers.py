@@ -211,10 +211,17 @@ class Linear(keras.layers.Layer):
             name="bias", shape=(self.units,), initializer="zeros"
         )
 
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps `[N, in]` to `[N, units]`."""
-        product = tf.matmul(inputs, tf.convert_to_tensor(self.kernel))
-        return tf.nn.bias_add(product, tf.convert_to_tensor(self.bias))
+    def call(self, inputs: tf.Tensor, num_zeros: int = 0) -> tf.Tensor:
+        """Maps `[N, in]` to `[N, units + num_zeros]`, the last ones zero.
+
+        Inputs that are wider have such zeros.
+        """
+        kernel, bias = map(tf.convert_to_tensor, (self.kernel, self.bias))
+        num_more = inputs.shape[-1] - kernel.shape[0]
+        if num_more or num_zeros:
+            kernel = tf.pad(kernel, [[0, num_more], [0, num_zeros]])
+            bias = tf.pad(bias, [[0, num_zeros]])
+        return tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

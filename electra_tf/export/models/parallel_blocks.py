@@ -16,13 +16,6 @@ from electra_tf.modeling import layers
 NUM_PARTS = 2
 """Of a block: more wait for each other more often than they save."""
 
-# Rows of a multiple of 2,048 bytes (512 floats) begin in the same few lines of
-# a cache, and a product of that width takes up to twice as long as one a
-# little wider. Feed-forward parts of such a width get more units, with zeros
-# for weights: gelu keeps their outputs zero.
-_COLLIDING_WIDTH = 512
-_NUM_MORE_UNITS = 16
-
 
 class _Part(NamedTuple):
     """Some heads of a block, or units between its feed-forward products."""
@@ -95,8 +88,8 @@ def _split(
     output = output.reshape([count, -1, len(added)])
     parts = []
     for chosen in np.array_split(np.arange(count), min(NUM_PARTS, count)):
-        is_padded = num_fused == 1 and len(chosen) % _COLLIDING_WIDTH == 0
-        more = [0, _NUM_MORE_UNITS if is_padded else 0]
+        is_feed_forward = num_fused == 1
+        spare = encoder_lib.count_spare_units(len(chosen)) * is_feed_forward
         columns = kernel[:, :, chosen].reshape([len(kernel), -1])
         rows = output[chosen].reshape([-1, len(added)])
         parts.append(
@@ -104,10 +97,10 @@ def _split(
                 len(chosen),
                 _build_linear(
                     first,
-                    np.pad(columns, [[0, 0], more]),
-                    np.pad(bias[:, chosen].ravel(), more),
+                    np.pad(columns, [[0, 0], [0, spare]]),
+                    np.pad(bias[:, chosen].ravel(), [0, spare]),
                 ),
-                _build_linear(last, np.pad(rows, [more, [0, 0]]), added),
+                _build_linear(last, np.pad(rows, [[0, spare], [0, 0]]), added),
             )
         )
         # It is added once.
