@@ -29,7 +29,7 @@ def switched(is_on: bool) -> Iterator[None]:
 
 def is_on() -> bool:
     """Whether what is traced now is part of a step on CPUs."""
-    return _IS_ON.get()
+    return _IS_ON.get() and not tf.executing_eagerly()
 
 
 @functools.cache

@@ -6,6 +6,7 @@ work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -190,6 +191,24 @@ class TransformerBlock(layers.SizedLayer):
         return merge_heads(tf.matmul(probs, value))
 
 
+def _share(block: TransformerBlock) -> Callable[..., tf.Tensor]:
+    """A function of blocks like this one and of their inputs.
+
+    Tracing is most of what comes before a first step, and this one traces one
+    block for all.
+    """
+
+    @tf.function(autograph=False, experimental_attributes={"_noinline": True})
+    def call(weights: Any, hidden: Any, bias: Any, seed: Any) -> tf.Tensor:
+        return block.stateless_call(weights, [], hidden, bias, seed)[0]
+
+    def call_as(like: Any, bias: Any, seed: Any, hidden: Any) -> tf.Tensor:
+        weights = [*map(tf.convert_to_tensor, like.trainable_variables)]
+        return call(weights, hidden, bias, seed)
+
+    return call_as
+
+
 def count_spare_units(num_units: int) -> int:
     """Feed-forward units to add, with zeros for weights; gelu keeps zeros.
 
@@ -328,7 +347,7 @@ class Encoder(layers.SizedLayer):
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction, texts)
-        states = [hidden]
+        states, shared = [hidden], None
         for number, block in enumerate(self.blocks):
             site = 1 + number * _SITES_PER_BLOCK
             seed = dropout_seed if block.trainable else None
@@ -338,6 +357,9 @@ class Encoder(layers.SizedLayer):
             )
             if self.recomputes and dropout_seed is not None:
                 call = tf.recompute_grad(call)
+            elif fusion.is_on() and block.trainable:
+                shared = shared or _share(block)
+                call = functools.partial(shared, block, bias, seed)
             states.append(call(states[-1]))
         outputs = [tf.reshape(state, shape) for state in states]
         return EncoderOutput(
