@@ -77,10 +77,11 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     for device in plan.DEVICES:
         if FLAGS.device in ("", device.name):
             found = plan.plan(settings, device, FLAGS.count, weights)
-            fits &= found.num_micro_batches > 0
+            fits &= found.cut is not None
+            cut = found.cut.num_parts if found.cut else "do not fit"
             print(
                 f"{FLAGS.count:>4} {device.name:<7} {device.precision:<10} "
-                f"{found.num_micro_batches or 'do not fit':>13} "
+                f"{cut:>13} "
                 f"{found.state_bytes / 1e9:9.2f} "
                 f"{found.activation_bytes / 1e9:15.2f} "
                 f"{found.tokens_per_second:11,.0f} "

@@ -23,7 +23,6 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
-from electra_tf.config import schema
 from electra_tf.processes import pool
 from electra_tf.records import manifest
 
@@ -128,10 +127,7 @@ def _dry_run(phase: config.RowPhase) -> None:
     settings = model.resolve(settings, dataset.vocabulary.size)
     order = run.build_order(settings, dataset.train)
     count, device = topology.num_replicas, topology.device
-    parts = plan.choose_micro_batches(settings, count, device.name == "CPU")
-    settings = schema.replace_fields(
-        settings, training={"num_micro_batches": parts}
-    )
+    cut = plan.cut_batch(settings, count, device.name == "CPU")
     weights = plan.count_weights(settings)
     found = plan.plan(settings, device, count, weights)
     rows = training.train_batch_size // count
@@ -140,10 +136,11 @@ def _dry_run(phase: config.RowPhase) -> None:
         f"{topology.num_hosts}; "
         f"--config.training.strategy={topology.strategy}.\n"
         f"A replica: {rows} rows of {data.max_seq_length} tokens in "
-        f"micro-batches of {rows // parts}; streams: "
+        f"micro-batches of {rows // cut.num_parts}; streams: "
         f"{data.num_streams // count} of {data.num_streams}."
     )
-    _print_memory(settings, topology, found, weights)
+    held = plan.activation_bytes(settings, count, weights, cut)
+    _print_memory(topology, weights, found, cut, held)
     num_steps = phase.end - phase.start
     hours = found.hours * num_steps / training.num_train_steps
     print(
@@ -152,23 +149,19 @@ def _dry_run(phase: config.RowPhase) -> None:
         f"{hours:,.2f} hours at {found.tokens_per_second:,.0f} tokens/s."
     )
     _print_reading(order, topology.num_hosts)
-    _trace(settings, dataset, order, topology)
+    _trace(settings, dataset, order, topology, cut)
 
 
 def _print_memory(
-    settings: config.ExperimentConfig, topology: Any, found: Any, weights: int
+    topology: Any, num_weights: int, found: Any, cut: Any, held: float
 ) -> None:
     from electra_tf.pretraining import plan
 
-    shares = settings.data.num_streams // topology.num_replicas
-    number = found.num_micro_batches
-    parts = settings.training.num_micro_batches
-    activations = found.activation_bytes * (number or shares) / parts
     sizes = {
-        "weights": 4 * weights,
-        "gradients": 4 * weights,
-        "moments": found.state_bytes - 8 * weights,
-        "activations": activations,
+        "weights": 4 * num_weights,
+        "gradients": 4 * num_weights,
+        "moments": found.state_bytes - 8 * num_weights,
+        "activations": held,
     }
     memory = topology.device.memory
     print(
@@ -176,16 +169,17 @@ def _print_memory(
         + ", ".join(f"{name} {size / 1e9:.2f}" for name, size in sizes.items())
         + f"; {sum(sizes.values()) / 1e9:.2f} of {memory:.4g}."
     )
-    remedy = f"--config.training.num_micro_batches={number}"
-    if not number:
-        remedy = (
-            "more devices, a smaller model, or more streams, which must divide "
-            "the batch (--config.data.num_streams)"
-        )
+    remedy = (
+        "more devices, a smaller model, or more streams, which must divide "
+        "the batch (--config.data.num_streams)"
+    )
+    if found.cut:
+        number = found.cut.num_parts
+        remedy = f"--config.training.num_micro_batches={number}"
     config.require(
-        number == parts,
-        f"With num_micro_batches={parts}, a step takes more than "
-        f"{plan.USABLE:.0%} of the {memory:.4g} GB of a "
+        found.cut == cut,
+        f"In {cut.num_parts} micro-batches, {min(cut)} at a time, a step takes "
+        f"more than {plan.USABLE:.0%} of the {memory:.4g} GB of a "
         f"{topology.device.name}. Take {remedy}.",
     )
 
@@ -216,7 +210,11 @@ def _print_reading(order: Any, num_hosts: int) -> None:
 
 
 def _trace(
-    settings: config.ExperimentConfig, dataset: Any, order: Any, topology: Any
+    settings: config.ExperimentConfig,
+    dataset: Any,
+    order: Any,
+    topology: Any,
+    cut: Any,
 ) -> None:
     """Traces the training step of a replica in each phase, and runs none."""
     import tensorflow as tf
@@ -230,6 +228,7 @@ def _trace(
     model = run.build_model_and_optimizer(
         settings, dataset.vocabulary, counts, dataset.train.is_packed
     )
+    model.num_micro_batches, model.num_parallel = cut
     context = tf.distribute.InputContext(
         topology.num_hosts, 0, topology.num_replicas
     )

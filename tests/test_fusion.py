@@ -76,14 +76,15 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 
-def test_spare_units_change_neither_outputs_nor_gradients():
+@pytest.mark.parametrize(("width", "widest"), [(16, 528), (264, 512)])
+def test_spare_units_change_neither_outputs_nor_gradients(width, widest):
     sizes = dataclasses.replace(
-        tiny.build_settings().encoder, intermediate_size=512
+        tiny.build_settings().encoder, hidden_size=width, intermediate_size=512
     )
     block = encoder.TransformerBlock(sizes)
     block.build()
     weights = [v.value for v in block.trainable_variables]
-    hidden = _random(6, sizes.hidden_size)
+    hidden = _random(6, width)
 
     def compute():
         with tf.GradientTape() as tape:
@@ -98,11 +99,40 @@ def test_spare_units_change_neither_outputs_nor_gradients():
             graph = traced.get_concrete_function().graph
         found.append(traced())
         products = [o for o in graph.get_operations() if o.type == "MatMul"]
-        widths.append(max(max(o.outputs[0].shape) for o in products))
-    assert widths == [512, 528]
+        kernels = [product.inputs[1].shape for product in products]
+        widths.append(kernels[2][1])
+    assert widths == [512, widest]
     for one, other in zip(*found, strict=True):
         scale = np.abs(one).max()
         assert scale > 1e-4
+        np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
+
+
+def test_blocks_that_share_a_trace_compute_as_alone():
+    sizes = tiny.with_dropout(tiny.build_settings()).encoder
+    sizes = dataclasses.replace(sizes, vocab_size=50, num_hidden_layers=3)
+    tower = encoder.build_encoder(sizes, "electra")
+    tower.blocks[0].trainable = False
+    rows = tiny.build_features(4).values()
+    weights = [v.value for v in tower.trainable_variables]
+
+    def compute():
+        with tf.GradientTape() as tape:
+            output = tower(*rows, _SEED).sequence_output
+            cubes = output**3
+        return output, *map(tf.convert_to_tensor, tape.gradient(cubes, weights))
+
+    found, products = [], []
+    for is_on in (False, True):
+        with fusion.switched(is_on):
+            traced = tf.function(compute, autograph=False)
+            graph = traced.get_concrete_function().graph
+        found.append(traced())
+        products.append(sum(o.type == "MatMul" for o in graph.get_operations()))
+    # Two of three blocks are one function; the frozen one has no dropout.
+    assert products[0] - products[1] == 2 * 4 * 3
+    for one, other in zip(*found, strict=True):
+        scale = np.abs(one).max()
         np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
 
 

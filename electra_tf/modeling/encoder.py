@@ -172,9 +172,9 @@ class TransformerBlock(layers.SizedLayer):
         )
         # What is thicker gains nothing (docs/performance.md).
         is_thin = fusion.is_on() and self.settings.hidden_size <= _THIN_WIDTH
-        num_zeros = count_spare_units(self.intermediate.units) * is_thin
-        inner = layers.gelu(self.intermediate(hidden, num_zeros=num_zeros))
-        update = self.output_projection(inner)
+        spare = count_spare_units(self.intermediate.units) * is_thin
+        inner = layers.gelu(self.intermediate(hidden, spare=(0, spare)))
+        update = self.output_projection(inner, spare=(spare, 0))
         return self.output_norm(
             hidden, update, rate=rate, dropout_seed=seeds[2]
         )

@@ -211,16 +211,14 @@ class Linear(keras.layers.Layer):
             name="bias", shape=(self.units,), initializer="zeros"
         )
 
-    def call(self, inputs: tf.Tensor, num_zeros: int = 0) -> tf.Tensor:
-        """Maps `[N, in]` to `[N, units + num_zeros]`, the last ones zero.
-
-        Inputs that are wider have such zeros.
-        """
+    def call(
+        self, inputs: tf.Tensor, spare: tuple[int, int] = (0, 0)
+    ) -> tf.Tensor:
+        """Maps `[N, in]` to `[N, units]`; both have `spare` columns of 0."""
         kernel, bias = map(tf.convert_to_tensor, (self.kernel, self.bias))
-        num_more = inputs.shape[-1] - kernel.shape[0]
-        if num_more or num_zeros:
-            kernel = tf.pad(kernel, [[0, num_more], [0, num_zeros]])
-            bias = tf.pad(bias, [[0, num_zeros]])
+        if any(spare):
+            kernel = tf.pad(kernel, [[0, number] for number in spare])
+            bias = tf.pad(bias, [[0, spare[1]]])
         return tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
 
     def get_config(self) -> dict[str, Any]:

@@ -5,7 +5,6 @@ over the saved activations, `_PASSES` times, at the bandwidth of its memory.
 docs/pretraining.md compares that with measured runs.
 """
 
-import math
 import os
 import re
 from typing import NamedTuple
@@ -73,10 +72,22 @@ class Topology(NamedTuple):
         return self.num_hosts * self.num_local
 
 
+class Cut(NamedTuple):
+    """How a device takes its part of a batch."""
+
+    num_parts: int  # micro-batches
+    at_a_time: int = 1  # of them, side by side
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether each of several processors has parts of its own."""
+        return 1 < self.at_a_time <= self.num_parts
+
+
 class Plan(NamedTuple):
     """What a training takes on some devices of a kind."""
 
-    num_micro_batches: int  # 0: no number that the streams allow fits
+    cut: Cut | None  # None: none that the streams allow fits
     state_bytes: float  # weights, gradients and moments, on each device
     activation_bytes: float  # of what a device works on at a time
     tokens_per_second: float  # of all devices, padding included
@@ -104,40 +115,53 @@ def plan(
     seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
-    largest = max(map(saved.step_flops, saved.phase_starts)) / count
     room = max(1.0, USABLE * 1e9 * device.memory - state)
+    cut = cut_batch(settings, count, device.name == "CPU")
     shares = data.num_streams // count
-    is_cpu = device.name == "CPU"
-    parts = choose_micro_batches(settings, count, is_cpu)
-    at_a_time = distribution.num_processors() if is_cpu else 1
-    least = math.ceil(at_a_time * largest / room) if largest > room else 1
-    fitting = range(max(parts, least), shares + 1)
-    number = next((n for n in fitting if shares % n == 0), 0)
+    later = range(cut.num_parts, shares + 1)
+    cuts = [cut, *(Cut(n) for n in later if shares % n == 0)]
+    sizes = [activation_bytes(settings, count, num_weights, c) for c in cuts]
+    first = next((i for i, size in enumerate(sizes) if size <= room), None)
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Plan(
-        num_micro_batches=number,
+        cut=None if first is None else cuts[first],
         state_bytes=state,
-        activation_bytes=largest * min(1, at_a_time / (number or shares)),
+        activation_bytes=sizes[-1 if first is None else first],
         tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
 
 
-def choose_micro_batches(
-    settings: config.ExperimentConfig, count: int, is_cpu: bool
-) -> int:
-    """Parts of a batch on each of `count` devices.
+def activation_bytes(
+    settings: config.ExperimentConfig, count: int, num_weights: int, cut: Cut
+) -> float:
+    """What each of `count` devices holds of the parts that it works on."""
+    work = model_lib.Cost(settings, "saved")
+    largest = max(map(work.step_flops, work.phase_starts)) / count
+    at_once = min(cut)
+    # Each part has gradients of its own until they are added.
+    own = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
+    return largest * at_once / cut.num_parts + own
 
-    `training.num_micro_batches`; where that is 0, one, or on CPUs as many as
-    have enough tokens: processors work on them side by side.
+
+def cut_batch(
+    settings: config.ExperimentConfig, count: int, is_cpu: bool
+) -> Cut:
+    """How each of `count` devices takes its part of a batch.
+
+    In `training.num_micro_batches`, one after the other. Where that is 0 and
+    TensorFlow works on CPUs, as many have enough tokens, side by side; else in
+    one.
     """
     training, data = settings.training, settings.data
-    if training.num_micro_batches or not is_cpu:
-        return training.num_micro_batches or 1
+    is_whole = not is_cpu or training.jit_compile == "on"
+    if training.num_micro_batches or is_whole:
+        return Cut(training.num_micro_batches or 1)
     shares = data.num_streams // count
     num_tokens = training.train_batch_size * data.max_seq_length // count
     most = max(1, min(shares, num_tokens // _CPU_TOKENS))
-    return next(n for n in range(most, 0, -1) if shares % n == 0)
+    number = next(n for n in range(most, 0, -1) if shares % n == 0)
+    return Cut(number, distribution.num_processors())
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:

@@ -62,8 +62,9 @@ def pretrain(
         NonFiniteLossError: if the loss stops being a number.
     """
     training, phases = settings.training, config.split_phases(settings)
-    parts = (plan.choose_micro_batches(p.settings, 1, True) for p in phases)
-    distribution.configure_process(training, min(parts))
+    cuts = [plan.cut_batch(phase.settings, 1, True) for phase in phases]
+    is_shared = all(cut.is_shared for cut in cuts)
+    distribution.configure_process(training, is_shared)
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
@@ -362,14 +363,12 @@ def build_model_and_optimizer(
     strategy = tf.distribute.get_strategy()
     is_cpu = "CPU" in distribution.device_description(strategy)
     count = strategy.num_replicas_in_sync
-    parts = plan.choose_micro_batches(settings, count, is_cpu)
-    changed = {"num_micro_batches": parts}
-    settings = schema.replace_fields(settings, training=changed)
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts, is_packed
     )
     model.is_fused = distribution.compiles_parts(settings.training)
-    model.num_parallel = distribution.num_processors() if is_cpu else 1
+    cut = plan.cut_batch(settings, count, is_cpu)
+    model.num_micro_batches, model.num_parallel = cut
     model.optimizer = build_optimizer(settings, model.phase_starts)
     model.optimizer.build(model.trainable_variables)
     return model

@@ -99,12 +99,15 @@ def num_processors() -> int:
     """Processors that TensorFlow works on in this process."""
     chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
     if not chosen and hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))  # a container may allow few
+        return len(os.sched_getaffinity(0))  # those of a cpuset
     return chosen or os.cpu_count() or 1
 
 
-def configure_process(settings: Settings, num_micro_batches: int = 1) -> None:
-    """Sets how TensorFlow works in this process; before it does anything."""
+def configure_process(settings: Settings, is_shared: bool = False) -> None:
+    """Sets how TensorFlow works in this process; before it does anything.
+
+    `is_shared` tells that there is a micro-batch for each processor.
+    """
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
@@ -114,10 +117,9 @@ def configure_process(settings: Settings, num_micro_batches: int = 1) -> None:
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
-    is_alone = settings.strategy == "one_device" and not has_gpu
-    if is_alone and num_micro_batches >= num_processors():
-        # Each processor works on a micro-batch of its own, which is faster than
-        # all on each operation. Too late if the program has computed something.
+    if is_shared and settings.strategy == "one_device" and not has_gpu:
+        # It works on that alone, which is faster than all on each operation.
+        # Too late if the program has computed something.
         with contextlib.suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
 

@@ -180,11 +180,16 @@ class TrainingRun(abc.ABC):
             return self._take_steps(iter(dataset), stop)
         except tf.errors.ResourceExhaustedError as error:
             number = self.model.num_micro_batches
+            # A number that the config names is taken one after the other.
+            wanted = number
+            if min(number, self.model.num_parallel) == 1:
+                wanted *= 2
             raise MemoryError(
                 "The device has too little memory for train_batch_size="
                 f"{self.training.train_batch_size} in num_micro_batches="
-                f"{number}. Set --config.training.num_micro_batches="
-                f"{2 * number}: the result is that of the whole batch."
+                f"{number}. Set --config.training.num_micro_batches={wanted}, "
+                "which must divide the streams: the result is that of the "
+                "whole batch."
             ) from error
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:

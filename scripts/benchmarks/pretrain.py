@@ -75,8 +75,8 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     from electra_tf.training import distribution
 
     experiment = config.freeze(settings)
-    parts = plan.choose_micro_batches(experiment, 1, True)
-    distribution.configure_process(experiment.training, parts)
+    cut = plan.cut_batch(experiment, 1, True)
+    distribution.configure_process(experiment.training, cut.is_shared)
     vocab_size = experiment.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS
     tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))

@@ -99,8 +99,9 @@ def test_devices_share_rows_and_time_but_not_the_state():
     one, eight = (plan.plan(settings, device, n, 10**8) for n in (1, 8))
     assert eight.hours == pytest.approx(one.hours / 8)
     assert eight.state_bytes == one.state_bytes == 1.6 * _GB
-    whole = one.activation_bytes * one.num_micro_batches
-    assert eight.num_micro_batches == 1 < one.num_micro_batches
+    assert eight.cut.num_parts == 1 < one.cut.num_parts
+    # Each part has gradients of its own.
+    whole = (one.activation_bytes - 4e8) * one.cut.num_parts
     assert eight.activation_bytes == pytest.approx(whole / 8)
     with pytest.raises(errors.ConfigError, match="replicas=3"):
         plan.plan(settings, device, 3, 10**8)
@@ -113,7 +114,7 @@ def test_processors_work_on_as_many_parts(monkeypatch):
         monkeypatch.setattr(distribution, "num_processors", lambda n=count: n)
         found.append(plan.plan(settings, cpu, 1, 10**7))
     one, four, all_at_once = (p.activation_bytes for p in found)
-    assert {p.num_micro_batches for p in found} == {16}
+    assert {p.cut.num_parts for p in found} == {16}
     assert four == pytest.approx(4 * one)
     assert all_at_once == pytest.approx(16 * one)
 
@@ -127,10 +128,16 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
         settings = schema.replace_fields(
             small, training={"train_batch_size": rows}
         )
-        chosen = plan.choose_micro_batches(settings, count, is_cpu)
-        assert chosen == expected
-    wanted = schema.replace_fields(small, training={"num_micro_batches": 8})
-    assert plan.choose_micro_batches(wanted, 1, False) == 8
+        cut = plan.cut_batch(settings, count, is_cpu)
+        assert cut.num_parts == expected
+        assert cut.at_a_time == (distribution.num_processors() if is_cpu else 1)
+    # A number that is wanted, one after the other; XLA takes the whole.
+    for wanted, expected in (
+        ({"num_micro_batches": 8}, 8), ({"jit_compile": "on"}, 1),
+    ):  # fmt: skip
+        settings = schema.replace_fields(small, training=wanted)
+        for is_cpu in (False, True):
+            assert plan.cut_batch(settings, 1, is_cpu) == (expected, 1)
 
 
 def test_a_run_in_one_phase_is_planned_like_its_phases():
@@ -141,7 +148,8 @@ def test_a_run_in_one_phase_is_planned_like_its_phases():
     )
     device = _find("A100", "bfloat16")
     one, three = (plan.plan(s, device, 1, 10**7) for s in (plain, parts))
-    assert three == pytest.approx(one)
+    assert three[1:] == pytest.approx(one[1:])
+    assert three.cut == one.cut
 
 
 def test_the_fewest_micro_batches_that_fit_are_taken():
@@ -153,12 +161,13 @@ def test_the_fewest_micro_batches_that_fit_are_taken():
         asked = schema.replace_fields(settings, training=training)
         memory = (1.6 + whole / _GB * room) / 0.8
         other = device._replace(memory=memory)
-        return plan.plan(asked, other, 1, 10**8).num_micro_batches
+        cut = plan.plan(asked, other, 1, 10**8).cut
+        return cut and cut.num_parts
 
     assert count(1.001) == 1
     assert count(0.999) == 2
     assert count(0.3) == 4
-    assert count(1 / 32.1) == 0
+    assert count(1 / 32.1) is None
     assert count(1.001, num_micro_batches=8) == 8
 
 

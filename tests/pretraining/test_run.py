@@ -15,6 +15,7 @@ from tensorflow.python.framework import config as tf_config
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.inputs import dataset as dataset_lib
+from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
@@ -119,12 +120,13 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "_CPU_TOKENS", 64)  # two parts, side by side
     # The loss scale doubles after 4 good steps, so its count matters.
     scale = loss_scale.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
     settings = tiny_run.build_settings(
-        dataset, num_train_steps=9, num_micro_batches=2, precision="float16",
-        ema_decay=0.9, log_steps=4, eval_steps=0, save_checkpoints_steps=3,
+        dataset, num_train_steps=9, precision="float16", ema_decay=0.9,
+        log_steps=4, eval_steps=0, save_checkpoints_steps=3,
     )  # fmt: skip
     settings = tiny_run.replace(settings, optimizer={"name": "lamb"})
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -4,6 +4,8 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import sys
 from unittest import mock
 
 import pytest
@@ -38,6 +40,20 @@ def cluster_of_two():
             ports = [s.getsockname()[1] for s in (own, other)]
         addresses = [f"127.0.0.1:{port}" for port in ports]
         yield addresses[0], {"chief 0": addresses[1]}, other
+
+
+def test_a_processor_has_a_micro_batch_alone():
+    # Another process, since this one's TensorFlow has begun.
+    code = """
+import tensorflow as tf
+from electra_tf import config
+from electra_tf.pretraining import run
+run.distribution.configure_process(config.TrainingConfig(), is_shared=True)
+assert tf.zeros([]) == 0
+print(tf.config.threading.get_intra_op_parallelism_threads())
+"""
+    command = [sys.executable, "-c", code]
+    assert subprocess.check_output(command, text=True).split() == ["1"]
 
 
 def test_the_others_are_waited_for(cluster_of_two, monkeypatch, capsys):
