@@ -413,7 +413,7 @@ class TrainingConfig(SharedTrainingConfig):
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
-    num_micro_batches: Count = 0  # 0: 1; on CPUs, of 1,024 tokens
+    num_micro_batches: Count = 0  # 0: one; on CPUs 1,024 tokens each
     init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`
     recompute: bool = False  # activations, for less memory and more work
     peak_flops: NonNegative = 0.0  # of a device; 0: known, or measured

@@ -104,9 +104,9 @@ def num_processors() -> int:
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:
-    """Sets how TensorFlow works in this process; before it does anything.
+    """Sets how TensorFlow works in this process, for as long as it lives.
 
-    `is_shared` tells that there is a micro-batch for each processor.
+    It must not have begun. `is_shared`: each processor has a micro-batch.
     """
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -27,6 +27,7 @@ def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
     """The config's step, then with one size in turn 2 to 8 (16) times it."""
     config.encoder.vocab_size = config.encoder.vocab_size or pretrain.VOCAB_SIZE
     config.training.train_batch_size = batch
+    config.training.num_micro_batches = 1  # else larger batches have more
     for size, paths in _SIZES.items():
         for factor in _FACTORS if size == "length" else _FACTORS[:-1]:
             scaled = copy.deepcopy(config)
