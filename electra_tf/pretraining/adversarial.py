@@ -193,7 +193,9 @@ class Reinforce(Adversarial):
                 tf.nn.softplus(-baselines),
                 weights,
             ),
-            "baseline_loss": losses.baseline_loss(baselines, rewards, weights),
+            "baseline_loss": losses.replaced_token_loss(
+                baselines, tf.exp(-rewards), weights
+            ),
         }
 
     def _baseline_logits(self, sampled: electra.SampledBatch) -> tf.Tensor:
