@@ -31,7 +31,6 @@ SEGMENT_ORDER = 6  # which rows have their segments swapped
 EVALUATION = 8
 
 _NUM_PURPOSES = 16
-_MAX_SEED = 2**63 // _NUM_PURPOSES
 # Streams that a step has room for; part of every seed, so it never changes.
 MAX_STREAMS = 2**16
 # A dropout counter leaves this much room for the sites within one step.
@@ -44,11 +43,6 @@ _ONE = 0x3F800000
 
 def purpose_key(run_seed: int, purpose: int) -> int:
     """The first word of every seed that serves one purpose in one run."""
-    if not 0 <= run_seed < _MAX_SEED:
-        raise ValueError(
-            f"`run_seed` must be 0 to {_MAX_SEED - 1}, so that seed and "
-            f"purpose fit in 64 bits. Received: {run_seed}. Use a smaller seed."
-        )
     return run_seed * _NUM_PURPOSES + purpose
 
 
