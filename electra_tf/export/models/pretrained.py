@@ -53,11 +53,6 @@ class PretrainedModule(exported_module.ExportedModule):
         super().__init__(encoder, [network], tokenizer, max_length)
         self._network.main = network
 
-    @property
-    def network(self) -> Any:
-        """The network that answers."""
-        return self._network.main
-
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers for `texts`, `[B]` string, or for rows of ids."""
         family = signature.rpartition("_")[0]
@@ -139,7 +134,7 @@ class DetectorModule(PretrainedModule):
         }
 
     def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
-        return self.network(*rows).logits
+        return self._network.main(*rows).logits
 
 
 class CopyingModule(DetectorModule):
@@ -152,7 +147,7 @@ class CopyingModule(DetectorModule):
     kind = "copying"
 
     def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
-        return -self.network(*rows).copy_logits
+        return -self._network.main(*rows).copy_logits
 
 
 class EnergyModule(PretrainedModule):
@@ -168,7 +163,7 @@ class EnergyModule(PretrainedModule):
 
     def likelihood(self, *rows: tf.Tensor) -> Tensors:
         """Minus the energies, and their sum over the text."""
-        (ids, mask, _), energies = rows, self.network(*rows).logits
+        (ids, mask, _), energies = rows, self._network.main(*rows).logits
         vocabulary = self.tokenizer.vocabulary
         # Noise was never contrasted with these.
         special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
@@ -188,11 +183,8 @@ class MaskedLanguageModule(PretrainedModule):
 
     def predict(self, *rows: tf.Tensor) -> Tensors:
         """The most probable tokens at every position."""
-        encoder, head = self.network.encoder, self.network.head
-        output = encoder(*rows)
-        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
-        logits = head(output.sequence_output, table)
-        count = min(export_metadata.NUM_PREDICTIONS, self.network.vocab_size)
+        logits = self._network.main.score_tokens(rows)
+        count = min(export_metadata.NUM_PREDICTIONS, self.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
         is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
