@@ -140,8 +140,10 @@ class Reinforce(Adversarial):
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Also refuses a relaxation, which this estimator does not have."""
         super().check_settings(settings)
+        chosen = settings.objective
         config.require(
-            _gumbel_temperature(settings) == 1.0,
+            chosen.gumbel_temperature == 1.0
+            and not chosen.gumbel_temperature_steps,
             "`objective.gumbel_temperature` has no effect on the estimator "
             "'reinforce'. Leave its fields at the defaults, or set "
             "--config.objective.adversarial_estimator=straight_through.",
@@ -232,9 +234,12 @@ class StraightThrough(Adversarial):
     ) -> tf.Tensor:
         """The relaxed samples' embeddings, minus themselves."""
         masked, chosen = sampled.masked, self.settings.objective
-        temperature = _gumbel_temperature(self.settings)
-        if callable(temperature):
-            temperature = temperature(self.num_updates())
+        temperature = schedules.constant_or_linear(
+            chosen.gumbel_temperature,
+            chosen.final_gumbel_temperature,
+            chosen.gumbel_temperature_steps,
+            self.num_updates(),
+        )
         noise = sampling.gumbel_noise(self.draw_uniform(sampled.prepared))
         soft = tf.nn.softmax((log_probs + noise) / temperature)
         soft *= masked.masked_weights[..., tf.newaxis]
@@ -256,12 +261,3 @@ class StraightThrough(Adversarial):
         length = masked.original_ids.shape[1]
         places = tf.one_hot(masked.masked_positions, length)
         return tf.matmul(places, expected, transpose_a=True)
-
-
-def _gumbel_temperature(settings: config.ExperimentConfig) -> schedules.Value:
-    chosen = settings.objective
-    return schedules.constant_or_linear(
-        chosen.gumbel_temperature,
-        chosen.final_gumbel_temperature,
-        chosen.gumbel_temperature_steps,
-    )

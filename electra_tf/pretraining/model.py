@@ -240,9 +240,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         seeds = self.masking.seeds(kind, step, streams, is_training)
         chosen = self.settings.masking
         first, last = chosen.mask_prob, chosen.final_mask_prob
-        rate = schedules.constant_or_linear(first, last, chosen.mask_prob_steps)
-        if callable(rate):
-            rate = rate(step) if is_training else last
+        num_steps = chosen.mask_prob_steps
+        rate = schedules.constant_or_linear(first, last, num_steps, step)
+        if num_steps and not is_training:
+            rate = last
         masked = self.masking(features, step, is_training, rate)
         return PreparedBatch(masked, seeds)
 
