@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 import tensorflow as tf
 
 from electra_tf.tasks import rows as rows_lib
@@ -112,9 +113,8 @@ def _add_answers(
         entries = found.values() or [_NONE]
         nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
         logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
-        scores = np.array(logits, np.float32)
-        weights = np.exp(scores - scores.max())
-        for entry, share in zip(nbest, weights / weights.sum(), strict=True):
+        shares = scipy.special.softmax(np.array(logits, np.float32))
+        for entry, share in zip(nbest, shares, strict=True):
             entry["probability"] = float(share)
         predictions.nbest[example.id] = nbest
         predictions.texts[example.id] = nbest[0]["text"]
