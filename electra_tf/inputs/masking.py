@@ -161,8 +161,7 @@ def num_predictions(
     `lengths` `[B]` counts [CLS] and [SEP]; halves round to even.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
-    bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
-    return tf.maximum(1, bounded)
+    return tf.clip_by_value(tf.cast(wanted, tf.int32), 1, max_predictions)
 
 
 def eligible_positions(
