@@ -26,8 +26,6 @@ from electra_tf.training import checkpoints
 _FEATURES = ("features_text", "features_ids")
 # [CLS] and [SEP] around every text.
 _NUM_SPECIAL_TOKENS = 2
-# Offsets of tokens that come from no word.
-_NO_WORD = -1
 
 Tensors = dict[str, tf.Tensor]
 
@@ -111,8 +109,8 @@ class PretrainedModule(exported_module.ExportedModule):
         return {
             "input_ids": lay_out(ids, others),
             "input_mask": tf.cast(is_token, tf.int32),
-            "word_starts": lay_out(starts, _NO_WORD),
-            "word_ends": lay_out(ends, _NO_WORD),
+            "word_starts": lay_out(starts, export_metadata.NO_WORD),
+            "word_ends": lay_out(ends, export_metadata.NO_WORD),
             "num_tokens": num_tokens,
             "num_truncated": num_pieces - num_kept,
         }
@@ -236,5 +234,6 @@ def load_network(
         else:
             network = objective.build_main(settings.encoder, dtype)
         variables = {variable.path: variable for variable in network.variables}
-        checkpoints.assign_weights(checkpoint, saved, variables)
+        wanted = {path: saved[path] for path in saved if path in variables}
+        checkpoints.assign(checkpoint, wanted, variables)
     return network
