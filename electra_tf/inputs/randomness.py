@@ -34,7 +34,7 @@ _NUM_PURPOSES = 16
 # Streams that a step has room for; part of every seed, so it never changes.
 MAX_STREAMS = 2**16
 # A dropout counter leaves this much room for the sites within one step.
-_MAX_SITES = 1024
+MAX_SITES = 1024
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 # The bits of 1.0: below them are the 23 bits of a float's fraction.
@@ -89,7 +89,7 @@ def dropout_seed(
     site below 1024.
     """
     key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
-    first_site = tf.cast(step, tf.int64) * _MAX_SITES
+    first_site = tf.cast(step, tf.int64) * MAX_SITES
     return tf.stack([key, tf.cast(part, tf.int64), first_site])
 
 
