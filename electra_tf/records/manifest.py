@@ -38,8 +38,6 @@ _MOST_BYTES = 1 << 21
 _EXAMPLES_AT_ONCE = 1024
 
 RowLength = Annotated[int, pydantic.Field(ge=5, le=1 << 16)]
-
-
 # A name that stays in its folder.
 _FileName = Annotated[str, pydantic.Field(pattern=r"^\w[\w.-]*$")]
 
@@ -111,11 +109,6 @@ class Manifest(_Stored):
             f"{self.num_examples} examples. Received: {len(names)} different "
             f"of {len(self.shards)}, with {total}.",
         )
-
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes the manifest into a split's folder."""
-        path = storage.path(folder, MANIFEST_FILE)
-        atomic.write_text(path, schema.to_json(self))
 
     def check(
         self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int

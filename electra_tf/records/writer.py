@@ -432,7 +432,7 @@ def _save_split(
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
     atomic.save_array(counts_path, shards.load_token_counts(plan, split))
     counters = (collections.Counter(each.invalid_utf8) for each in reports)
-    Manifest(
+    manifest = Manifest(
         split=split,
         **record,
         num_documents=sum(each.num_documents[split] for each in reports),
@@ -444,4 +444,6 @@ def _save_split(
         shards=written,
         token_counts=counts_path.name,
         invalid_utf8=dict(sum(counters, collections.Counter())),
-    ).save(folder)
+    )
+    path = folder / manifest_lib.MANIFEST_FILE
+    atomic.write_text(path, schema.to_json(manifest))
