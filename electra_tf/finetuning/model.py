@@ -200,7 +200,7 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in keras_models.FEATURES)
-        with self.lora.applied():
+        with keras.StatelessScope(self.lora.compute_kernels()):
             return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(

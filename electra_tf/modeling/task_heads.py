@@ -34,6 +34,7 @@ _FILLER_LOGIT = -1e9
 _SEED_STEP = 1_000_003
 
 Tensors = Mapping[str, tf.Tensor]
+_cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
 
 
 class Column(NamedTuple):
@@ -447,10 +448,6 @@ def _penalties(features: Tensors) -> tf.Tensor:
     is_document = features["input_mask"] * features["segment_ids"]
     is_candidate = (is_document > 0) | (tf.range(tf.shape(is_document)[1]) == 0)
     return tf.where(is_candidate, 0.0, _PENALTY)
-
-
-def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def _output_layer(

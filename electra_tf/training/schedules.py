@@ -99,9 +99,7 @@ class Restarted(Schedule):
             rate = tf.where(step >= start, schedule(step - start), rate)
         return rate
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return dict(vars(self))
+    get_config = PolynomialDecayTimesWarmup.get_config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":

@@ -32,8 +32,6 @@ _NO_WINDOW = 1_000_000.0
 _FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
 _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
 
-Settings = spans.Settings
-
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
@@ -53,7 +51,7 @@ class Predictions:
 def decode(
     rows: rows_lib.Rows,
     outputs: task_lib.Outputs,
-    settings: Settings,
+    settings: spans.Settings,
     has_unanswerable: bool,
 ) -> Predictions:
     """Reads the predictions for the questions of some rows.
@@ -94,7 +92,7 @@ def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
 def _add_answers(
     chunk: questions.Chunk,
     outputs: spans.Tensors,
-    settings: Settings,
+    settings: spans.Settings,
     predictions: Predictions,
 ) -> None:
     """Adds answers and n-best lists of some questions."""
@@ -121,7 +119,7 @@ def _add_answers(
 
 
 def _list_spans(
-    chunk: questions.Chunk, outputs: spans.Tensors, settings: Settings
+    chunk: questions.Chunk, outputs: spans.Tensors, settings: spans.Settings
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The spans of N questions that count, best first.
 
