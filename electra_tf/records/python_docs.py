@@ -19,6 +19,7 @@ import re
 import sysconfig
 from collections.abc import Iterator
 
+from electra_tf import errors
 from electra_tf.processes import atomic
 
 # Those that are absent are left out.
@@ -78,22 +79,34 @@ def installed_versions() -> dict[str, str]:
     }
 
 
-def prepare() -> pathlib.Path:
+def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
     """Returns a folder that holds the corpus; harvests it if need be.
 
     It has one text file per package, blank lines between documents, and
-    `provenance.json` with versions and counts. It is in the user's cache, named
-    by versions.
+    `provenance.json` with versions and counts. `DataError` if it holds
+    something else. By default it is in the user's cache, named by versions.
     """
     versions = installed_versions()
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    text = json.dumps(versions, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    name = f"python_docs-{digest}"
-    folder = pathlib.Path(cache, "electra_tf", name).expanduser()
+    if not folder:
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        text = json.dumps(versions, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        name = f"python_docs-{digest}"
+        folder = pathlib.Path(cache, "electra_tf", name).expanduser()
+    folder = pathlib.Path(folder)
     if not folder.exists():
         with atomic.creating_folder(folder) as partial:
             _write_corpus(partial, versions)
+        return folder
+    provenance, found = folder / PROVENANCE_FILE, None
+    if provenance.is_file():
+        found = json.loads(provenance.read_text("utf-8")).get("versions")
+    if found != versions:
+        raise errors.DataError(
+            f"{folder} exists and holds no corpus of these versions. "
+            f"Expected: {versions}. Received: {found or 'other files'}. "
+            "Delete it or name another folder."
+        )
     return folder
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from electra_tf.records import python_docs
 from electra_tf.records.python_docs import prose_paragraphs
+from tests.records.conftest import refused
 
 WORDS = "one two three four five six seven eight nine ten"
 SENTENCES = [
@@ -34,14 +35,12 @@ def installation(tmp_path, monkeypatch):
         path.write_text(code)
     roots = [(name, tmp_path / name) for name in ("one", "two")]
     monkeypatch.setattr(python_docs, "_roots", lambda: roots)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def test_documents_are_modules_in_order_without_repetitions(
     installation, tmp_path
 ):
-    folder = python_docs.prepare()
-    assert folder.parent == tmp_path / "electra_tf"
+    folder = python_docs.prepare(tmp_path / "out")
     assert (folder / "one.txt").read_text().splitlines() == [
         *SENTENCES,
         "A class that does what its name says it does.",
@@ -55,14 +54,18 @@ def test_documents_are_modules_in_order_without_repetitions(
     assert provenance["files"]["one.txt"]["documents"] == 1
 
 
-def test_each_set_of_versions_is_harvested_once(installation, monkeypatch):
-    folder = python_docs.prepare()
+def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
+    (tmp_path / "full").mkdir()
+    with refused("holds no corpus of these versions"):
+        python_docs.prepare(tmp_path / "full")
+    folder = python_docs.prepare(tmp_path / "out")
     (folder / "one.txt").write_text("kept")
-    assert python_docs.prepare() == folder
+    assert python_docs.prepare(folder) == folder
     assert (folder / "one.txt").read_text() == "kept"
     versions = {"python": "9"}
     monkeypatch.setattr(python_docs, "installed_versions", lambda: versions)
-    assert python_docs.prepare() != folder
+    with refused("Expected: {'python': '9'}"):
+        python_docs.prepare(folder)
 
 
 def test_sentences_are_kept_and_nothing_else():
