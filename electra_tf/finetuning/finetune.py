@@ -465,6 +465,5 @@ def _run_side_by_side(request: Request) -> bool:
 
 def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:
     """Runs a trial in its process; False if it was asked to stop."""
-    del report
     with stopping.StopRequest() as stop:
         return Session(request).run(number, stop)

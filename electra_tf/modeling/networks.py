@@ -354,7 +354,6 @@ class FixedGenerator(layers.ConfiguredLayer):
         self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
         """The same logits at all masked positions."""
-        del dropout_seed
         shape = [*masked.masked_positions.shape, self.vocab_size]
         return GeneratorOutput(
             *(

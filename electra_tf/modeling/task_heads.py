@@ -230,7 +230,6 @@ class TaggingHead(TaskHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Cross-entropies of `tags`, added up by `tag_weights`, `[B]`."""
-        del seed
         logits = self.predict(hidden, features)["logits"]
         losses = _cross_entropy(features["tags"], logits)
         return tf.reduce_sum(losses * features["tag_weights"], 1)
@@ -320,7 +319,6 @@ class QuestionAnsweringHead(TaskHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """The loss of every row, `[B]`, with the gold start; no dropout."""
-        del seed
         start = features["start_position"]
         start_logits = self._start_logits(hidden, features)
         end_logits = self.compute_end_logits(hidden, features, start)

@@ -115,7 +115,6 @@ class Adversarial(electra.Electra):
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
         """Further losses, from the rewards `[B, P]` of the samples."""
-        del sampled, log_probs, rewards
         return {}
 
 

@@ -439,5 +439,4 @@ class TrainingRun(abc.ABC):
 
     def cost(self, step: int) -> Mapping[str, float]:
         """The numbers to log about the cost of all steps so far."""
-        del step
         return {}
