@@ -94,13 +94,13 @@ class Electra(finetuned.LoadedModel):
             main.encoder, name="electra_encoder"
         )
         self.discriminator: keras_models.DiscriminatorModel | None = None
-        module = pretrained.PretrainedModule
         if isinstance(main, networks_lib.Discriminator):
-            module = pretrained.DetectorModule
             self.discriminator = keras_models.DiscriminatorModel(
                 main, name="electra_discriminator"
             )
-        self._model = text_models.InMemoryModel(module(main, self.tokenizer))
+        self._model = text_models.InMemoryModel(
+            pretrained.build_module(self.objective, main, self.tokenizer)
+        )
         self.generator: keras_models.MaskedLMModel | None = None
         if isinstance(generator, networks_lib.MaskedLMGenerator):
             self.generator = keras_models.MaskedLMModel(

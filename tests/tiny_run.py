@@ -73,7 +73,7 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
     counts[list(set(vocabulary.special_ids) - {vocabulary.unk_id})] = 0
     np.save(folder / manifest.TOKEN_COUNTS_FILE, counts.astype(np.int64))
     num_tokens = sum(shard.num_tokens for shard in shards)
-    manifest.Manifest(
+    content = manifest.Manifest(
         split=folder.name, corpus={}, builder={}, seed=seed,
         vocabulary=manifest.describe_vocabulary(vocabulary),
         tokenizer=dataclasses.asdict(vocabulary.settings),
@@ -81,7 +81,8 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
         num_examples=num_examples, num_tokens=num_tokens,
         shards=tuple(shards), token_counts=manifest.TOKEN_COUNTS_FILE,
         invalid_utf8={},
-    ).save(folder)  # fmt: skip
+    )  # fmt: skip
+    (folder / manifest.MANIFEST_FILE).write_text(config_schema.to_json(content))
 
 
 def header(length: int) -> bytes:

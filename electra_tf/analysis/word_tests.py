@@ -163,8 +163,7 @@ def run(
             f"tokens. Received: {electra!r}. Load a pre-trained model."
         )
     most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
-    pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
-    fits = (pieces.row_lengths() <= most).numpy()
+    fits = electra.count_pieces(sentences) <= most
     fitting = list(np.array(sentences, object)[fits])
     found: dict[str, Any] = {}
     if electra.can_fill_masks:

@@ -21,6 +21,8 @@ from electra_tf.config import schema
 PADDING_LOGIT = -10000.0
 # What stands where there is no token, for outputs where that is not 0.
 PADDING = {"replaced_logits": PADDING_LOGIT}
+# Offsets of what comes from no word.
+NO_WORD = -1
 # Predictions for every token, fewer where the vocabulary is smaller.
 NUM_PREDICTIONS = 5
 # The score of an answer where there is none.

@@ -82,7 +82,8 @@ class LoRA:
         pairs = [(adapter.a, adapter.b) for adapter in self._adapters]
         return {v.path: v for pair in pairs for v in pair}
 
-    def _compute_kernels(self) -> list[tuple[keras.Variable, tf.Tensor]]:
+    def compute_kernels(self) -> list[tuple[keras.Variable, tf.Tensor]]:
+        """The adapted kernels, each with the sum that stands for it."""
         found = []
         for kernel, base, parts, a, b in self._adapters:
             change = tf.einsum("nir,nrc,np->ipc", a.value, b.value, parts)
@@ -90,11 +91,7 @@ class LoRA:
             found.append((kernel, base.value + change))
         return found
 
-    def applied(self) -> keras.StatelessScope:
-        """Returns a scope in which the sums stand for the kernels."""
-        return keras.StatelessScope(self._compute_kernels())
-
     def merge(self) -> None:
         """Puts the sums into the kernels, whose own values nothing reads."""
-        for kernel, total in self._compute_kernels():
+        for kernel, total in self.compute_kernels():
             kernel.assign(total)

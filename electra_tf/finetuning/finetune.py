@@ -289,12 +289,12 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
         "multi_worker. Run its parts one by one, or set another "
         "--config.training.strategy.",
     )
-    wanted = ["train"] if "train" in request.actions else []
-    has_scores = {"train", "eval"} & set(request.actions)
+    wanted = {"train": ("train", "dev"), "eval": ("dev",), "predict": ()}
+    beginnings = tuple(b for action in request.actions for b in wanted[action])
     data_dir, missing = request.settings.task.data_dir, {}
     for name in names:
         spec, absent = glue.TASKS[name], []
-        for split in [*wanted, *(spec.dev_splits if has_scores else ())]:
+        for split in (s for s in spec.splits if s.startswith(beginnings)):
             try:
                 glue.require(spec, data_dir, split)
             except FileNotFoundError:
@@ -465,6 +465,5 @@ def _run_side_by_side(request: Request) -> bool:
 
 def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:
     """Runs a trial in its process; False if it was asked to stop."""
-    del report
     with stopping.StopRequest() as stop:
         return Session(request).run(number, stop)

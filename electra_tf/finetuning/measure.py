@@ -30,8 +30,6 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import training_run
 
-MAX_EXAMPLES = 4_000
-FINETUNE_STEPS = 100
 _LEARNING_RATE = 5e-4
 _BATCH_SIZE = 32
 _PREDICTION_BATCH_SIZE = 64
@@ -46,9 +44,9 @@ def measure_loaded_encoder(
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     *,
-    seed: int = 1,
-    max_examples: int = MAX_EXAMPLES,
-    finetune_steps: int = FINETUNE_STEPS,
+    seed: int,
+    max_examples: int,
+    finetune_steps: int,
 ) -> dict[str, float]:
     """Scores an encoder in memory; its weights are the same afterwards.
 

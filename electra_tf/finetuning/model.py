@@ -151,7 +151,6 @@ class FinetuningModel(step_lib.TrainableModel):
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> step_lib.Tensors:
         """Returns the rows as they are; nothing is drawn."""
-        del step, is_training
         if "stream_ids" not in features:
             return features
         # From Keras' `fit`, which makes all rows one stream.
@@ -200,7 +199,7 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in keras_models.FEATURES)
-        with self.lora.applied():
+        with keras.StatelessScope(self.lora.compute_kernels()):
             return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(
@@ -237,7 +236,6 @@ class FinetuningModel(step_lib.TrainableModel):
         step: tf.Tensor,
     ) -> tf.Tensor:
         # Added up, not divided: see above.
-        del normalizers, step
         return sums["loss"]
 
     def get_config(self) -> dict[str, Any]:

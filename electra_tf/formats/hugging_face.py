@@ -109,7 +109,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     expected = portable.part_shapes(portable.MAIN, model)
     task, table = None, parameter_names.HUGGING_FACE
     if architecture in CLASSES.values():
-        task = read_task(stated, architecture, file)
+        task = _read_task(known, architecture, file)
         table = parameter_names.hugging_face(task.kind)
         expected |= head_shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
@@ -154,11 +154,10 @@ def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
     return True
 
 
-def read_task(
-    stated: Mapping[str, Any], architecture: str, file: pathlib.Path
+def _read_task(
+    known: _Config, architecture: str, file: pathlib.Path
 ) -> PortableTask:
     """Returns the task of one of `CLASSES` as the class has it."""
-    known = portable.build_known(_Config, stated, file)
     name = known.finetuning_task or ""
     name = name if _NAME.fullmatch(name) else "own"
     # The library's default.

@@ -161,8 +161,7 @@ def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
 
 def effective(settings: TokenizerSettings) -> TokenizerSettings:
     """Makes settings equal that do the same: only lower-casing strips."""
-    strips = settings.strip_accents or not settings.do_lower_case
-    return dataclasses.replace(settings, strip_accents=strips)
+    return dataclasses.replace(settings, strip_accents=settings.is_stripping)
 
 
 def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:

@@ -161,8 +161,7 @@ def num_predictions(
     `lengths` `[B]` counts [CLS] and [SEP]; halves round to even.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
-    bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
-    return tf.maximum(1, bounded)
+    return tf.clip_by_value(tf.cast(wanted, tf.int32), 1, max_predictions)
 
 
 def eligible_positions(
@@ -254,7 +253,8 @@ def draw_whole_words(
     than are left of `num` is skipped, and the next ones are still tried. But a
     continuation piece behind [CLS] or [SEP] begins a word of its own.
     """
-    starts = word_starts(eligible, continues)
+    is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
+    starts = eligible & ~(continues & is_previous_eligible)
     # From here on, rank r is the place of a word in the random order.
     keys = tf.where(starts, uniform, -1.0)
     _, first_positions = tf.math.top_k(keys, keys.shape[1])
@@ -269,12 +269,6 @@ def draw_whole_words(
     first_slots = tf.gather(ends - sizes, ranks, batch_dims=1)
     positions = tf.gather(first_positions, ranks, batch_dims=1)
     return _use_slots(positions + slots - first_slots, True, ends[:, -1])
-
-
-def word_starts(eligible: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
-    """Marks the first position of every word that may be chosen, `[B, S]`."""
-    is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
-    return eligible & ~(continues & is_previous_eligible)
 
 
 def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:

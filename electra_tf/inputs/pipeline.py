@@ -101,11 +101,6 @@ def build_evaluation_dataset(
     return _deal(records, parse_own_rows, share, shape)
 
 
-def num_evaluation_batches(num_examples: int, global_batch_size: int) -> int:
-    """Global batches that one evaluation takes, the filled-up one included."""
-    return -(-num_examples // global_batch_size)
-
-
 class _Share(NamedTuple):
     """The canonical streams that one worker reads for its local replicas."""
 

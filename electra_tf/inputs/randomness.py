@@ -31,11 +31,10 @@ SEGMENT_ORDER = 6  # which rows have their segments swapped
 EVALUATION = 8
 
 _NUM_PURPOSES = 16
-_MAX_SEED = 2**63 // _NUM_PURPOSES
 # Streams that a step has room for; part of every seed, so it never changes.
 MAX_STREAMS = 2**16
 # A dropout counter leaves this much room for the sites within one step.
-_MAX_SITES = 1024
+MAX_SITES = 1024
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 # The bits of 1.0: below them are the 23 bits of a float's fraction.
@@ -44,11 +43,6 @@ _ONE = 0x3F800000
 
 def purpose_key(run_seed: int, purpose: int) -> int:
     """The first word of every seed that serves one purpose in one run."""
-    if not 0 <= run_seed < _MAX_SEED:
-        raise ValueError(
-            f"`run_seed` must be 0 to {_MAX_SEED - 1}, so that seed and "
-            f"purpose fit in 64 bits. Received: {run_seed}. Use a smaller seed."
-        )
     return run_seed * _NUM_PURPOSES + purpose
 
 
@@ -95,7 +89,7 @@ def dropout_seed(
     site below 1024.
     """
     key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
-    first_site = tf.cast(step, tf.int64) * _MAX_SITES
+    first_site = tf.cast(step, tf.int64) * MAX_SITES
     return tf.stack([key, tf.cast(part, tf.int64), first_site])
 
 

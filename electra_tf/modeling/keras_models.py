@@ -12,12 +12,10 @@ import keras
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
-# A step's dropout counters leave room for the sites within it, as those of
-# `inputs.randomness` do.
-_SITES_PER_CALL = 1024
 
 
 class TakesRows(keras.Model, abc.ABC):
@@ -41,7 +39,7 @@ class TakesRows(keras.Model, abc.ABC):
         key, number = tf.unstack(tf.cast(seed, tf.int64))
         context = tf.distribute.get_replica_context()
         part = context.replica_id_in_sync_group if context else 0
-        place = [key, tf.cast(part, tf.int64), number * _SITES_PER_CALL]
+        place = [key, tf.cast(part, tf.int64), number * randomness.MAX_SITES]
         return self.read_rows(rows, tf.stack(place))
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

@@ -96,9 +96,6 @@ class TokenHead(layers.SizedLayer):
 class Network(layers.SizedLayer):
     """Encoders with a head, whose weights exist once it is made."""
 
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows, for `summary`."""
-
     @property
     def encoders(self) -> list[encoder_lib.Encoder]:
         """Its encoders, one or two."""
@@ -160,7 +157,6 @@ class CopyingOutput(NamedTuple):
 
     logits: tf.Tensor  # [B, S, V] float32, of the vocabulary
     copy_logits: tf.Tensor  # [B, S] float32, high where the input is kept
-    encoder_output: encoder_lib.EncoderOutput
 
 
 @layers.register
@@ -189,9 +185,7 @@ class CopyingMaskedLM(Network):
         output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
         hidden = output.sequence_output
         table = self.encoder.embeddings.word_embeddings
-        return CopyingOutput(
-            self.head(hidden, table), self.copy_head(hidden), output
-        )
+        return CopyingOutput(self.head(hidden, table), self.copy_head(hidden))
 
 
 class Targets(NamedTuple):
@@ -257,7 +251,7 @@ class MaskedLMGenerator(Network):
     ) -> tf.Tensor:
         """Scores the vocabulary at every position, `[B, S, V]` float32."""
         output = self.encoder(*rows, seed)
-        table = self.encoder.embeddings.word_embeddings
+        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
         return self.head(output.sequence_output, table)
 
 
@@ -356,14 +350,10 @@ class FixedGenerator(layers.ConfiguredLayer):
             )
         self.build((None, None))
 
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows; there are no weights."""
-
     def call(
         self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
         """The same logits at all masked positions."""
-        del dropout_seed
         shape = [*masked.masked_positions.shape, self.vocab_size]
         return GeneratorOutput(
             *(

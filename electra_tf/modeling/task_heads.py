@@ -34,6 +34,7 @@ _FILLER_LOGIT = -1e9
 _SEED_STEP = 1_000_003
 
 Tensors = Mapping[str, tf.Tensor]
+_cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
 
 
 class Column(NamedTuple):
@@ -229,7 +230,6 @@ class TaggingHead(TaskHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Cross-entropies of `tags`, added up by `tag_weights`, `[B]`."""
-        del seed
         logits = self.predict(hidden, features)["logits"]
         losses = _cross_entropy(features["tags"], logits)
         return tf.reduce_sum(losses * features["tag_weights"], 1)
@@ -319,7 +319,6 @@ class QuestionAnsweringHead(TaskHead):
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """The loss of every row, `[B]`, with the gold start; no dropout."""
-        del seed
         start = features["start_position"]
         start_logits = self._start_logits(hidden, features)
         end_logits = self.compute_end_logits(hidden, features, start)
@@ -447,10 +446,6 @@ def _penalties(features: Tensors) -> tf.Tensor:
     is_document = features["input_mask"] * features["segment_ids"]
     is_candidate = (is_document > 0) | (tf.range(tf.shape(is_document)[1]) == 0)
     return tf.where(is_candidate, 0.0, _PENALTY)
-
-
-def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def _output_layer(

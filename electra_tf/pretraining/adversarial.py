@@ -115,7 +115,6 @@ class Adversarial(electra.Electra):
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
         """Further losses, from the rewards `[B, P]` of the samples."""
-        del sampled, log_probs, rewards
         return {}
 
 
@@ -140,8 +139,10 @@ class Reinforce(Adversarial):
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Also refuses a relaxation, which this estimator does not have."""
         super().check_settings(settings)
+        chosen = settings.objective
         config.require(
-            _gumbel_temperature(settings) == 1.0,
+            chosen.gumbel_temperature == 1.0
+            and not chosen.gumbel_temperature_steps,
             "`objective.gumbel_temperature` has no effect on the estimator "
             "'reinforce'. Leave its fields at the defaults, or set "
             "--config.objective.adversarial_estimator=straight_through.",
@@ -193,7 +194,9 @@ class Reinforce(Adversarial):
                 tf.nn.softplus(-baselines),
                 weights,
             ),
-            "baseline_loss": losses.baseline_loss(baselines, rewards, weights),
+            "baseline_loss": losses.replaced_token_loss(
+                baselines, tf.exp(-rewards), weights
+            ),
         }
 
     def _baseline_logits(self, sampled: electra.SampledBatch) -> tf.Tensor:
@@ -230,9 +233,12 @@ class StraightThrough(Adversarial):
     ) -> tf.Tensor:
         """The relaxed samples' embeddings, minus themselves."""
         masked, chosen = sampled.masked, self.settings.objective
-        temperature = _gumbel_temperature(self.settings)
-        if callable(temperature):
-            temperature = temperature(self.num_updates())
+        temperature = schedules.constant_or_linear(
+            chosen.gumbel_temperature,
+            chosen.final_gumbel_temperature,
+            chosen.gumbel_temperature_steps,
+            self.num_updates(),
+        )
         noise = sampling.gumbel_noise(self.draw_uniform(sampled.prepared))
         soft = tf.nn.softmax((log_probs + noise) / temperature)
         soft *= masked.masked_weights[..., tf.newaxis]
@@ -254,12 +260,3 @@ class StraightThrough(Adversarial):
         length = masked.original_ids.shape[1]
         places = tf.one_hot(masked.masked_positions, length)
         return tf.matmul(places, expected, transpose_a=True)
-
-
-def _gumbel_temperature(settings: config.ExperimentConfig) -> schedules.Value:
-    chosen = settings.objective
-    return schedules.constant_or_linear(
-        chosen.gumbel_temperature,
-        chosen.final_gumbel_temperature,
-        chosen.gumbel_temperature_steps,
-    )

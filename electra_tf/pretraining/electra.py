@@ -222,17 +222,13 @@ class Electra(model_lib.PretrainingModel):
     ) -> tf.Tensor:
         """Those that are sampled from: tempered, perhaps without the truth."""
         chosen = self.settings.objective
-        temperature = schedules.constant_or_linear(
-            chosen.temperature,
-            chosen.final_temperature,
-            chosen.temperature_steps,
-        )
-        if callable(temperature):
-            now = temperature(self.num_updates())
+        first, last = chosen.temperature, chosen.final_temperature
+        num_steps, now = chosen.temperature_steps, self.num_updates()
+        if num_steps and not is_training:
             # Held-out text has the final one from the beginning.
-            logits /= now if is_training else chosen.final_temperature
-        elif temperature != 1.0:
-            logits /= temperature
+            logits /= last
+        elif num_steps or first != 1.0:
+            logits /= schedules.constant_or_linear(first, last, num_steps, now)
         if chosen.disallow_correct:
             logits = sampling.disallow_tokens(logits, masked.masked_ids)
         return logits

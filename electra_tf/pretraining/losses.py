@@ -116,13 +116,6 @@ def policy_gradient_loss(
     return -tf.reduce_sum(advantages * log_probs * weights)
 
 
-def baseline_loss(
-    logits: tf.Tensor, rewards: tf.Tensor, weights: tf.Tensor
-) -> tf.Tensor:
-    """Cross entropy of the baseline's `[B, P]` with exp(-reward), summed."""
-    return replaced_token_loss(logits, tf.exp(-rewards), weights)
-
-
 def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """Summed entropy of `[B, P, V]` distributions, in nats; a scalar."""
     log_probs = tf.stop_gradient(log_probs)

@@ -143,7 +143,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     @classmethod
     def phases(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
         """Steps at which what is trained changes; the first is 0."""
-        del settings
         return (0,)
 
     @classmethod
@@ -154,7 +153,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         step: int,
     ) -> float:
         """Operations of training on one row at a step."""
-        del settings, step
         return cls.trained_parts(convention).total
 
     @classmethod
@@ -240,9 +238,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         seeds = self.masking.seeds(kind, step, streams, is_training)
         chosen = self.settings.masking
         first, last = chosen.mask_prob, chosen.final_mask_prob
-        rate = schedules.constant_or_linear(first, last, chosen.mask_prob_steps)
-        if callable(rate):
-            rate = rate(step) if is_training else last
+        num_steps = chosen.mask_prob_steps
+        rate = schedules.constant_or_linear(first, last, num_steps, step)
+        if num_steps and not is_training:
+            rate = last
         masked = self.masking(features, step, is_training, rate)
         return PreparedBatch(masked, seeds)
 
@@ -303,7 +302,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         cls, config_dict: dict[str, Any], custom_objects: Any = None
     ) -> "PretrainingModel":
         """A model of these settings, with fresh weights."""
-        del custom_objects
         values = dict(config_dict)
         tokens = values["vocabulary"]
         values["settings"] = config.freeze(values["settings"])

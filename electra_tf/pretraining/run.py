@@ -248,9 +248,8 @@ class _Run(training_run.TrainingRun):
                 split, num_streams, num_rows, context
             ),
         )
-        available = pipeline.num_evaluation_batches(
-            split.num_examples, num_rows
-        )
+        # The last one is filled up.
+        available = -(-split.num_examples // num_rows)
         wanted = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
             metrics = self.measure(dataset, min(wanted, available))

@@ -112,7 +112,8 @@ class TwoStage(electra.Electra):
         self.is_frozen = phase == _SECOND_STAGE and chosen.freeze_generator
         if phase == _SECOND_STAGE and is_beginning:
             if chosen.initialize_from_generator:
-                _copy_encoder(self.generator.encoder, self.main.encoder)
+                weights = self.generator.encoder.get_weights()
+                self.main.encoder.set_weights(weights)
                 if self.is_disentangled:
                     self.reset_difference()
             if average is not None:
@@ -135,12 +136,3 @@ class TwoStage(electra.Electra):
             return found
         names = ("loss", "gen_loss", *self.ratios)
         return {n: found[n] for n in names if n != "sampled_accuracy"}
-
-
-def _copy_encoder(source: Any, target: Any) -> None:
-    # Paths without the encoder's own name.
-    values = {v.path.split("/", 1)[1]: v for v in source.variables}
-    for variable in target.variables:
-        value = values[variable.path.split("/", 1)[1]]
-        if variable is not value:
-            variable.assign(value)

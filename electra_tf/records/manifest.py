@@ -12,7 +12,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pydantic
@@ -36,11 +36,8 @@ SPLITS = (TRAIN, VALIDATION)
 OVERLONG = "is corrupt: its header asks for more bytes than any row has"
 _MOST_BYTES = 1 << 21
 _EXAMPLES_AT_ONCE = 1024
-_T = TypeVar("_T")
 
 RowLength = Annotated[int, pydantic.Field(ge=5, le=1 << 16)]
-
-
 # A name that stays in its folder.
 _FileName = Annotated[str, pydantic.Field(pattern=r"^\w[\w.-]*$")]
 
@@ -56,8 +53,34 @@ class Shard:
     sha256: str
 
 
+class _Stored:
+    """What the manifest of a folder says."""
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Self:
+        """Loads the manifest of a folder; raises `DataError`."""
+        path = storage.path(folder, MANIFEST_FILE)
+        if not path.is_file():
+            rest = "an interrupted build goes on with --resume"
+            if cls is Manifest:
+                rest = "a split of one that was complete cannot be restored"
+            raise errors.DataError(
+                f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build "
+                f"one with electra-build-dataset; {rest}."
+            )
+        content = schema.read_object(path, errors.DataError)
+        is_index = cls is Index
+        if is_index != ("splits" in content):
+            kinds = ["one of its splits", "a whole dataset"]
+            raise errors.DataError(
+                f"{folder} must be the folder of {kinds[is_index]}. Received "
+                f"that of {kinds[not is_index]}."
+            )
+        return schema.build(cls, content, str(path), errors.DataError)
+
+
 @schema.frozen
-class Manifest:
+class Manifest(_Stored):
     """The contents of one split."""
 
     split: str
@@ -86,16 +109,6 @@ class Manifest:
             f"{self.num_examples} examples. Received: {len(names)} different "
             f"of {len(self.shards)}, with {total}.",
         )
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike) -> "Manifest":
-        """Loads the manifest of a split's folder; raises `DataError`."""
-        return _load(cls, folder)
-
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes the manifest into a split's folder."""
-        path = storage.path(folder, MANIFEST_FILE)
-        atomic.write_text(path, schema.to_json(self))
 
     def check(
         self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
@@ -132,7 +145,7 @@ class SplitSummary:
 
 
 @schema.frozen
-class Index:
+class Index(_Stored):
     """The manifest of a whole dataset."""
 
     splits: Annotated[
@@ -142,11 +155,6 @@ class Index:
     build: dict[str, Any]
     report: tuple[str, ...] = ()  # which those of earlier versions lack
     format_version: Literal[1] = 1
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike) -> "Index":
-        """Loads the manifest of a dataset's folder; raises `DataError`."""
-        return _load(cls, folder)
 
 
 def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -363,25 +371,3 @@ def find_overlong(path: str | os.PathLike) -> tuple[int, str] | None:
                 break
             stream.seek(length + 4, os.SEEK_CUR)
     return None
-
-
-def _load(kind: type[_T], folder: str | os.PathLike) -> _T:
-    """Loads the manifest of a split, or the index of a dataset."""
-    path = storage.path(folder, MANIFEST_FILE)
-    if not path.is_file():
-        rest = "an interrupted build goes on with --resume"
-        if kind is Manifest:
-            rest = "a split of one that was complete cannot be restored"
-        raise errors.DataError(
-            f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build one "
-            f"with electra-build-dataset; {rest}."
-        )
-    content = schema.read_object(path, errors.DataError)
-    is_index = kind is Index
-    if is_index != ("splits" in content):
-        kinds = ["one of its splits", "a whole dataset"]
-        raise errors.DataError(
-            f"{folder} must be the folder of {kinds[is_index]}. Received that "
-            f"of {kinds[not is_index]}."
-        )
-    return schema.build(kind, content, str(path), errors.DataError)

@@ -68,7 +68,8 @@ def write_fingerprints(
                 continue
             text, pieces = " ".join(" ".join(pieces).lower().split()), []
             digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-            words, name = find_words(text), f"{source.name}: {text[:80]}"
+            words = word_pattern().findall(text)
+            name = f"{source.name}: {text[:80]}"
             counts = source.corpus, len(words)
             rows.append((int(digest, 16), *counts, name.encode()))
             if plan.settings.deduplicate == "near":
@@ -83,7 +84,7 @@ def write_fingerprints(
 
 
 @functools.cache
-def _word_pattern() -> re.Pattern[str]:
+def word_pattern() -> re.Pattern[str]:
     """Letters, digits and marks, which `\\w` leaves out: vowels of Hindi."""
     marks = "".join(
         character
@@ -93,11 +94,6 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(
         rf"[{_NO_BLANKS}]|[^\W{_NO_BLANKS}](?:[^\W{_NO_BLANKS}]|[{marks}])*"
     )
-
-
-def find_words(text: str) -> list[str]:
-    """The words of a text, with the marks of their letters."""
-    return _word_pattern().findall(text)
 
 
 def sign(words: list[str]) -> np.ndarray:

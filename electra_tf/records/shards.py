@@ -245,10 +245,11 @@ class PartReport:
     invalid_utf8: dict[str, int]  # byte sequences replaced
 
 
-def load_report(plan: BuildPlan, index: int) -> PartReport:
-    """Loads the counts of a finished part."""
-    path = plan.part_folder(index) / REPORT_FILE
-    return schema.read(PartReport, path, errors.DataError)
+def load_reports(plan: BuildPlan) -> list[PartReport]:
+    """Loads the counts of all parts, which must be finished."""
+    folders = map(plan.part_folder, range(len(plan.units)))
+    paths = (folder / REPORT_FILE for folder in folders)
+    return [schema.read(PartReport, path, errors.DataError) for path in paths]
 
 
 def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:

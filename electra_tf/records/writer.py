@@ -97,7 +97,7 @@ def build_dataset(
                     _run_pass(plan, pool, kind, _list_missing(plan, kind))
                     if kind == FINGERPRINTS:
                         selection.choose_copies(plan)
-            reports = _load_reports(plan)
+            reports = shards.load_reports(plan)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
@@ -346,12 +346,16 @@ def _list_missing(
 def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
     """Makes units into what is asked, or all units' parts into shards."""
     if kind == SHARDS:
-        reports = _load_reports(plan)
-        _check_counts(plan, reports)
+        reports = shards.load_reports(plan)
+        # Every shard needs an example.
+        sizes = {
+            split: sum(each.num_examples[split] for each in reports)
+            for split in plan.num_shards
+        }
+        _require_examples(plan, sizes)
         places = [plan.all_shards[index] for index in todo]
         tasks = [_shard_task(plan, reports, *place) for place in places]
-        total = sum(sum(report.num_examples.values()) for report in reports)
-        total = total * len(todo) // len(plan.all_shards)
+        total = sum(sizes.values()) * len(todo) // len(plan.all_shards)
     else:
         units = [plan.units[index] for index in todo]
         tasks = [
@@ -376,10 +380,6 @@ def _shard_task(
     return shards.Task(f"{split} shard {index}", index, split, tuple(residues))
 
 
-def _load_reports(plan: BuildPlan) -> list[shards.PartReport]:
-    return [shards.load_report(plan, i) for i in range(len(plan.units))]
-
-
 def _check_documents(plan: BuildPlan) -> None:
     """Raises if a split gets no document; reads until each has one."""
     counts = dict.fromkeys(plan.num_shards, 0)
@@ -393,13 +393,6 @@ def _check_documents(plan: BuildPlan) -> None:
                 return
             is_continued = document.is_continued
     _require_examples(plan, counts)
-
-
-def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
-    """Raises unless every shard gets an example."""
-    splits = plan.num_shards
-    sizes = {x: sum(each.num_examples[x] for each in reports) for x in splits}
-    _require_examples(plan, sizes)
 
 
 def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
@@ -439,7 +432,7 @@ def _save_split(
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
     atomic.save_array(counts_path, shards.load_token_counts(plan, split))
     counters = (collections.Counter(each.invalid_utf8) for each in reports)
-    Manifest(
+    manifest = Manifest(
         split=split,
         **record,
         num_documents=sum(each.num_documents[split] for each in reports),
@@ -451,4 +444,6 @@ def _save_split(
         shards=written,
         token_counts=counts_path.name,
         invalid_utf8=dict(sum(counters, collections.Counter())),
-    ).save(folder)
+    )
+    path = folder / manifest_lib.MANIFEST_FILE
+    atomic.write_text(path, schema.to_json(manifest))

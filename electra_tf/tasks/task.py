@@ -154,9 +154,5 @@ class Task(abc.ABC):
 
 def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
     """Writes lines, all of them or no file; returns the path."""
-    with (
-        atomic.replacing_file(path) as partial,
-        partial.open("w", encoding="utf-8", newline="\n") as file,
-    ):
-        file.writelines(f"{line}\n" for line in lines)
+    atomic.write_text(path, "".join(f"{line}\n" for line in lines))
     return path

@@ -31,7 +31,7 @@ CAPITAL_SIGMA = 0x3A3
 FINAL_SIGMA = 0x3C2
 _PATH = pathlib.Path(__file__).with_name("unicode_14.npz")
 _PAGE_SIZE = 256
-_MAX_UTF8_BYTES = 4
+MAX_UTF8_BYTES = 4
 _MAX_REPETITION = 64  # patterns grow with it, and RE2 refuses large ones
 # The blocks that the original sets apart as "Chinese characters".
 _IDEOGRAPH_BLOCKS = (
@@ -195,12 +195,12 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
 
 def long_run_pattern(settings: TokenizerSettings) -> str:
     """Builds an RE2 pattern of texts that may hold a word of too many bytes."""
-    if settings.max_word_length < _MAX_UTF8_BYTES:
+    if settings.max_word_length < MAX_UTF8_BYTES:
         return "(?s).*"  # a single character may already be too much
     breaks = compute_flags() & (BLANK | IDEOGRAPH | PUNCTUATION) != 0
     is_ascii = np.arange(len(breaks)) < 128
     breaks &= load_character_properties().stable | is_ascii
-    length = settings.max_word_length // _MAX_UTF8_BYTES + 1
+    length = settings.max_word_length // MAX_UTF8_BYTES + 1
     run = min(length, _MAX_REPETITION)
     return f"(?s).*[^{_character_class(breaks)}]{{{run}}}.*"
 

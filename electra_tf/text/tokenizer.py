@@ -15,7 +15,6 @@ from electra_tf.text.vocabulary import Vocabulary
 
 _UNKNOWN_TOKEN = "[UNK]"
 _CONTINUATION_PREFIX = "##"
-_MAX_UTF8_BYTES = 4
 _MAX_TOKEN_BYTES = 256
 # Strings live there; a GPU would only add copies.
 _DEVICE = "/CPU:0"
@@ -44,7 +43,7 @@ class Tokenizer(tf.Module):
         )
         self._word_pieces = _build_pieces(
             _matchable_tokens(vocabulary),
-            max_bytes=settings.max_word_length * _MAX_UTF8_BYTES,
+            max_bytes=settings.max_word_length * character_table.MAX_UTF8_BYTES,
             is_split=True,
         )
         # Made here rather than by decorators, whose functions forget their

@@ -261,7 +261,9 @@ def save(
             "another process train in this folder? Stop one of them."
         )
     try:
-        text = _format({**state, "step": step})
+        state = {**state, "step": step}
+        content = {"format": _FORMAT, "sha256": _checksum(state)}
+        text = json.dumps(content | {"state": state}, indent=2) + "\n"
         atomic.remove_partial(final.parent)
         if is_old:
             atomic.write_text(final / _STATE_FILE, text)
@@ -305,11 +307,6 @@ def _write(folder: pathlib.Path, variables: Variables, state: str) -> None:
         tensors=[tf.convert_to_tensor(variables[name]) for name in names],
     )
     (folder / _STATE_FILE).write_text(state, "utf-8")
-
-
-def _format(state: Mapping[str, Any]) -> str:
-    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
-    return json.dumps(content, indent=2) + "\n"
 
 
 def _checksum(state: Mapping[str, Any]) -> str:
@@ -367,13 +364,7 @@ def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
     """Sets variables by path; tensors without a variable are left out."""
-    assign_weights(checkpoint, load_tensors(checkpoint, prefix), variables)
-
-
-def assign_weights(
-    checkpoint: pathlib.Path, saved: Arrays, variables: Variables
-) -> None:
-    """Sets variables to what was read; the rest of it is left out."""
+    saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
     assign(checkpoint, wanted, variables)
 

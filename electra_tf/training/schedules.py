@@ -2,15 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
-Value: TypeAlias = float | Callable[[Any], tf.Tensor]
-"""A number, or a function of the step that gives one."""
 
 Rule: TypeAlias = tuple[str, float]
 """A regular expression, and the number of the variables it is found in."""
@@ -101,9 +99,7 @@ class Restarted(Schedule):
             rate = tf.where(step >= start, schedule(step - start), rate)
         return rate
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return dict(vars(self))
+    get_config = PolynomialDecayTimesWarmup.get_config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":
@@ -112,21 +108,20 @@ class Restarted(Schedule):
         return cls([*parts], config["starts"])
 
 
-def constant_or_linear(first: float, last: float, num_steps: int) -> Value:
-    """A function of the step that goes from `first` to `last` and stays there.
+def constant_or_linear(
+    first: float, last: float, num_steps: int, step: Any
+) -> Any:
+    """A number at a step: it goes from `first` to `last` and stays there.
 
     Where there are no steps, it is the number `first` itself.
 
-    >>> value = constant_or_linear(2.0, 1.0, 4)
-    >>> [float(value(step)) for step in (0, 1, 4, 9)]
+    >>> [float(constant_or_linear(2.0, 1.0, 4, step)) for step in (0, 1, 4, 9)]
     [2.0, 1.75, 1.0, 1.0]
     """
-
-    def value(step: Any) -> tf.Tensor:
-        share = tf.minimum(tf.cast(step, tf.float32) / num_steps, 1.0)
-        return first + (last - first) * share
-
-    return value if num_steps else first
+    if not num_steps:
+        return first
+    share = tf.minimum(tf.cast(step, tf.float32) / num_steps, 1.0)
+    return first + (last - first) * share
 
 
 def resolve_rules(

@@ -233,7 +233,8 @@ class TrainingRun(abc.ABC):
 
     def _is_stopping(self) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
-        return self._mean_over_workers(float(bool(self._stop.signal_name))) > 0
+        is_asked = float(bool(self._stop.signal_name))
+        return distribution.mean_over_workers(self.strategy, is_asked) > 0
 
     def check_stop(self) -> None:
         """Ends an evaluation, by `InterruptedError`, if asked to stop."""
@@ -270,9 +271,6 @@ class TrainingRun(abc.ABC):
             self._num_skipped_before = num_skipped
         return step
 
-    def _mean_over_workers(self, value: float) -> float:
-        return distribution.mean_over_workers(self.strategy, value)
-
     def _is_due(self, step: int, every: int) -> bool:
         """Whether what happens `every` so many steps (0: never) happens now."""
         return every > 0 and (step % every == 0 or step == self.num_steps)
@@ -285,7 +283,8 @@ class TrainingRun(abc.ABC):
         until = [every - step % every for every in intervals if every > 0]
         until += [s - step for s in self.model.phase_starts if s > step]
         # After these, a request to stop is still answered in time.
-        seconds = self._mean_over_workers(self._seconds_per_step)
+        mean = distribution.mean_over_workers
+        seconds = mean(self.strategy, self._seconds_per_step)
         in_time = max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6)))
         left = self.num_steps - step
         return min(training.steps_per_loop, left, in_time, *until)
@@ -445,5 +444,4 @@ class TrainingRun(abc.ABC):
 
     def cost(self, step: int) -> Mapping[str, float]:
         """The numbers to log about the cost of all steps so far."""
-        del step
         return {}

@@ -51,8 +51,8 @@ def keras_answers(export, inputs):
     """The answers of the trained network, where there is a token."""
     rows = {name: tf.constant(value) for name, value in inputs.items()}
     main, name = export.model.main, export.settings.objective.name
+    encoded = main.encoder(*rows.values())
     if name in ("mlm", "replace_mlm"):
-        encoded = main.encoder(*rows.values())
         table = main.encoder.embeddings.word_embeddings
         logits = main.head(encoded.sequence_output, table)
         probabilities = tf.nn.softmax(logits).numpy()
@@ -61,7 +61,6 @@ def keras_answers(export, inputs):
         answers = {"top_ids": order, "top_probabilities": best}
     else:
         output = main(*rows.values())
-        encoded = output.encoder_output
         if name == "electric":
             answers = {"token_log_likelihood": -output.logits.numpy()}
         else:

@@ -265,7 +265,8 @@ def test_a_task_is_what_its_class_and_config_say(
 ):
     fields = {"id2label": _LABELS, "text_pairs": True, "problem_type": problem}
     name = hugging_face.CLASSES[kind]
-    task = hugging_face.read_task(fields | stated, name, pathlib.Path("a"))
+    known = hugging_face._Config(**fields | stated)
+    task = hugging_face._read_task(known, name, pathlib.Path("a"))
     assert task == portable.PortableTask(
         stated.get("finetuning_task", "own"),
         *expected,

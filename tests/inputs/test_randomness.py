@@ -110,8 +110,3 @@ def test_neighbouring_dropout_sites_share_no_words():
     bits = [_dropout_bits(9, 0, s, 1000).numpy().ravel() for s in (0, 1)]
     words = [each.view(np.uint64) for each in bits]
     assert np.intersect1d(*words).size == 0
-
-
-def test_a_seed_out_of_range_is_refused():
-    with pytest.raises(ValueError, match=f"Received: {2**59}"):
-        randomness.purpose_key(2**59, 0)

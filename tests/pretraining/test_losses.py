@@ -129,10 +129,10 @@ def test_an_unused_slot_and_the_rewards_have_no_gradient():
     assert others == [None, None]
 
 
-def test_the_baselines_loss_is_a_cross_entropy_over_used_slots():
-    loss = losses.baseline_loss(
+def test_a_cross_entropy_takes_shares_and_leaves_out_unused_slots():
+    loss = losses.replaced_token_loss(
         tf.constant([[np.log(3.0), 5.0]], tf.float32),
-        tf.constant([[-np.log(0.4), 9.0]], tf.float32),
+        tf.constant([[0.4, np.exp(-9.0)]], tf.float32),
         tf.constant([[1.0, 0.0]]),
     )
     expected = -0.4 * np.log(0.75) - 0.6 * np.log(0.25)

@@ -113,8 +113,8 @@ def test_documents_like_an_earlier_one_are_dropped(
 
 
 def test_words_keep_the_marks_of_their_letters():
-    assert selection.find_words("हिन्दी, भाषा") == ["हिन्दी", "भाषा"]
-    assert selection.find_words("résumé 2") == ["résumé", "2"]
+    assert selection.word_pattern().findall("हिन्दी, भाषा") == ["हिन्दी", "भाषा"]
+    assert selection.word_pattern().findall("résumé 2") == ["résumé", "2"]
 
 
 def test_scripts_without_blanks_are_compared_by_character(settings, tmp_path):

@@ -30,7 +30,8 @@ def tokenize(lines):
 
 def build_part(plan, index=0, report=lambda *content: None, tokenize=tokenize):
     shards.build_part(plan, Task("x", index), tokenize, report)
-    return shards.load_report(plan, index)
+    path = plan.part_folder(index) / shards.REPORT_FILE
+    return schema.read(shards.PartReport, path)
 
 
 @pytest.fixture

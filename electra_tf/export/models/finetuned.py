@@ -21,11 +21,6 @@ from electra_tf.tasks.tagging import spans as tag_spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
-# Offsets of what is no word.
-_NO_WORD = -1
-# Fewest tokens of a row that make sense.
-_MIN_LENGTH = 5
-
 Tensors = dict[str, tf.Tensor]
 
 
@@ -44,7 +39,8 @@ class FinetunedModule(exported_module.ExportedModule):
         task: Any,
         max_length: int = 0,
     ) -> None:
-        super().__init__(encoder, [head], tokenizer, max_length, _MIN_LENGTH)
+        least = rows_lib.MIN_LENGTH
+        super().__init__(encoder, [head], tokenizer, max_length, least)
         self.task = task
         self._network.head = head
 
@@ -169,7 +165,7 @@ class TaggingModule(FinetunedModule):
         words = found.words
         best = words.with_values(best).to_tensor(padding)
         starts, ends = (
-            tf.cast(places.to_tensor(_NO_WORD), tf.int32)
+            tf.cast(places.to_tensor(export_metadata.NO_WORD), tf.int32)
             for places in (found.starts, found.ends)
         )
         return {

@@ -26,8 +26,6 @@ from electra_tf.training import checkpoints
 _FEATURES = ("features_text", "features_ids")
 # [CLS] and [SEP] around every text.
 _NUM_SPECIAL_TOKENS = 2
-# Offsets of tokens that come from no word.
-_NO_WORD = -1
 
 Tensors = dict[str, tf.Tensor]
 
@@ -52,11 +50,6 @@ class PretrainedModule(exported_module.ExportedModule):
         encoder = getattr(network, "encoder", network)
         super().__init__(encoder, [network], tokenizer, max_length)
         self._network.main = network
-
-    @property
-    def network(self) -> Any:
-        """The network that answers."""
-        return self._network.main
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers for `texts`, `[B]` string, or for rows of ids."""
@@ -116,8 +109,8 @@ class PretrainedModule(exported_module.ExportedModule):
         return {
             "input_ids": lay_out(ids, others),
             "input_mask": tf.cast(is_token, tf.int32),
-            "word_starts": lay_out(starts, _NO_WORD),
-            "word_ends": lay_out(ends, _NO_WORD),
+            "word_starts": lay_out(starts, export_metadata.NO_WORD),
+            "word_ends": lay_out(ends, export_metadata.NO_WORD),
             "num_tokens": num_tokens,
             "num_truncated": num_pieces - num_kept,
         }
@@ -139,7 +132,7 @@ class DetectorModule(PretrainedModule):
         }
 
     def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
-        return self.network(*rows).logits
+        return self._network.main(*rows).logits
 
 
 class CopyingModule(DetectorModule):
@@ -152,7 +145,7 @@ class CopyingModule(DetectorModule):
     kind = "copying"
 
     def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
-        return -self.network(*rows).copy_logits
+        return -self._network.main(*rows).copy_logits
 
 
 class EnergyModule(PretrainedModule):
@@ -168,7 +161,7 @@ class EnergyModule(PretrainedModule):
 
     def likelihood(self, *rows: tf.Tensor) -> Tensors:
         """Minus the energies, and their sum over the text."""
-        (ids, mask, _), energies = rows, self.network(*rows).logits
+        (ids, mask, _), energies = rows, self._network.main(*rows).logits
         vocabulary = self.tokenizer.vocabulary
         # Noise was never contrasted with these.
         special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
@@ -188,11 +181,8 @@ class MaskedLanguageModule(PretrainedModule):
 
     def predict(self, *rows: tf.Tensor) -> Tensors:
         """The most probable tokens at every position."""
-        encoder, head = self.network.encoder, self.network.head
-        output = encoder(*rows)
-        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
-        logits = head(output.sequence_output, table)
-        count = min(export_metadata.NUM_PREDICTIONS, self.network.vocab_size)
+        logits = self._network.main.score_tokens(rows)
+        count = min(export_metadata.NUM_PREDICTIONS, self.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
         is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
@@ -244,5 +234,6 @@ def load_network(
         else:
             network = objective.build_main(settings.encoder, dtype)
         variables = {variable.path: variable for variable in network.variables}
-        checkpoints.assign_weights(checkpoint, saved, variables)
+        wanted = {path: saved[path] for path in saved if path in variables}
+        checkpoints.assign(checkpoint, wanted, variables)
     return network

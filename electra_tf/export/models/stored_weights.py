@@ -65,7 +65,6 @@ class StoredWeights:
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
         """The dequantized matrix."""
-        del name
         values = tf.convert_to_tensor(self._stored)
         if self._scales is not None:
             values = tf.cast(values, tf.float32) * self._scales

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 import tensorflow as tf
 
 from electra_tf.tasks import rows as rows_lib
@@ -30,8 +31,6 @@ _NO_WINDOW = 1_000_000.0
 # Of an entry of the n-best list, and the only one where there is none.
 _FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
 _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
-
-Settings = spans.Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Predictions:
 def decode(
     rows: rows_lib.Rows,
     outputs: task_lib.Outputs,
-    settings: Settings,
+    settings: spans.Settings,
     has_unanswerable: bool,
 ) -> Predictions:
     """Reads the predictions for the questions of some rows.
@@ -93,7 +92,7 @@ def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
 def _add_answers(
     chunk: questions.Chunk,
     outputs: spans.Tensors,
-    settings: Settings,
+    settings: spans.Settings,
     predictions: Predictions,
 ) -> None:
     """Adds answers and n-best lists of some questions."""
@@ -112,16 +111,15 @@ def _add_answers(
         entries = found.values() or [_NONE]
         nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
         logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
-        scores = np.array(logits, np.float32)
-        weights = np.exp(scores - scores.max())
-        for entry, share in zip(nbest, weights / weights.sum(), strict=True):
+        shares = scipy.special.softmax(np.array(logits, np.float32))
+        for entry, share in zip(nbest, shares, strict=True):
             entry["probability"] = float(share)
         predictions.nbest[example.id] = nbest
         predictions.texts[example.id] = nbest[0]["text"]
 
 
 def _list_spans(
-    chunk: questions.Chunk, outputs: spans.Tensors, settings: Settings
+    chunk: questions.Chunk, outputs: spans.Tensors, settings: spans.Settings
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The spans of N questions that count, best first.
 

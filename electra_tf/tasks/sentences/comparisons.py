@@ -20,9 +20,8 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences import task as sentence_task
 from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences.task import Examples
 from electra_tf.text import tokenizer as tokenizer_lib
-
-Examples = sentence_task.Examples
 
 
 class ComparedScores(NamedTuple):

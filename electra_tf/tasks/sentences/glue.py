@@ -81,11 +81,6 @@ class GlueTask:
         return self.folders[0]
 
     @property
-    def dev_splits(self) -> tuple[str, ...]:
-        """Those to score on, the deciding one first."""
-        return tuple(name for name in self.counts if name.startswith("dev"))
-
-    @property
     def has_pairs(self) -> bool:
         """Whether texts come in pairs."""
         return len(self.texts) > 1

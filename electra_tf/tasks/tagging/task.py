@@ -185,11 +185,6 @@ class TaggingTask(task_lib.Task):
 
     def score(self, examples: Examples, predictions: Predictions) -> dict:
         """Computes scores of spans, if tags mark them, and of words."""
-        if not self.has_labels(examples):
-            raise ValueError(
-                f"{self.name}: scores need sentences with tags. Received: some "
-                "without. Name a file with tags, or predict only."
-            )
         gold = [self._encode(example.tags or ()) for example in examples]
         unknown = {tag for row in gold for tag in row} - set(self.labels)
         if unknown:
