@@ -7,13 +7,15 @@ graph exists.
 """
 
 import dataclasses
+import importlib.util
 import os
-import runpy
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
 
+from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.config.phases import RowPhase as RowPhase
@@ -56,6 +58,10 @@ def load_file(
     `argument` is that of `get_config`, as in `FILE:ARGUMENT`.
     """
     name, _, own = installed.find_config(os.fspath(path)).partition(":")
-    argument = argument or own
-    get_config = runpy.run_path(name)["get_config"]
-    return freeze(get_config(*([argument] if argument else [])))
+    path, argument = pathlib.Path(name), argument or own
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise errors.ConfigError(f"{path} is not a Python file of configs/.")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return freeze(module.get_config(*([argument] if argument else [])))
