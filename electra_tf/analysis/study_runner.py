@@ -143,6 +143,12 @@ def _require_same_request(request: study_run.RunRequest) -> None:
     """Refuses a folder whose run was asked for something else."""
     path = request.folder / study_run.REQUEST_FILE
     if not path.is_file():
+        schema.require(
+            not (request.folder / study_run.RESULT_FILE).exists(),
+            f"{request.folder} holds a result but not {path.name}, so its "
+            "settings are not known. Delete the folder to run it again, or "
+            "choose another --output_dir.",
+        )
         return
     before = schema.read(study_run.RunIdentity, path)
     changed = schema.find_differences(before, request.asked)
