@@ -1,6 +1,6 @@
 """Makes the embedded little task: which documentation is a sentence from?
 
-    python data/doc_topics/prepare.py                      # into the cache
+    python data/doc_topics/prepare.py                  # beside the corpus
     python data/doc_topics/prepare.py --output_dir=FOLDER
 
 Prints the folder, which then holds train.csv, dev.csv and test.csv.
@@ -14,7 +14,7 @@ from absl import flags
 from electra_tf import command_line
 
 _OUTPUT = flags.DEFINE_string(
-    "output_dir", None, "Folder to create; by default one in the user's cache."
+    "output_dir", None, "Folder to create; by default one beside the corpus."
 )
 _CORPUS = flags.DEFINE_string(
     "corpus_dir",

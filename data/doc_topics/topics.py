@@ -50,12 +50,6 @@ Documents = list[list[str]]
 """The sentences of each document."""
 
 
-def default_folder() -> pathlib.Path:
-    """Where `prepare` keeps the files made from the present versions."""
-    corpus = python_docs.default_folder()
-    return corpus.with_name(corpus.name.replace("python_docs", "doc_topics"))
-
-
 def prepare(
     folder: str | os.PathLike | None = None,
     corpus: str | os.PathLike | None = None,
@@ -64,7 +58,7 @@ def prepare(
     """A folder with `train.csv`, `dev.csv` and `test.csv`; made if need be.
 
     Args:
-        folder: where to put them; None for `default_folder()`.
+        folder: where to put them; None for one beside the corpus.
         corpus: folder of the embedded corpus; None harvests it if need be.
         seed: of the choice of documents and sentences.
 
@@ -75,8 +69,8 @@ def prepare(
         DataError: if the folder holds something else, or the corpus too
             little.
     """
-    folder = pathlib.Path(folder) if folder else default_folder()
     corpus = python_docs.prepare(corpus)
+    folder = pathlib.Path(folder or f"{corpus}-doc_topics")
     source = json.loads((corpus / python_docs.PROVENANCE_FILE).read_text())
     provenance = {
         "version": _VERSION,
