@@ -187,9 +187,8 @@ class TrainingRun(abc.ABC):
             raise MemoryError(
                 "The device has too little memory for train_batch_size="
                 f"{self.training.train_batch_size} in num_micro_batches="
-                f"{number}. Set --config.training.num_micro_batches={wanted}, "
-                "which must divide the streams: the result is that of the "
-                "whole batch."
+                f"{number}. Set --config.training.num_micro_batches={wanted}: "
+                "the result is that of the whole batch."
             ) from error
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
