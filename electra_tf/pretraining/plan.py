@@ -149,9 +149,8 @@ def cut_batch(
 ) -> Cut:
     """How each of `count` devices takes its part of a batch.
 
-    In `training.num_micro_batches`, one after the other. Where that is 0 and
-    TensorFlow works on CPUs, as many have enough tokens, side by side; else in
-    one.
+    In `training.num_micro_batches` parts, one after the other. Where that is 0,
+    whole; on CPUs in as many parts as have enough tokens, side by side.
     """
     training, data = settings.training, settings.data
     is_whole = not is_cpu or training.jit_compile == "on"
