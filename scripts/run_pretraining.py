@@ -178,8 +178,8 @@ def _print_memory(
         remedy = f"--config.training.num_micro_batches={number}"
     config.require(
         found.cut == cut,
-        f"In {cut.num_parts} micro-batches, {min(cut)} at a time, a step takes "
-        f"more than {plan.USABLE:.0%} of the {memory:.4g} GB of a "
+        f"In {cut.num_parts} micro-batches, {cut.at_a_time} at a time at most, "
+        f"a step takes more than {plan.USABLE:.0%} of the {memory:.4g} GB of a "
         f"{topology.device.name}. Take {remedy}.",
     )
 

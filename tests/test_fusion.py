@@ -76,6 +76,32 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 
+def _differentiate_both_ways(function, layer):
+    """Products off and on; outputs and weights' gradients must be equal."""
+    weights = [v.value for v in layer.trainable_variables]
+
+    def compute():
+        with tf.GradientTape() as tape:
+            outputs = function()
+            cubes = outputs**3
+        slopes = tape.gradient(cubes, weights)
+        return outputs, *map(tf.convert_to_tensor, slopes)
+
+    found, products = [], []
+    for is_on in (False, True):
+        with fusion.switched(is_on):
+            traced = tf.function(compute, autograph=False)
+            graph = traced.get_concrete_function().graph
+        found.append(traced())
+        operations = graph.get_operations()
+        products.append([o for o in operations if o.type == "MatMul"])
+    for one, other in zip(*found, strict=True):
+        scale = np.abs(one).max()
+        np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
+    assert min(np.abs(one).max() for one in found[0]) > 1e-4
+    return products
+
+
 @pytest.mark.parametrize(("width", "widest"), [(16, 528), (264, 512)])
 def test_spare_units_change_neither_outputs_nor_gradients(width, widest):
     sizes = dataclasses.replace(
@@ -83,29 +109,13 @@ def test_spare_units_change_neither_outputs_nor_gradients(width, widest):
     )
     block = encoder.TransformerBlock(sizes)
     block.build()
-    weights = [v.value for v in block.trainable_variables]
     hidden = _random(6, width)
-
-    def compute():
-        with tf.GradientTape() as tape:
-            outputs = block(hidden, tf.zeros([2, 1, 1, 3]))
-            cubes = outputs**3
-        return outputs, *tape.gradient(cubes, weights)
-
-    found, widths = [], []
-    for is_on in (False, True):
-        with fusion.switched(is_on):
-            traced = tf.function(compute, autograph=False)
-            graph = traced.get_concrete_function().graph
-        found.append(traced())
-        products = [o for o in graph.get_operations() if o.type == "MatMul"]
-        kernels = [product.inputs[1].shape for product in products]
-        widths.append(kernels[2][1])
-    assert widths == [512, widest]
-    for one, other in zip(*found, strict=True):
-        scale = np.abs(one).max()
-        assert scale > 1e-4
-        np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
+    plain, spared = _differentiate_both_ways(
+        lambda: block(hidden, tf.zeros([2, 1, 1, 3])), block
+    )
+    # The third product is that of the feed-forward layer's first kernel.
+    assert plain[2].inputs[1].shape[1] == 512
+    assert spared[2].inputs[1].shape[1] == widest
 
 
 def test_blocks_that_share_a_trace_compute_as_alone():
@@ -114,26 +124,11 @@ def test_blocks_that_share_a_trace_compute_as_alone():
     tower = encoder.build_encoder(sizes, "electra")
     tower.blocks[0].trainable = False
     rows = tiny.build_features(4).values()
-    weights = [v.value for v in tower.trainable_variables]
-
-    def compute():
-        with tf.GradientTape() as tape:
-            output = tower(*rows, _SEED).sequence_output
-            cubes = output**3
-        return output, *map(tf.convert_to_tensor, tape.gradient(cubes, weights))
-
-    found, products = [], []
-    for is_on in (False, True):
-        with fusion.switched(is_on):
-            traced = tf.function(compute, autograph=False)
-            graph = traced.get_concrete_function().graph
-        found.append(traced())
-        products.append(sum(o.type == "MatMul" for o in graph.get_operations()))
+    alone, shared = _differentiate_both_ways(
+        lambda: tower(*rows, _SEED).sequence_output, tower
+    )
     # Two of three blocks are one function; the frozen one has no dropout.
-    assert products[0] - products[1] == 2 * 4 * 3
-    for one, other in zip(*found, strict=True):
-        scale = np.abs(one).max()
-        np.testing.assert_allclose(other, one, atol=1e-6 * scale, rtol=1e-5)
+    assert len(alone) - len(shared) == 2 * 4 * 3
 
 
 def test_shapes_that_vary_are_not_compiled():

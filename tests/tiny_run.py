@@ -92,14 +92,12 @@ def header(length: int) -> bytes:
 
 
 def build_settings(
-    dataset: pathlib.Path, dropout: bool = True, **training: Any
+    dataset: pathlib.Path, **training: Any
 ) -> config.ExperimentConfig:
     """The tiny model with one layer, deterministic, on a written dataset."""
     settings = tiny.build_settings(**({"deterministic": True} | training))
-    if dropout:
-        settings = tiny.with_dropout(settings)
     return replace(
-        settings,
+        tiny.with_dropout(settings),
         encoder={"num_hidden_layers": 1},
         data={"dataset_dir": str(dataset)},
     )

@@ -138,7 +138,7 @@ def activation_bytes(
     """What each of `count` devices holds of the parts that it works on."""
     work = model_lib.Cost(settings, "saved")
     largest = max(map(work.step_flops, work.phase_starts)) / count
-    at_once = min(cut)
+    at_once = min(cut.at_a_time, cut.num_parts)
     # Each part has gradients of its own until they are added.
     own = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
     return largest * at_once / cut.num_parts + own

@@ -99,7 +99,9 @@ class Restarted(Schedule):
             rate = tf.where(step >= start, schedule(step - start), rate)
         return rate
 
-    get_config = PolynomialDecayTimesWarmup.get_config
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return dict(vars(self))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":

@@ -247,7 +247,7 @@ def test_disentangled_runs_and_those_on_their_samples_resume_with_the_same_bits(
 
 def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
     settings = tiny_run.build_settings(
-        dataset, dropout=False, num_train_steps=8, log_steps=4, eval_steps=4,
+        dataset, num_train_steps=8, log_steps=4, eval_steps=4,
         save_checkpoints_steps=8,
     )  # fmt: skip
     both = tiny_run.replace(settings, training={"strategy": "mirrored"})
