@@ -6,18 +6,18 @@ Command:
     electra-study configs/studies/family.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-All train both networks from the start, with the recipe of `small_models.py`
-and twice its rows a step; but `fast_electra` takes the generator of `tiny-en`,
-whose training is not counted; hence that vocabulary. docs/studies.md has what
-came out.
+All train both networks from the start, but `fast_electra` takes the generator
+of `tiny-en`, whose training is not counted; hence that vocabulary.
+docs/studies.md has what came out.
 """
 
 import pathlib
 
+from electra_tf import config
 from electra_tf.analysis import studies
 from electra_tf.config import schema
 
-_LADDER = pathlib.Path(__file__).with_name("small_models.py")
+_BASE = pathlib.Path(__file__).with_name("base.py")
 _TWO_TOWER = {"two_tower_generator": True}
 
 
@@ -25,10 +25,7 @@ def get_study() -> studies.Study:
     """ELECTRA, what others changed about it, and masked LM."""
     # All checkpoints are kept, for `electra-analyze dynamics`.
     kept = {"save_checkpoints_steps": 500, "keep_checkpoints": 100}
-    base = schema.replace_fields(
-        studies.load_study(_LADDER).base,
-        training={"train_batch_size": 128, **kept},
-    )
+    base = schema.replace_fields(config.load_file(_BASE), training=kept)
     steps = base.training.num_train_steps
     return studies.Study(
         name="family",

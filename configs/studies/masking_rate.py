@@ -17,7 +17,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> studies.Study:
-    """Four masking rates of joint training, and two other choices."""
+    """Four masking rates of joint training."""
     return studies.Study(
         name="masking_rate",
         question="Which share of the tokens should be masked?",
@@ -25,16 +25,11 @@ def get_study() -> studies.Study:
         arms={
             f"mask_{round(100 * rate):02d}": {"masking": {"mask_prob": rate}}
             for rate in (0.08, 0.15, 0.25, 0.4)
-        }
-        | {
-            # Not in the paper: seldom pieces, or frequent ones, more often.
-            "seldom": {"masking": {"frequency_power": 0.25}},
-            "frequent": {"masking": {"frequency_power": -0.25}},
         },
         budget="flops",
-        reference_arm="mask_15",
-        seeds=(1, 2, 3),
-        tasks=("chunking", "sst2", "cola", "mrpc", "rte", "blimp"),
+        reference_arm="mask_25",
+        seeds=(1, 2),
+        tasks=("chunking", "blimp"),
         finetune_steps=300,
         max_examples=4_000,
     )

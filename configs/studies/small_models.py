@@ -15,8 +15,7 @@ from electra_tf import config
 from electra_tf.analysis import studies
 from electra_tf.config import schema
 
-_SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
-_STEPS = 3_000
+_BASE = pathlib.Path(__file__).with_name("base.py")
 _PAPER_ENCODER = {
     "initializer_range": 0.02,
     "hidden_dropout_prob": 0.1,
@@ -34,22 +33,9 @@ _PAPER_OPTIMIZER = {
 def get_study() -> studies.Study:
     """The recipe, the paper's settings, and what lies between."""
     base = schema.replace_fields(
-        config.load_file(_SCALED, "128x2"),
-        objective={
-            "name": "electra",
-            "generator_steps": 0,
-            "freeze_generator": True,
-        },
-        optimizer={"num_warmup_steps": 200},
-        training={
-            "num_train_steps": _STEPS,
-            "train_batch_size": 64,
-            "eval_steps": 500,
-            "log_steps": 500,
-            "save_checkpoints_steps": _STEPS,
-            "keep_checkpoints": 1,
-        },
+        config.load_file(_BASE), training={"train_batch_size": 64}
     )
+    half = base.training.num_train_steps // 2
     return studies.Study(
         name="small_models",
         question="What lets a small model leave the unigram plateau?",
@@ -78,7 +64,7 @@ def get_study() -> studies.Study:
             "generator_first": {
                 "objective": {
                     "name": "two_stage",
-                    "generator_steps": _STEPS // 2,
+                    "generator_steps": half,
                     "freeze_generator": False,
                 }
             },
@@ -86,7 +72,7 @@ def get_study() -> studies.Study:
                 "generator": {"untied_generator_embeddings": True},
                 "objective": {
                     "name": "two_stage",
-                    "generator_steps": _STEPS // 2,
+                    "generator_steps": half,
                 },
             },
             "rate_5e-4": {"optimizer": {"learning_rate": 5e-4}},
@@ -102,9 +88,7 @@ def get_study() -> studies.Study:
             "keep_0.15": {"masking": {"replace_prob": 0.85}},
             "batch_32": {"training": {"train_batch_size": 32}},
             "disc_weight_1": {"objective": {"disc_weight": 1.0}},
-            "disc_weight_ramp": {
-                "objective": {"disc_weight_steps": _STEPS // 2}
-            },
+            "disc_weight_ramp": {"objective": {"disc_weight_steps": half}},
             "two_tower": {"generator": {"two_tower_generator": True}},
             "untied": {"generator": {"untied_generator_embeddings": True}},
             "all_tied": {
