@@ -29,7 +29,12 @@ def get_study() -> studies.Study:
             "none": {"generator": {"untied_generator_embeddings": True}},
             "embeddings": {},
             "disentangled": {"generator": {"disentangled_embeddings": True}},
-            "all": {"generator": {"untied_generator": False}},
+            "all": {
+                "generator": {
+                    "untied_generator": False,
+                    "num_attention_heads": 0,
+                }
+            },
         },
         budget="steps",
         reference_arm="embeddings",
