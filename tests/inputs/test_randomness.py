@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import fusion
 from electra_tf.inputs import randomness
 
 
@@ -66,13 +67,20 @@ def test_uniform_numbers_are_the_top_bits_of_philox():
 
 def _require_equal_bits(function, argument):
     eager = function(argument)
-    for jit_compile in (False, True):
-        traced = tf.function(function, jit_compile=jit_compile)
-        np.testing.assert_array_equal(eager, traced(argument))
+    for jit_compile, is_step_on_cpu in [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]:
+        with fusion.switched(is_step_on_cpu):
+            traced = tf.function(function, jit_compile=jit_compile)
+            np.testing.assert_array_equal(eager, traced(argument))
 
 
 @pytest.mark.parametrize("counter", [0, 2**32 - 2, 2**45])
-@pytest.mark.parametrize("shape", [(3, 7), (19, 331)])
+# In the last shape a stream has 65,538 values of the counter, so stream 65,534
+# goes from 2**32 - 4 on, where its low word becomes 0.
+@pytest.mark.parametrize("shape", [(3, 7), (19, 331), (8, 32_769)])
 def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
     shape, counter
 ):
@@ -100,9 +108,11 @@ def test_dropout_bits_are_those_of_philox_eager_traced_and_compiled():
     bits = randomness.dropout_bits(1, 8, tf.zeros([3], tf.int64)).numpy()
     halves = [w >> shift & 0xFFFF for w in PHILOX_ZERO for shift in (0, 16)]
     np.testing.assert_array_equal(bits, [halves])
-    _require_equal_bits(
-        lambda part: _dropout_bits(6, part, 1023, 331), tf.constant(2)
-    )
+    for size in 331, 2**16:
+        _require_equal_bits(
+            lambda part, size=size: _dropout_bits(6, part, 1023, size),
+            tf.constant(2),
+        )
 
 
 def test_neighbouring_dropout_sites_share_no_words():
