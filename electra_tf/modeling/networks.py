@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import fusion
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
@@ -51,11 +52,27 @@ class MaskedLMHead(layers.SizedLayer):
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(layers.gelu(self.dense(flat)))
         table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
-        logits = tf.matmul(flat, table, transpose_b=True)
+        logits = _score_entries(flat, table)
         bias = tf.convert_to_tensor(self.output_bias)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
         vocab_size = self.settings.vocab_size
         return tf.reshape(logits, [num_rows, num_states, vocab_size])
+
+
+@tf.custom_gradient
+def _score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
+    """`states @ table.T`, and gradients for which a CPU need not jump."""
+
+    def gradient(upstream: tf.Tensor) -> Any:
+        # Rows as long as a vocabulary of 4,096 or 8,192 collide in caches where
+        # a product reads down its columns (docs/performance.md).
+        if fusion.is_on():
+            of_table = tf.matmul(tf.transpose(upstream), states)
+        else:
+            of_table = tf.matmul(upstream, states, transpose_a=True)
+        return tf.matmul(upstream, table), of_table
+
+    return tf.matmul(states, table, transpose_b=True), gradient
 
 
 @layers.register
