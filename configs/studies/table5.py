@@ -18,29 +18,22 @@ from electra_tf import config
 from electra_tf.analysis import studies
 from electra_tf.config import schema
 
-_SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
+_BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def _base() -> config.ExperimentConfig:
     """Four layers of 128, rows of 64 tokens: 57 M tokens for `electra`."""
     return schema.replace_fields(
-        config.load_file(_SCALED, "128x4"),
+        config.load_file(_BASE),
+        encoder={"num_hidden_layers": 4},
         generator={"generator_hidden_size": 0.5, "num_attention_heads": 0},
-        objective={
-            "name": "electra",
-            "generator_steps": 0,
-            "freeze_generator": True,
-        },
         data={"max_seq_length": 64},
         optimizer={"num_warmup_steps": 350},
         training={
             "num_train_steps": 7_000,
-            "train_batch_size": 128,
             "log_steps": 250,
-            "eval_steps": 500,
             "num_eval_batches": 30,
             "save_checkpoints_steps": 1_000,
-            "keep_checkpoints": 1,
         },
     )
 

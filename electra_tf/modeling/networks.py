@@ -61,11 +61,11 @@ class MaskedLMHead(layers.SizedLayer):
 
 @tf.custom_gradient
 def _score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
-    """`states @ table.T`, and gradients for which a CPU need not jump."""
+    """The `[N, V]` products of `[N, E]` states with a `[V, E]` table."""
 
     def gradient(upstream: tf.Tensor) -> Any:
-        # Rows as long as a vocabulary of 4,096 or 8,192 collide in caches where
-        # a product reads down its columns (docs/performance.md).
+        # On a CPU a product that reads down columns is slow where rows have
+        # 4,096 or 8,192 entries: they collide in caches (docs/performance.md).
         if fusion.is_on():
             of_table = tf.matmul(tf.transpose(upstream), states)
         else:
