@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -196,7 +197,7 @@ def save_model(folder, name):
 def test_an_export_answers(tmp_path):
     built = infer.build(save_model(tmp_path / "export", "score_text"))
     assert built.sizes == {"max_length": MAX_LENGTH}
-    timed = side_lib.time_steps(built.step, [["a b", "c"], ["d"]])
+    timed = side_lib.time_steps(built, [["a b", "c"], ["d"]])
     assert timed["units"] == [2, 1] and min(timed["seconds"]) > 0
     assert built.methods["answer"](["a b", "c"]) == [[0.5, 0.5], [0.5]]
     with pytest.raises(SystemExit, match="the signature 'score_text'"):
@@ -206,6 +207,28 @@ def test_an_export_answers(tmp_path):
     (tmp_path / "texts").write_text(" \n\n")
     with pytest.raises(ValueError, match="without any"):
         infer.read_texts(tmp_path / "texts")
+
+
+@pytest.mark.parametrize("runs_ahead", [False, True])
+def test_steps_that_run_ahead_are_waited_for_once(runs_ahead):
+    done = []
+
+    def step(batch):
+        done.append("step")
+        time.sleep(0.01 * batch)
+        return batch
+
+    built = side_lib.Built(
+        step, {}, (), wait=lambda: done.append("wait"), runs_ahead=runs_ahead
+    )
+    timed = side_lib.time_steps(built, [1, 9])
+    if runs_ahead:
+        assert done == ["step", "step", "wait"]
+        assert timed["seconds"][0] == timed["seconds"][1] > 0.05
+    else:
+        assert done == ["step", "wait", "step", "wait"]
+        assert timed["seconds"][0] < 0.05 < timed["seconds"][1]
+    assert timed["units"] == [1, 9]
 
 
 def _tiny(**training):

@@ -205,17 +205,25 @@ def _build(
 
     rows, length = training["train_batch_size"], settings["data"]
 
+    begun: Any = tf.zeros([])
+
     def step(_: Any) -> float:
-        train().numpy()
+        nonlocal begun
+        begun = train()
         return rows * length["max_seq_length"]
 
+    def wait() -> None:
+        begun.numpy()
+
     step(None)
+    wait()
     sizes |= {
         "batch": [rows, length["max_seq_length"]],
         "weights": sum(v.numpy().size for v in weights),
         "dropout": settings["encoder"]["hidden_dropout_prob"],
     }
-    return side.Built(step, sizes, ("keras-hub", "keras", "tensorflow"))
+    packages = "keras-hub", "keras", "tensorflow"
+    return side.Built(step, sizes, packages, wait=wait, runs_ahead=is_gpu)
 
 
 if __name__ == "__main__":

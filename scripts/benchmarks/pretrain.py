@@ -128,23 +128,32 @@ def build_step(
         jit_compile=distribution.compiles_with_xla(training) or None,
     )
 
+    begun: Any = ()
+
     def step(_: Any) -> float:
-        # These are there once all of it is done.
-        tf.nest.map_structure(lambda value: value.numpy(), compiled(features))
+        nonlocal begun
+        begun = compiled(features)
         return training.train_batch_size * length
 
+    def wait() -> None:
+        # These are there once all of the step is done.
+        tf.nest.map_structure(lambda value: value.numpy(), begun)
+
     step(None)
+    wait()
     sizes |= {
         "batch": [training.train_batch_size, length],
         "weights": sum(v.numpy().size for v in model.trained_variables),
         "dropout": settings.encoder.hidden_dropout_prob,
     }
     methods = {"peak_rates": lambda: measure_peaks(training.precision)}
-    if tf.config.list_physical_devices("GPU"):
+    if has_gpu := bool(tf.config.list_physical_devices("GPU")):
         info = tf.config.experimental.get_memory_info
         methods["peak_memory"] = lambda: info("GPU:0")["peak"]
     packages = "tensorflow", "keras", "electra-tf"
-    return side_lib.Built(step, sizes, packages, methods, flops_per_unit)
+    return side_lib.Built(
+        step, sizes, packages, methods, flops_per_unit, wait, has_gpu
+    )
 
 
 def measure_peaks(precision: str) -> dict[str, float]:

@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 class Built(NamedTuple):
     """What a side has built."""
 
-    step: Callable[[Any], float]  # takes a batch, returns how much work it was
+    step: Callable[[Any], float]  # begins a batch, returns how much work it is
     sizes: dict[str, Any]  # of the work, which must be equal on all sides
     packages: Sequence[str]  # whose versions matter
     methods: Mapping[str, Callable[..., Any]] = {}  # beside those of `serve`
     flops_per_unit: float = 0.0  # operations of matrix products
+    wait: Callable[[], Any] = lambda: None  # until what was begun is done
+    # Whether training begins a step before the one before is done, as on GPUs.
+    runs_ahead: bool = False
 
 
 def peak_memory() -> int:
@@ -34,13 +37,23 @@ def processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def time_steps(step: Callable[[Any], float], batches: list) -> dict[str, Any]:
-    """Seconds and amount of work of every batch; processor seconds of all."""
+def time_steps(built: Built, batches: list) -> dict[str, Any]:
+    """Seconds and amount of work of every batch; processor seconds of all.
+
+    Steps that run ahead are waited for once, and share the seconds equally.
+    """
     seconds, units, processor = [], [], processor_seconds()
+    first = time.perf_counter()
     for batch in batches:
         start = time.perf_counter()
-        units.append(step(batch))
+        units.append(built.step(batch))
+        if not built.runs_ahead:
+            built.wait()
         seconds.append(time.perf_counter() - start)
+    if built.runs_ahead:
+        built.wait()
+        share = (time.perf_counter() - first) / len(batches)
+        seconds = [share] * len(batches)
     processor = processor_seconds() - processor
     return {"seconds": seconds, "units": units, "processor": processor}
 
@@ -75,14 +88,15 @@ def serve(builders: Mapping[str, Callable[..., Built]]) -> None:
     described = json.loads(sys.stdin.readline())
     built = builders[described.pop("kind")](**described)
     methods: dict[str, Callable[..., Any]] = {
-        "step": lambda batches: time_steps(built.step, batches),
+        "step": lambda batches: time_steps(built, batches),
         "peak_memory": peak_memory,
         "peak_rates": dict,
         "processor_seconds": processor_seconds,
         **built.methods,
     }
     versions = {p: importlib.metadata.version(p) for p in built.packages}
-    print(json.dumps([built.sizes, versions, built[-1]]), file=replies)
+    found = built.sizes, versions, built.flops_per_unit
+    print(json.dumps(found), file=replies)
     for line in sys.stdin:
         method, arguments = json.loads(line)
         print(json.dumps(methods[method](*arguments)), file=replies)

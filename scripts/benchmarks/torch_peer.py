@@ -71,7 +71,6 @@ class _Trainer:
             torch.nn.utils.clip_grad_norm_(weights.values(), clip_norm)
             adam.step()
             adam.zero_grad()
-            loss.item()
             return self.ids.numel()
 
         step(None)
@@ -80,10 +79,13 @@ class _Trainer:
             "weights": sum(weight.numel() for weight in weights.values()),
             "dropout": self.config.hidden_dropout_prob,
         }
-        methods = {}
-        if _DEVICE == "cuda":
-            methods["peak_memory"] = torch.cuda.max_memory_allocated
-        return side.Built(step, sizes, _PACKAGES, methods)
+        if _DEVICE == "cpu":
+            return side.Built(step, sizes, _PACKAGES)
+        methods = {"peak_memory": torch.cuda.max_memory_allocated}
+        wait = torch.cuda.synchronize
+        return side.Built(
+            step, sizes, _PACKAGES, methods, wait=wait, runs_ahead=True
+        )
 
 
 def pretrain(
