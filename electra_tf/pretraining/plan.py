@@ -51,6 +51,8 @@ DEVICES = (
     Device("A100", "bfloat16", 40, 1555),
     Device("H100", "float32", 80, 3350),
     Device("H100", "bfloat16", 80, 3350),
+    Device("H200", "float32", 141, 4800),
+    Device("H200", "bfloat16", 141, 4800),
     # A chip each.
     Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
     Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
