@@ -23,7 +23,9 @@ flags.DEFINE_string("dataset_dir", None, "Pre-training records.")
 flags.DEFINE_string("tasks_dir", None, "Else the study's, or none.")
 flags.DEFINE_string("output_dir", None, "Everything goes there.")
 flags.DEFINE_list("seeds", [], "Seeds; none: those of the study.")
-flags.DEFINE_list("arms", [], "Arms; none: all of the study.")
+flags.DEFINE_list(
+    "arms", [], "Arms, or an arm at one budget (mlm_x0.5); none: all."
+)
 flags.DEFINE_integer("num_parallel", 1, "Runs at a time.")
 flags.DEFINE_integer(
     "num_train_steps", 0, "Of the reference arm; 0: the study's.", 0

@@ -218,13 +218,16 @@ def plan_study(
 def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
     """The plan with the named arms alone, and random weights if it has them.
 
-    Each arm costs what it did, even if the reference arm is left out. Without
-    names, all arms stay.
+    A name is that of an arm, at all of its budgets, or at one: `mlm_x0.5`. Each
+    costs what it did, even if the reference arm is left out. Without names, all
+    arms stay.
     """
+    known = dict.fromkeys(n for arm in plan.arms for n in (arm.arm, arm.name))
     for name in names:
-        _require_arm("--arms", name, plan.study.arms)
-    kept = {*(names or plan.study.arms), UNTRAINED}
-    return Plan(plan.study, tuple(arm for arm in plan.arms if arm.arm in kept))
+        _require_arm("--arms", name, known)
+    kept = {*(names or known), UNTRAINED}
+    arms = (arm for arm in plan.arms if kept & {arm.arm, arm.name})
+    return Plan(plan.study, tuple(arms))
 
 
 def with_num_steps(

@@ -124,6 +124,13 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
     assert studies.select_arms(plan, []) == plan
     without = toy_study.build_plan(has_tasks=True, tasks=())
     assert all(arm.is_trained for arm in without.arms)
+    several = toy_study.build_plan(budget_fractions=(0.5, 1.0))
+    for asked, names in (
+        ("mlm", ["mlm_x0.5", "mlm_x1"]),
+        ("mlm_x0.5", ["mlm_x0.5"]),
+    ):
+        chosen = studies.select_arms(several, [asked]).arms
+        assert [arm.name for arm in chosen] == names
     message = "--arms.*'mln'. Did you mean 'mlm'"
     with pytest.raises(errors.ConfigError, match=message):
         studies.select_arms(plan, ["mln"])
