@@ -81,8 +81,9 @@ class _Trainer:
         }
         if _DEVICE == "cpu":
             return side.Built(step, sizes, _PACKAGES)
-        methods = {"peak_memory": torch.cuda.max_memory_allocated}
         wait = torch.cuda.synchronize
+        wait()
+        methods = {"peak_memory": torch.cuda.max_memory_allocated}
         return side.Built(
             step, sizes, _PACKAGES, methods, wait=wait, runs_ahead=True
         )
