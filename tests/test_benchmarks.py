@@ -224,10 +224,11 @@ def test_steps_that_run_ahead_are_waited_for_once(runs_ahead):
     timed = side_lib.time_steps(built, [1, 9])
     if runs_ahead:
         assert done == ["step", "step", "wait"]
-        assert timed["seconds"][0] == timed["seconds"][1] > 0.05
+        assert timed["seconds"][0] == timed["seconds"][1] >= 0.05
     else:
         assert done == ["step", "wait", "step", "wait"]
-        assert timed["seconds"][0] < 0.05 < timed["seconds"][1]
+        assert timed["seconds"][0] >= 0.01
+        assert timed["seconds"][1] >= 0.09
     assert timed["units"] == [1, 9]
 
 
