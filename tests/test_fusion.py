@@ -78,6 +78,19 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 
+def test_looking_up_gelu_gives_what_its_formula_gives_for_all_of_bfloat16():
+    numbers = tf.cast(tf.range(2**16), tf.uint16)
+    given = [tf.bitcast(numbers, tf.bfloat16)]
+    plain, compiled = (_trace(layers.gelu, given, on) for on in (False, True))
+    inner = compiled.graph.as_graph_def().library.function
+    operations = [[node.op for node in f.node_def] for f in inner]
+    assert sum("GatherV2" in found for found in operations) == 2
+    for one, other in zip(plain(*given), compiled(*given), strict=True):
+        found, expected = (np.asarray(v, np.float32) for v in (other, one))
+        # A graph may flush what is smaller than normal numbers.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-37)
+
+
 def _differentiate_both_ways(function, layer):
     """Products off and on; outputs and weights' gradients must be equal."""
     weights = [v.value for v in layer.trainable_variables]

@@ -5,13 +5,15 @@ small model on a CPU spends as much time between matrix products as in them.
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
@@ -87,19 +89,49 @@ def gelu(inputs: tf.Tensor) -> Any:
 
 @fusion.fused
 def _gelu(inputs: tf.Tensor) -> tf.Tensor:
+    return _apply_to_each(_compute_gelu, inputs)
+
+
+@fusion.fused
+def _gelu_gradient(inputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    return upstream * _apply_to_each(_compute_gelu_slope, inputs)
+
+
+def _compute_gelu(inputs: tf.Tensor) -> tf.Tensor:
     exact = tf.cast(inputs, tf.float32)
     probability = 0.5 + 0.5 * tf.math.erf(exact * math.sqrt(0.5))
     return tf.cast(exact * probability, inputs.dtype)
 
 
-@fusion.fused
-def _gelu_gradient(inputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+def _compute_gelu_slope(inputs: tf.Tensor) -> tf.Tensor:
     # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
     scaled = tf.cast(inputs, tf.float32) * math.sqrt(0.5)
     bell = scaled * tf.exp(-tf.square(scaled))
     probability = 0.5 + 0.5 * tf.math.erf(scaled)
     slope = probability + bell * (1.0 / math.sqrt(math.pi))
-    return upstream * tf.cast(slope, inputs.dtype)
+    return tf.cast(slope, inputs.dtype)
+
+
+def _apply_to_each(
+    function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
+) -> tf.Tensor:
+    """The function of each entry; what is compiled looks up bfloat16's."""
+    is_compiled = fusion.is_on() and inputs.shape.is_fully_defined()
+    if inputs.dtype != tf.bfloat16 or not is_compiled:
+        return function(inputs)
+    bits = tf.bitcast(inputs, tf.uint16)
+    values = tf.gather(_tabulate(function), tf.cast(bits, tf.int32))
+    return tf.cast(values, inputs.dtype)
+
+
+@functools.cache
+def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
+    """Results for all bfloat16 numbers, in the order of their 16 bits."""
+    with tf.init_scope():
+        bits = tf.cast(tf.range(2**16), tf.uint16)
+        values = function(tf.bitcast(bits, tf.bfloat16))
+        # So that what reads them needs no cast; they are rounded already.
+        return tf.cast(values, tf.float32).numpy()
 
 
 class _Choice(NamedTuple):
@@ -135,14 +167,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     Without a seed or rate the inputs are returned.
     """
     choice = _Choice.draw(inputs, rate, seed)
-    if choice is None:
-        return inputs
-
-    @tf.custom_gradient
-    def drop(inputs: tf.Tensor) -> Any:
-        return choice.apply(inputs), choice.apply
-
-    return drop(inputs)
+    return inputs if choice is None else choice.apply(inputs)
 
 
 class ConfiguredLayer(keras.layers.Layer):
