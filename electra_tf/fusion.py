@@ -1,12 +1,13 @@
-"""Passes over activations that XLA makes one loop of, inside a step on a CPU.
+"""What XLA compiles of a step: nothing, all of it, or loops over activations.
 
-A whole step compiled for a CPU takes longer, and its first one minutes; XLA's
-loops take 0.4 to 0.7 of the time of TensorFlow's operations one by one
-(docs/performance.md). Elsewhere XLA compiles whole steps.
+On GPUs it compiles all. For a CPU a whole step takes longer, and its first one
+minutes, while loops take 0.4 to 0.7 of the time of TensorFlow's operations one
+by one (docs/performance.md).
 """
 
 import contextlib
 import contextvars
+import enum
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -14,22 +15,31 @@ from typing import Any
 
 import tensorflow as tf
 
-_IS_ON = contextvars.ContextVar("is_on", default=False)
+
+class Scope(enum.Enum):
+    """How much of a step XLA compiles by our wish."""
+
+    NOTHING = enum.auto()
+    LOOPS = enum.auto()  # what is `fused`
+    STEP = enum.auto()
+
+
+_SCOPE = contextvars.ContextVar("scope", default=Scope.NOTHING)
 
 
 @contextlib.contextmanager
-def switched(is_on: bool) -> Iterator[None]:
-    """Decides whether what is traced inside is compiled where it is `fused`."""
-    token = _IS_ON.set(is_on)
+def switched(scope: Scope) -> Iterator[None]:
+    """Says what XLA compiles of that which is traced inside."""
+    token = _SCOPE.set(scope)
     try:
         yield
     finally:
-        _IS_ON.reset(token)
+        _SCOPE.reset(token)
 
 
-def is_on() -> bool:
-    """Whether what is traced now is part of a step on CPUs."""
-    return _IS_ON.get() and not tf.executing_eagerly()
+def compiles(scope: Scope) -> bool:
+    """Whether that is what XLA compiles of the graph that is traced now."""
+    return _SCOPE.get() is scope and not tf.executing_eagerly()
 
 
 @functools.cache
@@ -48,9 +58,9 @@ def start_compiler() -> None:
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function of tensors, which may return a nest of tensors.
 
-    It is compiled where that is switched on and all shapes are static: XLA
-    compiles anew for every shape. Elsewhere it is called as it is, so exports
-    hold plain operations.
+    In the scope of loops it is compiled if all shapes are static: XLA compiles
+    anew for every shape. Elsewhere it is called as it is, so exports hold plain
+    operations.
     """
     compiled = tf.function(function, autograph=False, jit_compile=True)
 
@@ -58,7 +68,7 @@ def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         tensors = filter(tf.is_tensor, arguments)
         are_static = all(t.shape.is_fully_defined() for t in tensors)
-        chosen = compiled if is_on() and are_static else function
+        chosen = compiled if compiles(Scope.LOOPS) and are_static else function
         return chosen(*arguments)
 
     return call

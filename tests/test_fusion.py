@@ -16,6 +16,7 @@ from electra_tf.pretraining import run
 from electra_tf.pretraining import sampling
 from tests import tiny
 
+_SCOPES = fusion.Scope.NOTHING, fusion.Scope.LOOPS
 _WIDTH = 10
 _SEED = tf.constant([1, 2, 0], tf.int64)
 
@@ -52,9 +53,9 @@ _PARTS = {
 }
 
 
-def _trace(part, arguments, is_on):
+def _trace(part, arguments, scope):
     def compute(*given):
-        with fusion.switched(is_on), tf.GradientTape() as tape:
+        with fusion.switched(scope), tf.GradientTape() as tape:
             tape.watch(given)
             outputs = part(*given)
             slopes = tape.gradient(outputs, given, unconnected_gradients="zero")
@@ -72,7 +73,7 @@ def _calls(traced):
 @pytest.mark.parametrize("name", _PARTS)
 def test_values_and_gradients_are_those_of_plain_operations(name):
     part, arguments = _PARTS[name]
-    plain, compiled = (_trace(part, arguments, on) for on in (False, True))
+    plain, compiled = (_trace(part, arguments, s) for s in _SCOPES)
     assert _calls(compiled) > _calls(plain) == 0
     for one, other in zip(plain(*arguments), compiled(*arguments), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
@@ -81,7 +82,7 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
 def test_looking_up_gelu_gives_what_its_formula_gives_for_all_of_bfloat16():
     numbers = tf.cast(tf.range(2**16), tf.uint16)
     given = [tf.bitcast(numbers, tf.bfloat16)]
-    plain, compiled = (_trace(layers.gelu, given, on) for on in (False, True))
+    plain, compiled = (_trace(layers.gelu, given, s) for s in _SCOPES)
     inner = compiled.graph.as_graph_def().library.function
     operations = [[node.op for node in f.node_def] for f in inner]
     assert sum("GatherV2" in found for found in operations) == 2
@@ -103,8 +104,8 @@ def _differentiate_both_ways(function, layer):
         return outputs, *map(tf.convert_to_tensor, slopes)
 
     found, products = [], []
-    for is_on in (False, True):
-        with fusion.switched(is_on):
+    for scope in _SCOPES:
+        with fusion.switched(scope):
             traced = tf.function(compute, autograph=False)
             graph = traced.get_concrete_function().graph
         found.append(traced())
@@ -161,34 +162,38 @@ def test_blocks_that_share_a_trace_compute_as_alone():
 def test_shapes_that_vary_are_not_compiled():
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4])])
     def compute(inputs):
-        with fusion.switched(True):
+        with fusion.switched(fusion.Scope.LOOPS):
             return layers.gelu(inputs)
 
     assert _calls(compute.get_concrete_function()) == 0
 
 
 def test_the_switch_goes_back_after_an_error():
-    with pytest.raises(ZeroDivisionError), fusion.switched(True):
+    with pytest.raises(ZeroDivisionError), fusion.switched(fusion.Scope.LOOPS):
         raise ZeroDivisionError
     traced = tf.function(layers.gelu).get_concrete_function(_random(2, 3))
     assert _calls(traced) == 0
 
 
 @pytest.mark.parametrize("num_parts", [1, 2])
-def test_a_step_on_a_cpu_is_the_same_with_compiled_parts(num_parts):
+def test_a_step_is_the_same_whatever_xla_compiles_of_it(num_parts):
     settings = tiny.build_settings(num_micro_batches=num_parts)
     settings = tiny.with_dropout(settings)
     features, found = tiny.deal(tiny.build_features()), []
-    for is_fused in (False, True):
+    for scope in fusion.Scope:
         tf.keras.utils.set_random_seed(3)
         model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-        assert model.is_fused
-        model.is_fused = is_fused
-        step = tf.function(model.training_step, autograph=False)
+        assert model.xla_scope is fusion.Scope.LOOPS
+        model.xla_scope = scope
+        is_whole = scope is fusion.Scope.STEP
+        step = tf.function(
+            model.training_step, autograph=False, jit_compile=is_whole or None
+        )
         sums = step(features)
         found.append((sums, [v.numpy() for v in model.trainable_variables]))
-    (sums, plain), (others, compiled) = found
-    for name, value in sums.items():
-        np.testing.assert_allclose(others[name], value, rtol=1e-4, err_msg=name)
-    for one, other in zip(plain, compiled, strict=True):
-        np.testing.assert_allclose(other, one, atol=2e-5)
+    (sums, plain), *compiled = found
+    for others, weights in compiled:
+        for name, value in sums.items():
+            np.testing.assert_allclose(others[name], value, 1e-4, err_msg=name)
+        for one, other in zip(plain, weights, strict=True):
+            np.testing.assert_allclose(other, one, atol=2e-5)

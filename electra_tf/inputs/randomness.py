@@ -13,6 +13,8 @@ where a row is one of the global batch, or a token of it.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -36,6 +38,7 @@ MAX_STREAMS = 2**16
 # A dropout counter leaves this much room for the sites within one step.
 MAX_SITES = 1024
 _PHILOX = 1  # TensorFlow's number for the algorithm
+_DECISIONS_PER_COUNT = 8  # of dropout, by 16 bits each
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
@@ -96,19 +99,42 @@ def dropout_seed(
     return tf.stack([key, tf.cast(part, tf.int64), first_site])
 
 
-def dropout_bits(
-    num_rows: int | tf.Tensor, size: int | tf.Tensor, seed: tf.Tensor
+def draw_kept(
+    shape: Sequence[int | tf.Tensor], seed: tf.Tensor, threshold: int
 ) -> tf.Tensor:
-    """`[num_rows, size]` random 16-bit numbers of one dropout site, uint16.
+    """Which entries of a tensor one dropout site keeps, of its shape, uint8.
 
-    Rows are those of the whole batch from `part * num_rows` on, so that they
-    get the same bits in whatever parts it is cut.
+    1 where random 16 bits are `threshold` or more, else 0. Within steps that
+    XLA compiles whole it is eight entries to a byte (`unpack_kept`). The first
+    axis has rows of the whole batch from `part * shape[0]` on, so that they get
+    the same bits in whatever parts it is cut.
     """
-    words = _draw(num_rows, -(-size // 2), seed, num_rows)
-    bits = tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1])
+    num_rows, size = shape[0], math.prod(shape[1:])
     # A model has many sites, and each operation costs time to trace.
-    is_exact = isinstance(size, int) and size % (2 * _WORDS_PER_COUNT) == 0
-    return bits if is_exact else bits[:, :size]
+    is_exact = isinstance(size, int) and size % _DECISIONS_PER_COUNT == 0
+    groups = -(-size // _DECISIONS_PER_COUNT)
+    if is_exact and _is_compiled(num_rows, groups):
+        place = _locate(num_rows, groups, seed)
+        kept = _decide_in_loop(*place, num_rows * groups, threshold)
+        return tf.reshape(tf.bitcast(kept, tf.uint8), shape)
+    words = _draw(num_rows, -(-size // 2), seed, num_rows)
+    is_packed = is_exact and shape[-1] % _DECISIONS_PER_COUNT == 0
+    if is_packed and fusion.compiles(fusion.Scope.STEP):
+        words = tf.unstack(tf.reshape(words, [-1, _WORDS_PER_COUNT]), axis=1)
+        kept = _decide(words, threshold, 2, tf.uint8)
+        return tf.reshape(kept, [*shape[:-1], -1])
+    kept = tf.cast(tf.bitcast(words, tf.uint16) >= threshold, tf.uint8)
+    kept = tf.reshape(kept, [num_rows, -1])
+    return tf.reshape(kept if is_exact else kept[:, :size], shape)
+
+
+def unpack_kept(kept: tf.Tensor, size: int | None) -> tf.Tensor:
+    """`[..., size]`, an entry to a byte, whether there are eight or one."""
+    if kept.shape[-1] == size:
+        return kept
+    powers = tf.constant([2**i for i in range(_DECISIONS_PER_COUNT)], tf.uint8)
+    kept = tf.cast((kept[..., tf.newaxis] & powers) > 0, tf.uint8)
+    return tf.reshape(kept, [*kept.shape[:-2], size])
 
 
 def _draw(
@@ -126,11 +152,10 @@ def _draw(
     `as_floats` each word becomes a number in [0, 1).
     """
     groups = -(-size // _WORDS_PER_COUNT)
-    scale = tf.cast(tf.stack([1, rows_per_part * groups, 1]), tf.int64)
-    key, counter = tf.split(tf.bitcast(place * scale, tf.uint64), [1, 2])
-    count, shape = num_rows * groups, [num_rows, groups * _WORDS_PER_COUNT]
-    if fusion.is_on() and isinstance(count, int) and count >= _LARGE_DRAW:
-        numbers = _compute_philox(key, counter, count, as_floats)
+    key, counter = _locate(rows_per_part, groups, place)
+    shape = [num_rows, groups * _WORDS_PER_COUNT]
+    if _is_compiled(num_rows, groups):
+        numbers = _compute_philox(key, counter, num_rows * groups, as_floats)
         return tf.reshape(numbers, shape)
     words = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.uint32
@@ -138,11 +163,55 @@ def _draw(
     return _to_floats(words) if as_floats else words
 
 
+def _is_compiled(num_rows: Any, groups: Any) -> bool:
+    """Whether XLA makes a loop of a draw of so many values of the counter."""
+    count = num_rows * groups
+    return (
+        fusion.compiles(fusion.Scope.LOOPS)
+        and isinstance(count, int)
+        and count >= _LARGE_DRAW
+    )
+
+
+def _locate(rows_per_part: Any, groups: Any, place: tf.Tensor) -> Any:
+    """Philox's key `[1]` and first counter `[2]`, low half first, uint64."""
+    scale = tf.cast(tf.stack([1, rows_per_part * groups, 1]), tf.int64)
+    return tf.split(tf.bitcast(place * scale, tf.uint64), [1, 2])
+
+
 @fusion.fused
 def _compute_philox(
     key: tf.Tensor, counter: tf.Tensor, count: int, as_floats: bool
 ) -> tf.Tensor:
-    """The same words, `[count, 4]`, as arithmetic that XLA makes a loop of.
+    drawn = tf.stack(_make_words(key, counter, count), 1)
+    return _to_floats(drawn) if as_floats else drawn
+
+
+@fusion.fused
+def _decide_in_loop(
+    key: tf.Tensor, counter: tf.Tensor, count: int, threshold: int
+) -> tf.Tensor:
+    # XLA's loops write one number of eight bytes faster than eight of one.
+    words = _make_words(key, counter, count)
+    return _decide(words, threshold, 256, tf.uint64)
+
+
+def _decide(
+    words: Sequence[tf.Tensor], threshold: int, base: int, dtype: tf.DType
+) -> tf.Tensor:
+    """Numbers of eight digits, 1 for what is kept, in the order of the bits."""
+    decided = tf.zeros(words[0].shape, dtype)
+    for word in reversed(words):
+        high = tf.bitwise.right_shift(word, tf.constant(16, tf.uint32))
+        for half in (high, word & 0xFFFF):
+            decided = base * decided + tf.cast(half >= threshold, dtype)
+    return decided
+
+
+def _make_words(
+    key: tf.Tensor, counter: tf.Tensor, count: int
+) -> list[tf.Tensor]:
+    """Four `[count]` words, as arithmetic that XLA makes a loop of.
 
     Philox4x32-10 (Salmon et al., 2011, section 5.2). TensorFlow's operation
     makes one value at a time, and takes twice as long on a CPU.
@@ -159,8 +228,7 @@ def _compute_philox(
             *(xor(xor(high_0, words[3]), keys[1]), low_0),
         ]
         keys = [k + w for k, w in zip(keys, _KEY_STEPS, strict=True)]
-    drawn = tf.stack(words, 1)
-    return _to_floats(drawn) if as_floats else drawn
+    return words
 
 
 def _halves(wide: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -101,9 +101,14 @@ def split_heads(
     # `[B * S, 3 * D]`, all queries first; the bias tells B from S.
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
-    parts = tf.reshape(fused, [batch, length, 3, num_heads, size])
+    shape = [batch, length, num_heads, size]
+    if fusion.compiles(fusion.Scope.STEP):
+        # XLA's code for slices of one result moves a number at a time.
+        parts = [tf.reshape(t, shape) for t in tf.split(fused, 3, axis=1)]
+        return [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
+    joint = tf.reshape(fused, [*shape[:2], 3, *shape[2:]])
     # [3, B, H, S, D / H]
-    return tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+    return tf.unstack(tf.transpose(joint, [2, 0, 3, 1, 4]))
 
 
 def compute_probs(
@@ -114,6 +119,64 @@ def compute_probs(
     scores = tf.matmul(query * scale, key, transpose_b=True)
     scores = tf.cast(scores, tf.float32) + tf.cast(attention_bias, tf.float32)
     return tf.cast(tf.nn.softmax(scores), query.dtype)
+
+
+def attend(
+    fused: tf.Tensor,
+    attention_bias: tf.Tensor,
+    num_heads: int,
+    choice: Any = (),
+) -> tf.Tensor:
+    """What every token reads, `[B * S, D]`, from those that it sees.
+
+    `fused` `[B * S, 3 * D]` are queries, keys and values. Dropout of attention
+    weights keeps what `choice` keeps. The gradient is written out: it needs the
+    sum over each row of weights times their slopes, which is that of outputs
+    times theirs (Dao et al., 2022, appendix B.4), of fewer numbers.
+    """
+
+    @tf.custom_gradient
+    def compute(fused: tf.Tensor) -> Any:
+        query, key, value = split_heads(fused, attention_bias, num_heads)
+        probs = compute_probs(query, key, attention_bias)
+        dropped = layers.drop(probs, *choice)
+        outputs = tf.matmul(dropped, value)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            batch, heads, length, size = layers.shape_of(outputs)
+            upstream = tf.reshape(upstream, [batch, length, heads, size])
+            upstream = tf.transpose(upstream, [0, 2, 1, 3])
+            of_probs = tf.matmul(upstream, value, transpose_b=True)
+            of_scores = _score_gradient(
+                upstream, outputs, of_probs, probs, *choice
+            )
+            parts = [
+                tf.matmul(of_scores, key),
+                tf.matmul(of_scores, query, transpose_a=True),
+                tf.matmul(dropped, upstream, transpose_a=True),
+            ]
+            ordered = tf.transpose(tf.stack(parts), [1, 3, 0, 2, 4])
+            return tf.reshape(ordered, layers.shape_of(fused))
+
+        return merge_heads(outputs), gradient
+
+    return compute(fused)
+
+
+@fusion.fused
+def _score_gradient(
+    upstream: tf.Tensor,
+    outputs: tf.Tensor,
+    of_probs: tf.Tensor,
+    probs: tf.Tensor,
+    *choice: Any,
+) -> tf.Tensor:
+    """Of the products of queries and keys."""
+    upstream, outputs = (tf.cast(t, tf.float32) for t in (upstream, outputs))
+    mean = tf.reduce_sum(upstream * outputs, -1, keepdims=True)
+    exact = tf.cast(layers.drop(of_probs, *choice), tf.float32) - mean
+    exact *= tf.cast(probs, tf.float32) * outputs.shape[-1] ** -0.5
+    return tf.cast(exact, probs.dtype)
 
 
 def merge_heads(context: tf.Tensor) -> tf.Tensor:
@@ -171,7 +234,10 @@ class TransformerBlock(layers.SizedLayer):
             hidden, update, rate=rate, dropout_seed=seeds[1]
         )
         # What is thicker gains nothing (docs/performance.md).
-        is_thin = fusion.is_on() and self.settings.hidden_size <= _THIN_WIDTH
+        is_thin = (
+            fusion.compiles(fusion.Scope.LOOPS)
+            and self.settings.hidden_size <= _THIN_WIDTH
+        )
         spare = count_spare_units(self.intermediate.units) * is_thin
         inner = layers.gelu(self.intermediate(hidden, spare=(0, spare)))
         update = self.output_projection(inner, spare=(spare, 0))
@@ -184,11 +250,11 @@ class TransformerBlock(layers.SizedLayer):
     ) -> tf.Tensor:
         fused = self.query_key_value(hidden)
         num_heads = self.settings.num_attention_heads
-        query, key, value = split_heads(fused, bias, num_heads)
-        probs = compute_probs(query, key, bias)
+        batch, _, _, length = layers.shape_of(bias)
         rate = self.settings.attention_probs_dropout_prob
-        probs = layers.dropout(probs, rate, seed)
-        return merge_heads(tf.matmul(probs, value))
+        shape = [batch, num_heads, length, length]
+        choice = layers.Choice.draw(shape, rate, seed)
+        return attend(fused, bias, num_heads, choice)
 
 
 def _share(block: TransformerBlock) -> Callable[..., tf.Tensor]:
@@ -357,7 +423,7 @@ class Encoder(layers.SizedLayer):
             )
             if self.recomputes and dropout_seed is not None:
                 call = tf.recompute_grad(call)
-            elif fusion.is_on() and block.trainable:
+            elif fusion.compiles(fusion.Scope.LOOPS) and block.trainable:
                 shared = shared or _share(block)
                 call = functools.partial(shared, block, bias, seed)
             states.append(call(states[-1]))

@@ -116,7 +116,9 @@ def _apply_to_each(
     function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
 ) -> tf.Tensor:
     """The function of each entry; what is compiled looks up bfloat16's."""
-    is_compiled = fusion.is_on() and inputs.shape.is_fully_defined()
+    is_compiled = (
+        fusion.compiles(fusion.Scope.LOOPS) and inputs.shape.is_fully_defined()
+    )
     if inputs.dtype != tf.bfloat16 or not is_compiled:
         return function(inputs)
     bits = tf.bitcast(inputs, tf.uint16)
@@ -134,31 +136,26 @@ def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
         return tf.cast(values, tf.float32).numpy()
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """Which entries of a tensor dropout keeps.
 
     Sixteen random bits decide an entry, half of what a float would need: the
     rate is exact to 1/65536.
     """
 
-    bits: tf.Tensor  # of the tensor's shape, uint16
-    threshold: int  # entries with fewer are dropped
+    kept: tf.Tensor  # `inputs.randomness.draw_kept`
+    scale: float  # of what is kept
 
     @classmethod
-    def draw(cls, like: tf.Tensor, rate: float, seed: Seed) -> "_Choice | None":
-        """For a tensor of rows of the batch, or of tokens; None for all."""
+    def draw(
+        cls, shape: Sequence[Any], rate: float, seed: Seed
+    ) -> "Choice | tuple[()]":
+        """For a tensor of rows of the batch, or of tokens; () for all."""
         threshold = round(rate * 65536)
         if seed is None or threshold == 0:
-            return None
-        shape = shape_of(like)
-        bits = randomness.dropout_bits(shape[0], math.prod(shape[1:]), seed)
-        return cls(tf.reshape(bits, shape), threshold)
-
-    def apply(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Zeroes what is dropped, and scales up the others."""
-        scale = tf.constant(65536 / (65536 - self.threshold), inputs.dtype)
-        is_kept = tf.cast(self.bits >= self.threshold, inputs.dtype)
-        return inputs * (is_kept * scale)
+            return ()
+        kept = randomness.draw_kept(shape, seed, threshold)
+        return cls(kept, 65536 / (65536 - threshold))
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
@@ -166,8 +163,18 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
 
     Without a seed or rate the inputs are returned.
     """
-    choice = _Choice.draw(inputs, rate, seed)
-    return inputs if choice is None else choice.apply(inputs)
+    return drop(inputs, *Choice.draw(shape_of(inputs), rate, seed))
+
+
+@fusion.fused
+def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
+    """Zeroes what a `Choice` does not keep; the inputs without one."""
+    if not choice:
+        return inputs
+    kept, scale = choice
+    kept = randomness.unpack_kept(kept, inputs.shape[-1])
+    factors = scale * tf.cast(kept, tf.float32)
+    return tf.cast(tf.cast(inputs, tf.float32) * factors, inputs.dtype)
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -282,9 +289,9 @@ class LayerNorm(keras.layers.Layer):
         An `update` of the same shape is added first, after dropout at `rate`
         with the seed, so that both are one loop where XLA compiles them.
         """
-        choice: _Choice | None = None
+        choice: Any = ()
         if update is not None:
-            choice = _Choice.draw(update, rate, dropout_seed)
+            choice = Choice.draw(shape_of(update), rate, dropout_seed)
         added = [] if update is None else [update]
 
         @tf.custom_gradient
@@ -294,14 +301,11 @@ class LayerNorm(keras.layers.Layer):
             beta: tf.Tensor,
             *added: tf.Tensor,
         ) -> Any:
-            outputs, *kept = _normalize(
-                inputs, gamma, beta, *added, *(choice or ())
-            )
+            outputs, *kept = _normalize(inputs, gamma, beta, *added, *choice)
 
             def gradient(upstream: tf.Tensor) -> Any:
-                return _normalize_gradient(
-                    upstream, gamma, *kept, *(choice or ())
-                )[: 3 + len(added)]
+                found = _normalize_gradient(upstream, gamma, *kept, *choice)
+                return found[: 3 + len(added)]
 
             return outputs, gradient
 
@@ -317,24 +321,24 @@ def _normalize(
     update: tf.Tensor | None = None,
     *choice: Any,
 ) -> tuple[tf.Tensor, ...]:
-    """Outputs; for the gradient the normalized sum and `[N, 1]` inverses."""
-    if choice:
-        update = _Choice(*choice).apply(update)
-    total = inputs if update is None else inputs + update
-    total = tf.cast(total, tf.float32)
-    centered = total - tf.reduce_mean(total, -1, keepdims=True)
+    """Outputs; for the gradient the sum, and factors and shifts `[N, 1]`."""
+    total = inputs if update is None else inputs + drop(update, *choice)
+    exact = tf.cast(total, tf.float32)
+    mean = tf.reduce_mean(exact, -1, keepdims=True)
+    centered = exact - mean
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
     inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
-    normalized = centered * inverse
-    return tf.cast(normalized * gamma + beta, inputs.dtype), normalized, inverse
+    outputs = centered * inverse * gamma + beta
+    return tf.cast(outputs, inputs.dtype), total, inverse, -mean * inverse
 
 
 @fusion.fused
 def _normalize_gradient(
     upstream: tf.Tensor,
     gamma: tf.Tensor,
-    normalized: tf.Tensor,
+    total: tf.Tensor,
     inverse: tf.Tensor,
+    shift: tf.Tensor,
     *choice: Any,
 ) -> tuple[tf.Tensor, ...]:
     """Of the inputs, `gamma`, `beta` and the update.
@@ -343,11 +347,13 @@ def _normalize_gradient(
     three times as many passes over the activations.
     """
     exact = tf.cast(upstream, tf.float32)
-    projected = exact * normalized
+    # Not as `centered`: XLA would compute it, for a GPU, together with the sum
+    # over rows, and write it for the sum over columns (docs/performance.md).
+    normalized = tf.cast(total, tf.float32) * inverse + shift
     scaled = exact * gamma
     mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
-    mean_projected = tf.reduce_mean(projected * gamma, -1, keepdims=True)
-    total = inverse * (scaled - mean_scaled - normalized * mean_projected)
-    total = tf.cast(total, upstream.dtype)
-    update = _Choice(*choice).apply(total) if choice else total
-    return total, tf.reduce_sum(projected, 0), tf.reduce_sum(exact, 0), update
+    mean_projected = tf.reduce_mean(scaled * normalized, -1, keepdims=True)
+    slope = inverse * (scaled - mean_scaled - normalized * mean_projected)
+    slope = tf.cast(slope, upstream.dtype)
+    of_gamma = tf.reduce_sum(exact * normalized, 0)
+    return slope, of_gamma, tf.reduce_sum(exact, 0), drop(slope, *choice)

@@ -66,7 +66,7 @@ def _score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
     def gradient(upstream: tf.Tensor) -> Any:
         # On a CPU a product that reads down columns is slow where rows have
         # 4,096 or 8,192 entries: they collide in caches (docs/performance.md).
-        if fusion.is_on():
+        if fusion.compiles(fusion.Scope.LOOPS):
             of_table = tf.matmul(tf.transpose(upstream), states)
         else:
             of_table = tf.matmul(upstream, states, transpose_a=True)

@@ -365,7 +365,7 @@ def build_model_and_optimizer(
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts, is_packed
     )
-    model.is_fused = distribution.compiles_parts(settings.training)
+    model.xla_scope = distribution.xla_scope(settings.training)
     cut = plan.cut_batch(settings, count, is_cpu)
     model.num_micro_batches, model.num_parallel = cut
     model.optimizer = build_optimizer(settings, model.phase_starts)

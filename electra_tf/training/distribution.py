@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.inputs import options
 
@@ -111,6 +112,14 @@ def configure_process(settings: Settings, is_shared: bool = False) -> None:
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    if has_gpu:
+        # Else XLA keeps in float32 what a step rounds to bfloat16, and its
+        # kernels write and read twice as much (docs/performance.md).
+        flags = (
+            "--xla_allow_excess_precision=false",
+            os.environ.get("XLA_FLAGS", ""),
+        )
+        os.environ["XLA_FLAGS"] = " ".join(flags)
     if settings.precision == "float32" and not has_gpu:
         # TensorFlow's passes over the graph would leave the step as fast as it
         # was, and take a quarter of a start's time (docs/performance.md).
@@ -329,10 +338,9 @@ def _find_lost(strategy: Any, message: str) -> str:
     return ", ".join(names).capitalize() or "Another worker"
 
 
-def compiles_with_xla(settings: Settings) -> bool:
-    """Whether the step is compiled by XLA: by default on GPUs alone.
+def xla_scope(settings: Settings) -> fusion.Scope:
+    """What XLA compiles of a step: by default all on GPUs, loops on CPUs.
 
-    It would make a step on a CPU slower (`compiles_parts` is for these);
     TPUs compile anyway.
     """
     choice, strategy = settings.jit_compile, settings.strategy
@@ -342,15 +350,10 @@ def compiles_with_xla(settings: Settings) -> bool:
             "`training.jit_compile` can be `on` for one device or for GPUs. "
             f"Received: strategy={strategy} without a GPU. Set it to `auto`."
         )
-    return choice == "on" or (
-        choice == "auto" and has_gpu and strategy != "tpu"
-    )
-
-
-def compiles_parts(settings: Settings) -> bool:
-    """Whether XLA compiles parts of the step (`fusion`): on CPUs alone."""
-    kinds = {d.device_type for d in tf.config.list_logical_devices()}
-    return settings.jit_compile == "auto" and kinds.isdisjoint(["GPU", "TPU"])
+    if choice == "off" or strategy == "tpu":
+        return fusion.Scope.NOTHING
+    is_whole = choice == "on" or has_gpu
+    return fusion.Scope.STEP if is_whole else fusion.Scope.LOOPS
 
 
 def find_unfit(function: Any) -> list[str]:

@@ -58,9 +58,9 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_micro_batches = num_micro_batches
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
-        # For steps on CPUs: whether XLA compiles what is `fused`, and how many
-        # micro-batches are worked on at a time, each in memory of its own.
-        self.is_fused = False
+        # What XLA compiles; and, for steps on CPUs, how many micro-batches are
+        # worked on at a time, each in memory of its own.
+        self.xla_scope = fusion.Scope.NOTHING
         self.num_parallel = 1
         self.loss_scale: loss_scale.LossScale | None = None
         self.weight_average: weight_average.WeightAverage | None = None
@@ -176,7 +176,7 @@ class TrainableModel(keras.Model, abc.ABC):
         for turn, variables in enumerate(self.turns):
             if turn:  # All turns are one update.
                 distribution.assign_add(self.optimizer.iterations, -1)
-            with fusion.switched(self.is_fused):
+            with fusion.switched(self.xla_scope):
                 (gradients, statistics), rows = self._accumulate(
                     turn, rows, normalizers, step
                 )

@@ -121,11 +121,12 @@ def build_step(
     from electra_tf.training import distribution
 
     training, length = settings.training, settings.data.max_seq_length
+    scope = distribution.xla_scope(training)
     fusion.start_compiler()
     compiled = tf.function(
         model.training_step,
         autograph=False,
-        jit_compile=distribution.compiles_with_xla(training) or None,
+        jit_compile=scope is fusion.Scope.STEP or None,
     )
 
     begun: Any = ()

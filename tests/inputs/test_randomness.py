@@ -65,16 +65,14 @@ def test_uniform_numbers_are_the_top_bits_of_philox():
     )
 
 
-def _require_equal_bits(function, argument):
+def _require_equal_numbers(function, argument):
     eager = function(argument)
-    for jit_compile, is_step_on_cpu in [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]:
-        with fusion.switched(is_step_on_cpu):
-            traced = tf.function(function, jit_compile=jit_compile)
-            np.testing.assert_array_equal(eager, traced(argument))
+    for scope in fusion.Scope:
+        is_whole = scope is fusion.Scope.STEP
+        for jit_compile in {is_whole, True}:
+            with fusion.switched(scope):
+                traced = tf.function(function, jit_compile=jit_compile)
+                np.testing.assert_array_equal(eager, traced(argument))
 
 
 @pytest.mark.parametrize("counter", [0, 2**32 - 2, 2**45])
@@ -86,37 +84,66 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
 ):
     counters = counter + tf.range(3, dtype=tf.int64)
     seeds = tf.stack([tf.fill([3], tf.int64.max), counters], axis=1)
-    _require_equal_bits(lambda s: randomness.uniform_by_stream(s, shape), seeds)
+    _require_equal_numbers(
+        lambda s: randomness.uniform_by_stream(s, shape), seeds
+    )
 
 
-def _dropout_bits(num_rows, part, site=0, size=37):
+def _draw_kept(num_rows, part, site=0, shape=(37,)):
     seed = randomness.dropout_seed(3, 5, part)
     seed += tf.constant([0, 0, site], tf.int64)
-    return randomness.dropout_bits(num_rows, size, seed)
+    kept = randomness.draw_kept([num_rows, *shape], seed, 20_000)
+    return randomness.unpack_kept(kept, shape[-1])
 
 
 def test_dropout_follows_the_row_however_a_batch_is_cut():
-    whole = _dropout_bits(12, 0)
+    whole = _draw_kept(12, 0)
     assert whole.shape == (12, 37)
     for num_parts in (2, 3, 12):
-        parts = [_dropout_bits(12 // num_parts, i) for i in range(num_parts)]
+        parts = [_draw_kept(12 // num_parts, i) for i in range(num_parts)]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
     assert len(np.unique(whole, axis=0)) == 12
 
 
-def test_dropout_bits_are_those_of_philox_eager_traced_and_compiled():
-    bits = randomness.dropout_bits(1, 8, tf.zeros([3], tf.int64)).numpy()
+def test_dropout_keeps_what_reaches_the_threshold_in_bits_of_philox():
     halves = [w >> shift & 0xFFFF for w in PHILOX_ZERO for shift in (0, 16)]
-    np.testing.assert_array_equal(bits, [halves])
-    for size in 331, 2**16:
-        _require_equal_bits(
-            lambda part, size=size: _dropout_bits(6, part, 1023, size),
-            tf.constant(2),
-        )
+    for threshold in (min(halves), sorted(halves)[4], max(halves), 65535):
+        kept = randomness.draw_kept([1, 8], tf.zeros([3], tf.int64), threshold)
+        expected = [[half >= threshold for half in halves]]
+        np.testing.assert_array_equal(kept, expected)
 
 
-def test_neighbouring_dropout_sites_share_no_words():
-    # Four halves are two words; 2250 random pairs of words have none in common.
-    bits = [_dropout_bits(9, 0, s, 1000).numpy().ravel() for s in (0, 1)]
-    words = [each.view(np.uint64) for each in bits]
-    assert np.intersect1d(*words).size == 0
+# Those that XLA makes a loop of, some of which end amid a value of the counter,
+# and those that can be packed.
+@pytest.mark.parametrize(
+    "shape", [(331,), (2**16,), (4, 8), (8, 12), (3, 2**14 + 1), (8, 2**13)]
+)
+def test_dropout_is_equal_eager_traced_and_compiled(shape):
+    def draw(part):
+        return _draw_kept(6, part, 1023, shape)
+
+    assert 0.6 < np.mean(draw(2)) < 0.8
+    _require_equal_numbers(draw, tf.constant(2))
+
+
+def test_a_step_that_is_compiled_whole_keeps_eight_choices_in_a_byte():
+    def draw():
+        seed = tf.zeros([3], tf.int64)
+        return randomness.draw_kept([6, 4, 8], seed, 9)
+
+    with fusion.switched(fusion.Scope.STEP):
+        packed = tf.function(draw)()
+    assert (packed.shape, draw().shape) == ((6, 4, 1), (6, 4, 8))
+
+
+def _runs_of_choices(site):
+    """All of 64 choices, from every value of the counter on, as numbers."""
+    packed = np.packbits(_draw_kept(9, 0, site, (1000,)))
+    runs = np.lib.stride_tricks.sliding_window_view(packed, 8)
+    return np.ascontiguousarray(runs).view(np.uint64)
+
+
+def test_neighbouring_dropout_sites_share_no_run_of_choices():
+    runs = [_runs_of_choices(site) for site in (0, 1)]
+    assert np.unique(runs[0]).size == runs[0].size
+    assert np.intersect1d(*runs).size == 0

@@ -54,6 +54,39 @@ def test_layer_norm_and_its_written_gradient_equal_differentiation():
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention_and_its_written_gradient_equal_differentiation(rate):
+    rng = np.random.default_rng(1)
+    batch, length, heads, size = 2, 5, 3, 4
+    shape = [batch * length, 3 * heads * size]
+    fused, upstream = (
+        tf.constant(rng.normal(size=[shape[0], width]), tf.float32)
+        for width in (shape[1], heads * size)
+    )
+    mask = tf.constant([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]])
+    bias = encoder.compute_attention_bias(mask)
+    seed = tf.constant([1, 2, 3], tf.int64)
+    choice = layers.Choice.draw([batch, heads, length, length], rate, seed)
+
+    def reference(fused):
+        parts = tf.reshape(fused, [batch, length, 3, heads, size])
+        query, key, value = tf.unstack(parts, axis=2)
+        scores = tf.einsum("bshd,bthd->bhst", query, key) / size**0.5
+        probs = layers.drop(tf.nn.softmax(scores + bias), *choice)
+        outputs = tf.einsum("bhst,bthd->bshd", probs, value)
+        return tf.reshape(outputs, [batch * length, heads * size])
+
+    ours, expected = (
+        _differentiate(function, upstream, fused)
+        for function in (
+            lambda fused: encoder.attend(fused, bias, heads, choice),
+            reference,
+        )
+    )
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_layer_norm_statistics_stay_float32_under_mixed_precision():
     layer = layers.LayerNorm(dtype="mixed_bfloat16")
     layer.build((None, 4))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import fusion
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
@@ -111,7 +112,8 @@ def test_a_model_is_saved_whole(settings, tmp_path):
 
 def test_a_traced_step_holds_the_products_that_the_objective_tells_of(settings):
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY, _COUNTS)
-    model.is_fused = False  # Calls, which the profiler does not look into.
+    # Calls, which the profiler does not look into.
+    model.xla_scope = fusion.Scope.NOTHING
     work = model_lib.Cost(settings, "exact")
     features = tiny.deal(tiny.build_features())
     for phase, start in enumerate(work.phase_starts):

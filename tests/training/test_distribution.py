@@ -117,13 +117,14 @@ def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
 @pytest.mark.parametrize(
     ("choice", "strategy", "without_gpu", "with_gpu"),
     [
-        ("on", "one_device", True, True),
-        ("off", "one_device", False, False),
-        ("auto", "one_device", False, True),
-        ("auto", "tpu", False, False),
+        ("on", "one_device", "STEP", "STEP"),
+        ("off", "one_device", "NOTHING", "NOTHING"),
+        ("auto", "one_device", "LOOPS", "STEP"),
+        ("auto", "mirrored", "LOOPS", "STEP"),
+        ("auto", "tpu", "NOTHING", "NOTHING"),
     ],
 )
-def test_xla_is_for_gpus_unless_asked(
+def test_xla_compiles_whole_steps_for_gpus_unless_asked(
     choice, strategy, without_gpu, with_gpu, monkeypatch
 ):
     settings = config.TrainingConfig(jit_compile=choice, strategy=strategy)
@@ -131,7 +132,7 @@ def test_xla_is_for_gpus_unless_asked(
         monkeypatch.setattr(
             tf.config, "list_logical_devices", lambda _, own=devices: own
         )
-        assert distribution.compiles_with_xla(settings) == expected
+        assert distribution.xla_scope(settings).name == expected
 
 
 def _start_two_hosts(monkeypatch, one, other):

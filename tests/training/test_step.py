@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import fusion
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import loss_scale
@@ -69,7 +70,8 @@ def test_recomputation_gives_the_same_step():
     for recompute in (False, True):
         settings = tiny.with_dropout(tiny.build_settings(recompute=recompute))
         model = _build(settings)
-        model.is_fused = False  # Calls, which the profiler does not look into.
+        # Calls, which the profiler does not look into.
+        model.xla_scope = fusion.Scope.NOTHING
         # Blocks run again in the backward pass.
         count = profiler.count_matrix_products(model.training_step, FEATURES)
         assert count == model_lib.Cost(model.settings).step_flops()
