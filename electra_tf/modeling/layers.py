@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import fusion
+from electra_tf import lookups
 from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
@@ -73,7 +74,7 @@ def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Rows of a variable, or of a quantized table with its own `look_up`."""
     if hasattr(table, "look_up"):
         return table.look_up(ids)
-    return tf.gather(tf.convert_to_tensor(table), ids)
+    return lookups.look_up(tf.convert_to_tensor(table), ids)
 
 
 @tf.custom_gradient

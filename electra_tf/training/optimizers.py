@@ -415,9 +415,13 @@ def clip_by_global_norm(
     one. (The original counts every occurrence of a row by itself.)
     """
     dense = [densify(gradient) for gradient in gradients]
+    # Most are vectors, too short to be worth a sum of squares for each.
+    vectors = [g for g in dense if g.shape.rank == 1]
+    others = [g for g in dense if g.shape.rank != 1]
+    norm = tf.linalg.global_norm([*others, tf.concat([*vectors, []], 0)])
     if clip_norm == 0:
-        return dense, tf.linalg.global_norm(dense)
-    return tf.clip_by_global_norm(dense, clip_norm)
+        return dense, norm
+    return tf.clip_by_global_norm(dense, clip_norm, norm)
 
 
 def densify(gradient: Gradient) -> tf.Tensor:
