@@ -42,8 +42,9 @@ def main() -> None:
     if FLAGS.sentences:
         corpus.open_corpus(FLAGS.sentences)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from analyses import word_tests
+
     from electra_tf import electra as electra_lib
-    from electra_tf.analysis import word_tests
     from electra_tf.formats import reading
 
     drawn, swaps = [], []

@@ -1,1 +1,1 @@
-"""Questions about models: studies, tests of sentences and words, speed."""
+"""Questions about models: studies, and scores of sentences."""

@@ -7,9 +7,9 @@ import string
 
 from analyses import study
 from analyses import texts
+from analyses import word_tests
 from electra_tf import electra as electra_lib
 from electra_tf import errors
-from electra_tf.analysis import word_tests
 from electra_tf.export.clients import scoring
 from electra_tf.processes import atomic
 

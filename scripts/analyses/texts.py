@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from analyses import word_tests
 from electra_tf import electra as electra_lib
 from electra_tf import storage
-from electra_tf.analysis import word_tests
 from electra_tf.tasks import files
 
 # A file of the Brown corpus: blank lines, and words with their tags.

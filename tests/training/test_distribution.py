@@ -1,6 +1,7 @@
 """Devices train together, or the reason why not is named."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -133,6 +134,15 @@ def test_xla_compiles_whole_steps_for_gpus_unless_asked(
             tf.config, "list_logical_devices", lambda _, own=devices: own
         )
         assert distribution.xla_scope(settings).name == expected
+
+
+def test_xla_rounds_on_gpus_where_a_step_does(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--own=1")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["GPU"])
+    distribution.configure_process(config.TrainingConfig(deterministic=False))
+    flags = os.environ["XLA_FLAGS"].split()
+    # The last one counts where one is given twice.
+    assert flags == ["--xla_allow_excess_precision=false", "--own=1"]
 
 
 def _start_two_hosts(monkeypatch, one, other):

@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+from analyses import word_tests
 
 import electra_tf
-from electra_tf.analysis import word_tests
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
