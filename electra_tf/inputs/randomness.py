@@ -183,6 +183,7 @@ def _locate(rows_per_part: Any, groups: Any, place: tf.Tensor) -> Any:
 def _compute_philox(
     key: tf.Tensor, counter: tf.Tensor, count: int, as_floats: bool
 ) -> tf.Tensor:
+    """`[count, 4]` words, or numbers in [0, 1)."""
     drawn = tf.stack(_make_words(key, counter, count), 1)
     return _to_floats(drawn) if as_floats else drawn
 
@@ -191,6 +192,7 @@ def _compute_philox(
 def _decide_in_loop(
     key: tf.Tensor, counter: tf.Tensor, count: int, threshold: int
 ) -> tf.Tensor:
+    """`[count]` uint64, a byte for each decision."""
     # XLA's loops write one number of eight bytes faster than eight of one.
     words = _make_words(key, counter, count)
     return _decide(words, threshold, 256, tf.uint64)
