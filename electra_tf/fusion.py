@@ -37,9 +37,9 @@ def switched(scope: Scope) -> Iterator[None]:
         _SCOPE.reset(token)
 
 
-def compiles(scope: Scope) -> bool:
-    """Whether that is what XLA compiles of the graph that is traced now."""
-    return _SCOPE.get() is scope and not tf.executing_eagerly()
+def compiles(*scopes: Scope) -> bool:
+    """Whether one of these is what XLA compiles of the graph traced now."""
+    return _SCOPE.get() in scopes and not tf.executing_eagerly()
 
 
 @functools.cache

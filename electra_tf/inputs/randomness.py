@@ -102,12 +102,12 @@ def dropout_seed(
 def draw_kept(
     shape: Sequence[int | tf.Tensor], seed: tf.Tensor, threshold: int
 ) -> tf.Tensor:
-    """Which entries of a tensor one dropout site keeps, of its shape, uint8.
+    """Which entries of a tensor one dropout site keeps, of its shape.
 
-    1 where random 16 bits are `threshold` or more, else 0. Within steps that
-    XLA compiles whole it is eight entries to a byte (`unpack_kept`). The first
-    axis has rows of the whole batch from `part * shape[0]` on, so that they get
-    the same bits in whatever parts it is cut.
+    True, or 1 as uint8, where random 16 bits are `threshold` or more. Within
+    steps that XLA compiles whole it is eight entries to a byte (`unpack_kept`).
+    The first axis has rows of the whole batch from `part * shape[0]` on, so
+    that they get the same bits in whatever parts it is cut.
     """
     num_rows, size = shape[0], math.prod(shape[1:])
     # A model has many sites, and each operation costs time to trace.
@@ -123,8 +123,7 @@ def draw_kept(
         words = tf.unstack(tf.reshape(words, [-1, _WORDS_PER_COUNT]), axis=1)
         kept = _decide(words, threshold, 2, tf.uint8)
         return tf.reshape(kept, [*shape[:-1], -1])
-    kept = tf.cast(tf.bitcast(words, tf.uint16) >= threshold, tf.uint8)
-    kept = tf.reshape(kept, [num_rows, -1])
+    kept = tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1]) >= threshold
     return tf.reshape(kept if is_exact else kept[:, :size], shape)
 
 

@@ -144,7 +144,7 @@ class Choice(NamedTuple):
     rate is exact to 1/65536.
     """
 
-    kept: tf.Tensor  # `inputs.randomness.draw_kept`
+    kept: tf.Tensor  # `inputs.randomness.draw_kept`, or float32 factors
     scale: float  # of what is kept
 
     @classmethod
@@ -156,7 +156,11 @@ class Choice(NamedTuple):
         if seed is None or threshold == 0:
             return ()
         kept = randomness.draw_kept(shape, seed, threshold)
-        return cls(kept, 65536 / (65536 - threshold))
+        scale = 65536 / (65536 - threshold)
+        if fusion.compiles(fusion.Scope.LOOPS, fusion.Scope.STEP):
+            return cls(kept, scale)
+        # One by one, operations are worth computing once for all uses.
+        return cls(scale * tf.cast(kept, tf.float32), 1.0)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
@@ -172,9 +176,10 @@ def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
     """Zeroes what a `Choice` does not keep; the inputs without one."""
     if not choice:
         return inputs
-    kept, scale = choice
-    kept = randomness.unpack_kept(kept, inputs.shape[-1])
-    factors = scale * tf.cast(kept, tf.float32)
+    factors, scale = choice
+    if factors.dtype != tf.float32:
+        kept = randomness.unpack_kept(factors, inputs.shape[-1])
+        factors = scale * tf.cast(kept, tf.float32)
     return tf.cast(tf.cast(inputs, tf.float32) * factors, inputs.dtype)
 
 
