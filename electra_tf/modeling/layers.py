@@ -159,7 +159,7 @@ class Choice(NamedTuple):
         scale = 65536 / (65536 - threshold)
         if fusion.compiles(fusion.Scope.LOOPS, fusion.Scope.STEP):
             return cls(kept, scale)
-        # One by one, operations are worth computing once for all uses.
+        # Each use would compute them anew, and so would the gradient.
         return cls(scale * tf.cast(kept, tf.float32), 1.0)
 
 
