@@ -1,6 +1,7 @@
 """Examples in memory, a list or a DataFrame, as files of the task `own`."""
 
 import hashlib
+import json
 import pathlib
 import runpy
 from collections.abc import Mapping
@@ -37,8 +38,11 @@ def build_settings(
     for split, frame in frames.items():
         if list(frame.columns) == list(range(frame.shape[1])):
             frame.columns = _COLUMNS.get(frame.shape[1], frame.columns)
-        # Named by content: a folder refuses to go on with other data.
-        lines = frame.to_json(orient="records", lines=True, double_precision=15)
+        # Named by content: a folder refuses to go on with other data. Not by
+        # pandas' `to_json`, which rounds: labels would leave their range.
+        filled = frame.astype(object).where(frame.notna(), None)
+        rows = filled.to_dict("records")
+        lines = "".join(f"{json.dumps(r, default=_to_plain)}\n" for r in rows)
         digest = hashlib.sha256(lines.encode()).hexdigest()[:12]
         path = folder / "data" / f"{split}-{digest}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +58,11 @@ def build_settings(
     for name, fields in {**sections, "own": own}.items():
         values[name] = values.get(name, {}) | dict(fields)
     return schema.build(finetuning_config.FinetuningConfig, values)
+
+
+def _to_plain(value: Any) -> Any:
+    """What JSON has for an array or a number of NumPy; a text of all else."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import numpy as np
 import pandas
 import pytest
 
@@ -84,6 +85,28 @@ def test_settings_are_those_of_the_command_with_changes(tmp_path):
     assert settings.training.num_train_epochs == 2
     assert not settings.training.deterministic
     assert list(frame.columns) == ["review", "stars"]
+
+
+def test_the_numbers_of_a_regression_are_kept_to_the_bit(tmp_path):
+    numbers = [1 / 3, 0.1 + 0.6, 3e-20]
+    settings = _build(tmp_path, [(str(x), x) for x in numbers])
+    examples = catalog.build_task("own", settings).read("train")
+    assert [example.label for example in examples] == numbers
+
+
+def test_cells_may_be_empty_or_hold_what_numpy_has(tmp_path):
+    frame = pandas.DataFrame(
+        {
+            "text": [np.array(["a", "cat"]), np.array(["sat"])],
+            "label": [["O", "B-X"], ["O"]],
+            "note": [np.nan, np.int64(3)],
+        }
+    )
+    settings = _build(tmp_path, frame, own={"kind": "tagging"})
+    lines = pathlib.Path(settings.own.train_file).read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["text"] for row in rows] == [["a", "cat"], ["sat"]]
+    assert [row["note"] for row in rows] == [None, 3]
 
 
 def test_files_are_named_by_what_they_hold(tmp_path):
