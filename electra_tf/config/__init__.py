@@ -7,15 +7,13 @@ graph exists.
 """
 
 import dataclasses
-import importlib.util
 import os
-import pathlib
+import runpy
 from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
 
-from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.config.phases import RowPhase as RowPhase
@@ -50,18 +48,20 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     return frozen
 
 
-def load_file(
+def run_file(
     path: str | os.PathLike[str], argument: str = ""
-) -> ExperimentConfig:
-    """Runs a config file, as `--config` takes it, and freezes its settings.
+) -> ml_collections.ConfigDict:
+    """Runs a config file, as `--config` takes it; returns its settings.
 
     `argument` is that of `get_config`, as in `FILE:ARGUMENT`.
     """
     name, _, own = installed.find_config(os.fspath(path)).partition(":")
-    path, argument = pathlib.Path(name), argument or own
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    if specification is None or specification.loader is None:
-        raise errors.ConfigError(f"{path} is not a Python file of configs/.")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return freeze(module.get_config(*([argument] if argument else [])))
+    arguments = filter(None, [argument or own])
+    return runpy.run_path(name)["get_config"](*arguments)
+
+
+def load_file(
+    path: str | os.PathLike[str], argument: str = ""
+) -> ExperimentConfig:
+    """Runs a config file of pre-training, see `run_file`, and freezes it."""
+    return freeze(run_file(path, argument))

@@ -3,12 +3,11 @@
 import hashlib
 import json
 import pathlib
-import runpy
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf import config
 from electra_tf import errors
-from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 
@@ -50,8 +49,7 @@ def build_settings(
         own[f"{split}_file"] = str(path)
     frame, given = pandas.concat(frames.values()), sections.get("own", {})
     kind = given.get("kind") or _guess_kind(frame, given)
-    get_config = runpy.run_path(installed.find_config(_CONFIG))["get_config"]
-    values = get_config(kind).to_dict()
+    values = config.run_file(_CONFIG, kind).to_dict()
     own |= _find_out(frame, kind, values["own"] | dict(given)) | dict(given)
     # What a program does later needs no deterministic kernels.
     values["training"]["deterministic"] = False
