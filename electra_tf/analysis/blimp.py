@@ -6,7 +6,7 @@ Linguistic Minimal Pairs for English", 2020). Nothing is trained.
 """
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,28 +27,6 @@ class Pair(NamedTuple):
     good: str
     bad: str
     phenomenon: str
-
-
-class Judgements(NamedTuple):
-    """Which pairs a model got right."""
-
-    points: pd.Series  # 1, 0.5 or 0 for each pair, indexed by its phenomenon
-
-    @property
-    def accuracy(self) -> float:
-        """Share of all pairs that are right, 0-1."""
-        return float(self.points.mean())
-
-    def describe(self) -> list[str]:
-        """The shares beside chance, as the lines of a table."""
-        lines = [_TABLE.format(*_HEADER)]
-        groups = [("all", self.points), *self.points.groupby(level=0)]
-        for name, points in groups:
-            share, count = points.mean(), len(points)
-            error = (share * (1 - share) / count) ** 0.5
-            numbers = f"{share:.3f}", f"{error:.3f}", "0.500"
-            lines.append(_TABLE.format(name, count, *numbers))
-        return lines
 
 
 def read_pairs(
@@ -82,25 +60,22 @@ def _read_texts(record: files.Record) -> list[str]:
     return texts
 
 
+def list_sentences(pairs: Sequence[Pair]) -> list[str]:
+    """The sentences of N pairs, `[2 N]`, good and bad in turn."""
+    return [text for pair in pairs for text in (pair.good, pair.bad)]
+
+
 def judge(
-    score_fn: Callable[[Sequence[str]], np.ndarray | Sequence[float]],
-    pairs: Sequence[Pair],
-) -> Judgements:
-    """Compares the two sentences of every pair.
+    found: np.ndarray | Sequence[float], pairs: Sequence[Pair]
+) -> pd.Series:
+    """Compares the two sentences of every pair: 1, 0.5 or 0 points for each.
 
     A pair is right if the model finds the good sentence likelier as a whole,
     the paper's "full sentence" method; two equal scores are half right.
-    `score_fn` takes sentences and returns a number for each, higher for what is
-    likelier: `SentenceScorer.score`, or that of any other model.
+    `found` are the numbers `[2 N]` of `list_sentences`, higher for what is
+    likelier: `SentenceScorer.score`, or that of any other model. The points are
+    indexed by the pair's phenomenon.
     """
-    sentences = [s for pair in pairs for s in (pair.good, pair.bad)]
-    return compare(score_fn(sentences), pairs)
-
-
-def compare(
-    found: np.ndarray | Sequence[float], pairs: Sequence[Pair]
-) -> Judgements:
-    """As `judge`, from the scores `[2 N]`, good and bad in turn."""
     scores = np.asarray(found, np.float64).reshape(-1, 2)
     if not np.isfinite(scores).all():
         raise ValueError(
@@ -109,4 +84,15 @@ def compare(
             "sentences. The model's weights are damaged."
         )
     points = (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
-    return Judgements(pd.Series(points, [pair.phenomenon for pair in pairs]))
+    return pd.Series(points, [pair.phenomenon for pair in pairs])
+
+
+def describe(points: pd.Series) -> list[str]:
+    """The shares of right pairs beside chance, as the lines of a table."""
+    lines = [_TABLE.format(*_HEADER)]
+    for name, own in [("all", points), *points.groupby(level=0)]:
+        share, count = own.mean(), len(own)
+        error = (share * (1 - share) / count) ** 0.5
+        numbers = f"{share:.3f}", f"{error:.3f}", "0.500"
+        lines.append(_TABLE.format(name, count, *numbers))
+    return lines

@@ -5,7 +5,6 @@ pre-training run), `log.txt` and, once all is done, `result.json`.
 """
 
 import dataclasses
-import functools
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -153,21 +152,22 @@ def measure_tasks(
     if studies.BLIMP in asked.tasks:
         # The same pairs for all models, whatever their seeds.
         pairs = blimp.read_pairs(folder)
+        sentences = blimp.list_sentences(pairs)
         if main is None:
             scorer = sentence_scores.load_scorer(model_dir)
         else:
             scorer = sentence_scores.SentenceScorer(
                 main, loaded.vocabulary, settings.objective.name
             )
-            guess = functools.partial(
-                sentence_scores.score_frequencies,
+            guess = sentence_scores.score_frequencies(
                 loaded.vocabulary,
                 manifest.load_token_counts(request.dataset_dir / "train"),
+                sentences,
             )
-            guessing[studies.BLIMP] = blimp.judge(guess, pairs).accuracy
-        found = blimp.judge(scorer.score, pairs)
-        print("\n".join(found.describe()), flush=True)
-        scores[studies.BLIMP] = found.accuracy
+            guessing[studies.BLIMP] = float(blimp.judge(guess, pairs).mean())
+        points = blimp.judge(scorer.score(sentences), pairs)
+        print("\n".join(blimp.describe(points)), flush=True)
+        scores[studies.BLIMP] = float(points.mean())
     if names := _without_blimp(asked.tasks):
         scores |= measure.measure_loaded_encoder(
             loaded,

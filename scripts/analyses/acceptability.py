@@ -24,7 +24,7 @@ def measure(
     pairs = blimp.read_pairs(
         storage.path(request.data), request.limit, request.seed
     )
-    sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
+    sentences = blimp.list_sentences(pairs)
     scores = {
         name: work.in_parts(name, sentences, scorer.score)
         for name, scorer in sentence_scores.build_scorers(electra).items()
@@ -48,7 +48,7 @@ def judge(
     `scores` holds `[2 N]` numbers of each scorer, good and bad in turn.
     """
     points = pd.DataFrame(
-        {name: blimp.compare(own, pairs).points for name, own in scores.items()}
+        {name: blimp.judge(own, pairs) for name, own in scores.items()}
     )
     shares = points.groupby(level=0).mean()
     counts = points.groupby(level=0).size()

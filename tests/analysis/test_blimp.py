@@ -34,11 +34,11 @@ def write_files(folder: pathlib.Path, count: int = 8) -> None:
 
 
 def test_shares_are_those_of_a_scorer_that_likes_short_sentences():
-    found = blimp.judge(lambda texts: [-len(text) for text in texts], PAIRS)
+    scores = [-len(text) for text in blimp.list_sentences(PAIRS)]
+    found = blimp.judge(scores, PAIRS)
     # Right, wrong, a tie; right.
-    assert found.points.tolist() == [1.0, 0.0, 0.5, 1.0]
-    assert found.accuracy == 2.5 / 4
-    assert [line.split() for line in found.describe()] == [
+    assert found.tolist() == [1.0, 0.0, 0.5, 1.0]
+    assert [line.split() for line in blimp.describe(found)] == [
         ["BLiMP", "pairs", "right", "std", "error", "chance"],
         ["all", "4", "0.625", "0.242", "0.500"],
         ["length", "3", "0.500", "0.289", "0.500"],
@@ -76,4 +76,4 @@ def test_what_is_not_blimp_or_no_score_is_refused(tmp_path):
     with pytest.raises(errors.DataError, match="line 1.*texts in .*5, 'a'"):
         blimp.read_pairs(tmp_path)
     with pytest.raises(ValueError, match="finite numbers.* 8 others"):
-        blimp.judge(lambda texts: [float("nan")] * len(texts), PAIRS)
+        blimp.judge([float("nan")] * 2 * len(PAIRS), PAIRS)

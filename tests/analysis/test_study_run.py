@@ -35,9 +35,10 @@ def test_a_run_has_its_share_of_right_pairs(tmp_path, capfd):
     test_blimp.write_files(tmp_path)
     scores, guessing = _measure(tmp_path, "electra", "blimp")
     scorer = sentence_scores.load_scorer(tmp_path / "model")
-    expected = blimp.judge(scorer.score, blimp.read_pairs(tmp_path))
-    assert (scores, guessing) == ({"blimp": expected.accuracy}, {})
-    assert "\n".join(expected.describe()) in capfd.readouterr().out
+    pairs = blimp.read_pairs(tmp_path)
+    expected = blimp.judge(scorer.score(blimp.list_sentences(pairs)), pairs)
+    assert (scores, guessing) == ({"blimp": expected.mean()}, {})
+    assert "\n".join(blimp.describe(expected)) in capfd.readouterr().out
 
 
 def test_random_weights_are_those_of_a_random_encoder(tmp_path, monkeypatch):
