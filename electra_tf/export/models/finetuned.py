@@ -252,8 +252,7 @@ class AnsweringModule(FinetunedModule):
             pieces.ids,
             tf.range(tf.size(texts, tf.int64)),
             self.max_length,
-            self._settings.max_query_length,
-            self._settings.doc_stride,
+            self._settings,
         )
         windows = rows.windows
         found, odds = self._read_windows(rows)

@@ -51,7 +51,7 @@ class Predictions:
 def decode(
     rows: rows_lib.Rows,
     outputs: task_lib.Outputs,
-    settings: spans.Settings,
+    settings: questions.Settings,
     has_unanswerable: bool,
 ) -> Predictions:
     """Reads the predictions for the questions of some rows.
@@ -92,7 +92,7 @@ def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
 def _add_answers(
     chunk: questions.Chunk,
     outputs: spans.Tensors,
-    settings: spans.Settings,
+    settings: questions.Settings,
     predictions: Predictions,
 ) -> None:
     """Adds answers and n-best lists of some questions."""
@@ -119,7 +119,9 @@ def _add_answers(
 
 
 def _list_spans(
-    chunk: questions.Chunk, outputs: spans.Tensors, settings: spans.Settings
+    chunk: questions.Chunk,
+    outputs: spans.Tensors,
+    settings: questions.Settings,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The spans of N questions that count, best first.
 

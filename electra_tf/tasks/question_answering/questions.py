@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
+Settings = finetuning_config.QuestionAnsweringConfig
 NUM_SPECIAL = 3
 """[CLS] and two [SEP]."""
 
@@ -84,8 +86,7 @@ def lay_out(
     contexts: tf.RaggedTensor,
     context_of_question: tf.Tensor,
     max_length: int,
-    max_query_length: int,
-    doc_stride: int,
+    settings: Settings,
     least: int = 1,
 ) -> QuestionRows:
     """Lays out the rows of `[N, (pieces)]` questions, up to `max_length`.
@@ -94,12 +95,12 @@ def lay_out(
     keeps its first `max_query_length` pieces. `doc_stride` is the way from one
     window to the next; without pieces a context has `least` rows, 0 or 1.
     """
-    kept = tf.minimum(questions.row_lengths(), max_query_length)
+    kept = tf.minimum(questions.row_lengths(), settings.max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
     windows = rows_lib.split_windows(
         tf.gather(contexts.row_lengths(), context_of_question),
         rooms,
-        tf.minimum(rooms, doc_stride),
+        tf.minimum(rooms, settings.doc_stride),
         least,
     )
     kept = tf.gather(kept, windows.texts)
@@ -124,11 +125,10 @@ def build_rows(
     examples: Sequence[records.Example],
     tokenizer: tokenizer_lib.Tokenizer,
     max_seq_length: int,
-    max_query_length: int,
-    doc_stride: int,
+    settings: Settings,
     is_training: bool,
 ) -> rows_lib.Rows:
-    """Makes the rows of a whole split; lengths as of `lay_out`.
+    """Makes the rows of a whole split, as `lay_out`.
 
     In training `COLUMNS` tell the answers. Otherwise they are zeros, and
     `details` are `Chunk`s, from which answers are decoded.
@@ -139,7 +139,7 @@ def build_rows(
     for begin in range(0, len(examples), _CHUNK):
         part = examples[begin : begin + _CHUNK]
         asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
-        _require_room(part, asked, max_seq_length, max_query_length)
+        _require_room(part, asked, max_seq_length, settings.max_query_length)
         numbers: dict[str, int] = {}
         owner = np.array(
             [numbers.setdefault(e.context, len(numbers)) for e in part]
@@ -151,8 +151,7 @@ def build_rows(
             contexts.ids,
             tf.constant(owner),
             max_seq_length,
-            max_query_length,
-            doc_stride,
+            settings,
             least=0,
         )
         chunk = Chunk(part, contexts, owner, rows, tokenizer.vocabulary)

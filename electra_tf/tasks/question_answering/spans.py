@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.question_answering.questions import Settings
 from electra_tf.text import tokenizer as tokenizer_lib
 
-Settings = finetuning_config.QuestionAnsweringConfig
 Tensors = Mapping[str, tf.Tensor]
 
 

@@ -61,7 +61,7 @@ class QuestionAnsweringTask(task_lib.Task):
         self,
         name: str,
         readers: task_lib.Readers,
-        settings: finetuning_config.QuestionAnsweringConfig,
+        settings: questions.Settings,
         form: str,
     ) -> None:
         super().__init__(name, readers)
@@ -85,12 +85,7 @@ class QuestionAnsweringTask(task_lib.Task):
     ) -> rows_lib.Rows:
         """Makes the windows of questions (`questions.build_rows`)."""
         return questions.build_rows(
-            examples,
-            tokenizer,
-            max_seq_length,
-            self.settings.max_query_length,
-            self.settings.doc_stride,
-            is_training,
+            examples, tokenizer, max_seq_length, self.settings, is_training
         )
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:

@@ -24,7 +24,8 @@ JOINT = dataclasses.replace(INDEPENDENT, joint_prediction=True)
 
 
 def _rows(tokenizer, examples, length=64, stride=3):
-    return questions.build_rows(examples, tokenizer, length, 8, stride, False)
+    settings = questions.Settings(max_query_length=8, doc_stride=stride)
+    return questions.build_rows(examples, tokenizer, length, settings, False)
 
 
 def _logits(rows, scores):

@@ -15,9 +15,8 @@ def _ids(text):
 
 
 def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
-    return questions.build_rows(
-        examples, tokenizer, length, query, stride, training
-    )
+    settings = questions.Settings(max_query_length=query, doc_stride=stride)
+    return questions.build_rows(examples, tokenizer, length, settings, training)
 
 
 def test_a_short_document_is_one_row(tokenizer):

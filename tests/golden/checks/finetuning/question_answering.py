@@ -80,9 +80,12 @@ def _read_records(folder, task):
 def _build_rows(folder, examples, settings, is_training):
     do_lower_case = settings.get("do_lower_case", True)
     tokenizer = loading.load_tokenizer(folder, do_lower_case=do_lower_case)
-    names = ("max_seq_length", "max_query_length", "doc_stride")
-    sizes = [settings[name] for name in names]
-    return questions.build_rows(examples, tokenizer, *sizes, is_training)
+    names = ("max_query_length", "doc_stride")
+    windows = questions.Settings(**{name: settings[name] for name in names})
+    length = settings["max_seq_length"]
+    return questions.build_rows(
+        examples, tokenizer, length, windows, is_training
+    )
 
 
 def _check_features(folder, task, split):
