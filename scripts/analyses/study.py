@@ -294,8 +294,9 @@ def digest(electra: electra_lib.Electra, request: Request) -> str:
 
 
 def _to_json(frame: pd.DataFrame) -> dict[str, Any]:
-    split: dict[str, Any] = json.loads(frame.to_json(orient="split"))
-    return split | {"name": frame.index.name}
+    # All digits that it can write: by default small numbers become 0.
+    text = frame.to_json(orient="split", double_precision=15)
+    return json.loads(text) | {"name": frame.index.name}
 
 
 def _from_json(split: Mapping[str, Any]) -> pd.DataFrame:

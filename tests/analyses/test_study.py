@@ -30,8 +30,9 @@ def calls(monkeypatch):
         asked.append(request.data)
         items = list(range(2_500))
         found = work.in_parts("squares", items, lambda part: np.square(part))
-        table = pd.DataFrame({"n": [1], "sum": [float(found.sum())]}, ["all"])
-        return study.Findings(table.rename_axis("what"), ("A note.",))
+        values = {"n": 1, "sum": float(found.sum()), "least": 3e-12}
+        table = pd.DataFrame(values, ["all"]).rename_axis("what")
+        return study.Findings(table, ("A note.",))
 
     toy = study.Study("Why?", "it", "", measure, lambda found, axes: None)
     monkeypatch.setattr(study, "find", lambda name: toy)
@@ -44,11 +45,12 @@ def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     again = study.run("toy", electra, REQUEST, folder)
     assert len(calls) == 1
     pd.testing.assert_frame_equal(first.table, again.table)
+    assert first.cells() == again.cells()
     assert first.notes == again.notes
     names = {path.name for path in (tmp_path / "toy").iterdir()}
     assert names >= {study.FINDINGS, study.TABLE, study.PICTURE}
     written = (tmp_path / "toy" / study.TABLE).read_text()
-    assert "| all | 1 | 5,205,208,750 |" in written
+    assert "| all | 1 | 5,205,208,750 | 3e-12 |" in written
     study.run("toy", electra, study.Request("other"), folder)
     assert calls == ["unused", "other"]
 
