@@ -233,18 +233,25 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
 def with_num_steps(
     settings: config.ExperimentConfig, num_steps: int
 ) -> config.ExperimentConfig:
-    """The same training, its schedules too, in another number of steps.
+    """The same training, schedules and phases too, in another number of steps.
 
     What was more than 0 steps stays at least 1, except the warm-up.
     """
     ratio = num_steps / settings.training.num_train_steps
-    schedules = {
+    schedules: dict[str, dict[str, Any]] = {
         section: {
             name: max(least, round(count * ratio))
             for name, count in vars(getattr(settings, section)).items()
             if name.endswith(("_step", "_steps")) and count
         }
         for section, least in _LEAST_SCHEDULES.items()
+    }
+    schedules["data"] = {
+        "phases": re.sub(
+            r":(\d+)",
+            lambda count: f":{max(1, round(int(count[1]) * ratio))}",
+            settings.data.phases,
+        )
     }
     training = {"num_train_steps": num_steps}
     return schema.replace_fields(settings, training=training, **schedules)

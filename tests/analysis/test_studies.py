@@ -57,6 +57,7 @@ def test_schedules_keep_their_share_of_a_run():
         optimizer={"num_warmup_steps": 100},
         objective={"name": "two_stage", "generator_steps": 500},
         masking={"mask_prob_steps": 300},
+        data={"phases": "128x32:200,128x64:100"},
     )
     longer = studies.with_num_steps(settings, 2_500)
     assert longer.training.num_train_steps == 2_500
@@ -64,9 +65,21 @@ def test_schedules_keep_their_share_of_a_run():
     assert longer.objective.generator_steps == 1_250
     assert longer.objective.temperature_steps == 0
     assert longer.masking.mask_prob_steps == 750
+    assert longer.data.phases == "128x32:500,128x64:250"
     shortest = studies.with_num_steps(settings, 2)
     assert shortest.objective.generator_steps == 1
     assert shortest.num_warmup_steps == 0
+
+
+def test_arms_with_phases_can_cost_as_much_as_others():
+    # Half of the steps with half of the rows.
+    phases = {"data": {"phases": "128x64:5"}}
+    study = toy_study.build_study(arms={"electra": {}, "phases": phases})
+    plan = studies.plan_study(
+        study, 50, lambda settings: model_lib.Cost(settings).run_flops(), 300
+    )
+    first, last = config.split_phases(plan.arms[1].settings)
+    assert (first.end, last.end) == (200, 400)
 
 
 def test_a_plan_has_every_arm_at_every_budget():
