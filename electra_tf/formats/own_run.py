@@ -112,8 +112,11 @@ def write(
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model."""
-    # How long two stages were is not kept; what they leave is alike.
-    objective = (model.objective or "electra").replace("two_stage", "electra")
+    # How long two stages were, and what a frozen generator was taken from, is
+    # not kept; what they leave is alike.
+    objective = model.objective
+    if objective in ("", "two_stage", "fast_electra"):
+        objective = "electra"
     has_head = portable.MASKED_LM_HEAD in model.parts
     if has_head and not model.objective and not model.has_both_heads:
         objective = "mlm"

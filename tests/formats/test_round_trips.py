@@ -9,6 +9,7 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
+from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 from tests.formats import tiny_models
 
@@ -77,6 +78,21 @@ def test_tags_are_given_where_files_do_not_name_them(tmp_path):
 
 def _write_run(folder, kind="embeddings", **fields):
     return tiny_models.write(folder, kind, OURS, **fields)
+
+
+@pytest.mark.parametrize(
+    ("objective", "converted"),
+    [("two_stage", "electra"), ("fast_electra", "electra"),
+     ("adversarial", "adversarial")],
+)  # fmt: skip
+def test_a_converted_run_has_an_objective_that_can_go_on(
+    tmp_path, objective, converted
+):
+    _write_run(tmp_path / "run", "none", objective=objective)
+    settings = checkpoints.load_settings(tmp_path / "run")
+    assert settings.objective.name == converted
+    # As export and pre-training ask for it.
+    model_lib.find_objective(settings)
 
 
 def _put_tensors(folder, **tensors):
