@@ -382,7 +382,14 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     """Returns the section of a config that describes a generator."""
     encoder, generator = model.encoder, model.generator
     if generator is None:
-        return config.GeneratorConfig()
+        # It has no effect, but must pass for one: of the default size if that
+        # is a whole number of heads, and with the towers of Electric.
+        width = round(encoder.hidden_size * 0.25)
+        has_heads = width % max(1, width // 64) == 0
+        return config.GeneratorConfig(
+            num_attention_heads=0 if has_heads else 1,
+            two_tower_generator=model.objective == "electric",
+        )
     if model.tying == "all":
         return config.GeneratorConfig(untied_generator=False)
     depth = generator.num_hidden_layers / encoder.num_hidden_layers

@@ -95,6 +95,21 @@ def test_a_converted_run_has_an_objective_that_can_go_on(
     model_lib.find_objective(settings)
 
 
+@pytest.mark.parametrize(
+    ("objective", "width"), [("electric", 16), ("electra", 516)]
+)
+def test_a_discriminator_without_a_generator_is_a_run(
+    tmp_path, objective, width
+):
+    # A quarter of 516, the default generator's width, is no two heads.
+    sizes = {"hidden_size": width, "num_attention_heads": 4}
+    encoder = dataclasses.replace(tiny_models.ENCODER, **sizes)
+    fields = {"encoder": encoder, "objective": objective}
+    model = _write_run(tmp_path / "run", "discriminator", **fields)
+    model_lib.find_objective(checkpoints.load_settings(tmp_path / "run"))
+    tiny_models.require_same(own_run.read(tmp_path / "run"), model)
+
+
 def _put_tensors(folder, **tensors):
     weights = {
         f"{prefix}/{name}": value
