@@ -243,16 +243,17 @@ class TrainingRun(abc.ABC):
 
     def _advance(self, iterator: Any, first: int) -> int:
         """Calls the compiled loop once and logs; returns the step reached."""
-        is_tracing = self._enter_phase(first)
+        self._enter_phase(first)
         count = self._num_next_steps(first)
         step = first + count
         start = time.monotonic()
         self.run_steps(iterator, tf.constant(count))
         statistics = self.statistics.sums()
-        if not is_tracing:  # which takes long, but once
+        if self._is_traced:  # which takes long, but once
             seconds = time.monotonic() - start
             self._timed = self._timed[0] + seconds, self._timed[1] + count
             self._seconds_per_step = seconds / count
+        self._is_traced = True
         require_finite(statistics, f"between steps {first + 1} and {step}")
         num_skipped = int(statistics["num_skipped_steps"][0])
         all_are = num_skipped == int(statistics["num_steps"][0])
@@ -324,19 +325,19 @@ class TrainingRun(abc.ABC):
             options = {"jit_compile": True, "autograph": False}
             steps = tuple(tf.function(step, **options) for step in steps)
         self._training_step, self._evaluation_step = steps
+        self._is_traced = False
 
-    def _enter_phase(self, step: int) -> bool:
-        """Makes ready for a step's phase; whether the next call will trace."""
+    def _enter_phase(self, step: int) -> None:
+        """Makes ready for a step's phase."""
         starts = self.model.phase_starts
         phase = bisect.bisect_right(starts, step) - 1
         if phase == self.phase:
-            return False
+            return
         is_beginning = step == starts[phase] and not self.owes_evaluation
         self.model.enter_phase(phase, is_beginning)
         if self.phase is not None:
             self._trace_anew()
         self.phase = phase
-        return True
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:

@@ -208,6 +208,18 @@ def test_only_traced_training_is_timed(monkeypatch):
     ]
 
 
+def test_tracing_is_not_timed_behind_an_evaluation_that_was_owed(monkeypatch):
+    run = Run(6, log=2)
+    _slow_down(run, monkeypatch, 1.0)
+    run.model.optimizer.iterations.assign(2)
+    run.owes_evaluation = True
+    run.go()
+    assert [timing for what, *_, timing in run.written if what == "train"] == [
+        {"seconds": 1.0, "steps": 1},
+        {"seconds": 2.0, "steps": 2},
+    ]
+
+
 def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
     run = Run(9, log=9)
     _, counts = _slow_down(run, monkeypatch, 4.0)
