@@ -131,9 +131,9 @@ class RunReport(contextlib.AbstractContextManager):
     """Writes a run's metrics; leaving its `with` block flushes them.
 
     No `model_dir`, on other than the chief, writes and prints nothing. Lines
-    of later steps than the first, which a killed run left, are removed. A
-    brief report has no table. `work_until` gives the work of the first steps,
-    for the time left.
+    of later steps than the first, which a killed run left, are removed; where
+    the first `owes_evaluation`, so are its held-out metrics. A brief report has
+    no table. `work_until` gives the work of the first steps, for the time left.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class RunReport(contextlib.AbstractContextManager):
         title: str = "Training",
         is_brief: bool = False,
         work_until: Callable[[int], float] = float,
+        owes_evaluation: bool = False,
     ) -> None:
         self._is_brief, self._work_until = is_brief, work_until
         self._time_left = progress.TimeLeft(work_until(total_steps))
@@ -157,7 +158,8 @@ class RunReport(contextlib.AbstractContextManager):
         self._path = model_dir and model_dir / "metrics.jsonl"
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
         if model_dir is not None:
-            _drop_lines_after(model_dir / "metrics.jsonl", first_step)
+            last = first_step, "train" if owes_evaluation else "validation"
+            _drop_lines_after(model_dir / "metrics.jsonl", last)
             for split in _LABELS:
                 folder = model_dir / "tensorboard" / split
                 with naming_file(folder):
@@ -256,9 +258,10 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def _drop_lines_after(path: pathlib.Path, step: int) -> None:
-    """Removes lines of later steps, and what cannot be read."""
-    kept = [line for line in read_lines(path) if line["step"] <= step]
+def _drop_lines_after(path: pathlib.Path, last: tuple[int, str]) -> None:
+    """Removes lines behind a step's of a split, and what cannot be read."""
+    lines = read_lines(path)
+    kept = [line for line in lines if (line["step"], line["split"]) <= last]
     if path.exists():
         text = "".join(json.dumps(line) + "\n" for line in kept)
         with naming_file(path):
@@ -272,7 +275,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     for number, text in enumerate(texts, 1):
         try:
             line = json.loads(text)
-            line["split"], line["step"] = line["split"], int(line["step"])
+            line["split"], line["step"] = str(line["split"]), int(line["step"])
             lines.append(line)
         except Exception:  # whatever the bytes are
             # The last one may be half a line.

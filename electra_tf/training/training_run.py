@@ -135,6 +135,7 @@ class TrainingRun(abc.ABC):
             title=self.title,
             is_brief=self.is_brief,
             work_until=lambda step: self.cost(step).get("train_flops", step),
+            owes_evaluation=self.owes_evaluation,
         )
         with self.report:
             if self.has_introduction:
