@@ -221,11 +221,16 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return self.phases(self.settings)
 
     def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
-        """The networks, where each is clipped by a norm of its own."""
+        """The networks and the extras, where each has a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
             return super().clip_groups(variables)
-        main = {id(v) for v in self.main.trainable_variables}
-        return ["main" if id(v) in main else "generator" for v in variables]
+        networks = {"generator": self.generator, "main": self.main}
+        groups = {
+            id(variable): name
+            for name, network in networks.items()
+            for variable in getattr(network, "trainable_variables", ())
+        }
+        return [groups.get(id(variable), "extras") for variable in variables]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool

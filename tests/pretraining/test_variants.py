@@ -1,5 +1,7 @@
 """The objectives beside two-stage and adversarial training, by hand."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -143,9 +145,14 @@ def test_the_discriminators_weight_rises_linearly_to_its_value():
     assert factors == [0.0, 12.5, 50.0, 50.0]
 
 
-def test_each_network_can_be_clipped_by_its_own_norm():
+@pytest.mark.parametrize(
+    ("name", "num_parts"),
+    # A head for the order, and a baseline, are neither network's.
+    [("mlm", 1), ("electra", 2), ("sentence_order", 3), ("adversarial", 3)],
+)
+def test_each_network_can_be_clipped_by_its_own_norm(name, num_parts):
     model = tiny_objectives.build_model(
-        "electra", optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
+        name, optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
     )
     gradients = [
         tf.random.stateless_normal(v.shape, [1, i])
@@ -153,10 +160,15 @@ def test_each_network_can_be_clipped_by_its_own_norm():
     ]
     clipped, norm = model._clip(gradients, model.trained_variables)
     assert float(norm) == pytest.approx(float(tf.linalg.global_norm(gradients)))
-    generator = {v.path for v in model.generator.trainable_variables}
-    parts = {True: [], False: []}
+    parts = collections.defaultdict(list)
     for variable, value in zip(model.trained_variables, clipped, strict=True):
-        parts[variable.path in generator].append(value)
+        owners = [
+            network is not None
+            and any(variable is own for own in network.trainable_variables)
+            for network in (model.generator, model.main)
+        ]
+        parts[tuple(owners)].append(value)
+    assert len(parts) == num_parts
     for values in parts.values():
         assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)
 
