@@ -15,7 +15,7 @@ _GROUP = 128  # rows that one product sums
 
 
 def look_up(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table `[V, ...]`, for int32 ids of any shape."""
+    """Rows of a table `[V, E]`, for int32 ids of any shape."""
     is_static = ids.shape.is_fully_defined()
     if not (is_static and fusion.compiles(fusion.Scope.STEP)):
         return tf.gather(table, ids)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from electra_tf.config import schema
 from electra_tf.inputs import randomness
 
-# How an iteration says that a shard ends too early, for `shard_errors.py`.
+# How an iteration says that a shard ends too early, for `dataset.py`.
 MISSING_RECORDS = "A shard holds fewer records than its manifest says."
 
 

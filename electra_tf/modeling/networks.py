@@ -240,7 +240,6 @@ class MaskedLMGenerator(Network):
         super().__init__(settings, **kwargs)
         self.head_name = head_name
         self.encoder_name = encoder_name
-        self.vocab_size = self.settings.vocab_size
         self.encoder = encoder or encoder_lib.build_encoder(
             self.settings, encoder_name, embeddings, self.dtype_policy
         )
@@ -295,7 +294,6 @@ class TwoTowerGenerator(Network):
     ) -> None:
         super().__init__(settings, **kwargs)
         sizes, dtype = self.settings, self.dtype_policy
-        self.vocab_size = sizes.vocab_size
         self.left_to_right = encoder_lib.build_encoder(
             sizes, "generator_ltr", embeddings, dtype, "left_to_right"
         )

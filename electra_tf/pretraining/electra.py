@@ -187,8 +187,11 @@ class Electra(model_lib.PretrainingModel):
         if self.settings.generator.two_tower_generator:
             # It learns from all tokens.
             parts = masking.gather_positions(parts, masked.masked_positions)
+        tokens = fake.sampled_tokens if fake else None
+        counts = mlm.count_predictions(
+            masked, generated.logits, parts, self.mask_id, tokens
+        )
         sampled = SampledBatch(prepared, generated, fake)
-        counts = self.count_samples(sampled, parts)
         return step_lib.LossSums({"gen_loss": gen_loss}, counts), sampled
 
     def _get_fake_data(
@@ -214,7 +217,8 @@ class Electra(model_lib.PretrainingModel):
         """The uniform numbers behind the samples, `[B, P, V]` float32."""
         seeds = prepared.sample_seeds
         batch, slots = prepared.masked.masked_positions.shape
-        shape = (batch // seeds.shape[0], slots, self.generator.vocab_size)
+        vocab_size = self.settings.encoder.vocab_size
+        shape = (batch // seeds.shape[0], slots, vocab_size)
         return randomness.uniform_by_stream(seeds, shape)
 
     def sampling_logits(
@@ -261,21 +265,6 @@ class Electra(model_lib.PretrainingModel):
         return step_lib.LossSums(
             {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
             metrics.detection_statistics(logits, labels, weights),
-        )
-
-    def count_samples(
-        self, sampled: SampledBatch, parts: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """The counts of `GENERATOR_SIZES`, from losses `[B, P]` and guesses."""
-        generated, fake = sampled.generated, sampled.fake
-        logits = generated.logits
-        if not generated.encoder_outputs:
-            # A fixed generator never samples what its corpus lacks, but its
-            # loss does not call it impossible.
-            logits = generated.prediction_logits
-        tokens = fake.sampled_tokens if fake else None
-        return mlm.count_predictions(
-            sampled.masked, logits, parts, self.mask_id, tokens
         )
 
 

@@ -13,7 +13,6 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
-_GENERATOR_STAGE, _SECOND_STAGE = 0, 1
 _OF_SAMPLES = ("sampled_correct", "kept_sampled_correct")
 
 
@@ -33,8 +32,7 @@ class TwoStage(electra.Electra):
     models learn with it sooner (docs/small_models.md).
     """
 
-    stage = _GENERATOR_STAGE
-    is_sampling = False
+    is_sampling = False  # in stage one
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -93,24 +91,24 @@ class TwoStage(electra.Electra):
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """In stage one the discriminator's loss has the factor 0."""
-        idle = {"disc_loss": 0.0} if self.stage == _GENERATOR_STAGE else {}
+        idle = {} if self.is_sampling else {"disc_loss": 0.0}
         return {**super().loss_coefficients, **idle}
 
     @property
     def trained_variables(self) -> Sequence[Any]:
         """The generator's in stage one; then the discriminator's, or all."""
-        if self.stage == _GENERATOR_STAGE:
-            return self.generator.trainable_variables
-        return super().trained_variables
+        if self.is_sampling:
+            return super().trained_variables
+        return self.generator.trainable_variables
 
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
         chosen, average = self.settings.objective, self.weight_average
-        self.stage, self.is_sampling = phase, phase == _SECOND_STAGE
+        self.is_sampling = phase > 0
         if average is not None:
             average.start = self.phase_starts[phase]
-        self.is_frozen = phase == _SECOND_STAGE and chosen.freeze_generator
-        if phase == _SECOND_STAGE and is_beginning:
+        self.is_frozen = self.is_sampling and chosen.freeze_generator
+        if self.is_sampling and is_beginning:
             if chosen.initialize_from_generator:
                 weights = self.generator.encoder.get_weights()
                 self.main.encoder.set_weights(weights)
@@ -123,7 +121,7 @@ class TwoStage(electra.Electra):
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """The discriminator's loss; in stage one there is none."""
-        if self.stage == _SECOND_STAGE:
+        if self.is_sampling:
             return super().compute_main_losses(sampled, dropout_seed)
         sizes = {**metrics.DETECTION_SIZES, **dict.fromkeys(_OF_SAMPLES, 1)}
         idle = {name: tf.zeros([k]) for name, k in sizes.items()}
@@ -132,7 +130,7 @@ class TwoStage(electra.Electra):
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """As in joint training; stage one has no samples to score."""
         found = super().derive_metrics(statistics)
-        if self.stage == _SECOND_STAGE:
+        if self.is_sampling:
             return found
         names = ("loss", "gen_loss", *self.ratios)
         return {n: found[n] for n in names if n != "sampled_accuracy"}
