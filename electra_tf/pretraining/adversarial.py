@@ -31,7 +31,6 @@ class Adversarial(electra.Electra):
         "generator_entropy": ("entropy", "sampled_tokens"),
         "reward": ("reward", "sampled_tokens"),
     }
-    extra_sizes = {**electra.Electra.extra_sizes, **model_lib.sizes_of(ratios)}
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:

@@ -26,11 +26,6 @@ GENERATOR_RATIOS = {
 }
 """Compare the first two with `unigram_entropy` and `unigram_accuracy`."""
 
-GENERATOR_SIZES = {
-    **model_lib.sizes_of(GENERATOR_RATIOS),
-    "kept_sampled_correct": 1,
-}
-
 
 class SampledBatch(NamedTuple):
     """A batch with samples of the generator in it."""
@@ -71,7 +66,7 @@ class Electra(model_lib.PretrainingModel):
     """
 
     ratios = GENERATOR_RATIOS
-    extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
+    extra_sizes = {"kept_sampled_correct": 1, **metrics.DETECTION_SIZES}
     is_frozen = False
     """Whether the generator has stopped learning; it has no dropout then."""
     is_sampling = True

@@ -37,7 +37,6 @@ class MaskedLM(model_lib.PretrainingModel):
         "mlm_accuracy": ("masked_correct", "masked_tokens"),
         "mlm_kept_accuracy": ("kept_correct", "kept_tokens"),
     }
-    extra_sizes = model_lib.sizes_of(ratios)
     main_part = "masked_lm"
 
     @classmethod

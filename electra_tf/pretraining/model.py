@@ -184,6 +184,12 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             settings.generator, main_encoder, token_counts, dtype
         )
 
+    @property
+    def _summed_sizes(self) -> dict[str, int]:
+        """Also the scalars that `ratios` divides."""
+        counts = itertools.chain(*self.ratios.values())
+        return dict.fromkeys(counts, 1) | super()._summed_sizes
+
     def reset_difference(self) -> None:
         """Makes the main network's token embeddings those of the generator.
 
@@ -315,11 +321,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             vocabulary_lib.TokenizerSettings(**tokens["settings"]),
         )
         return cls(**values)
-
-
-def sizes_of(ratios: Mapping[str, tuple[str, str]]) -> dict[str, int]:
-    """`extra_sizes` of the scalars that a table of ratios divides."""
-    return dict.fromkeys(itertools.chain(*ratios.values()), 1)
 
 
 def main_seed(dropout_seed: layers.Seed) -> layers.Seed:

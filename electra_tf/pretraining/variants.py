@@ -25,10 +25,6 @@ _RESTORATION_RATIOS = {
     # Of chosen slots whose sample is wrong, those that are guessed right.
     "restored_accuracy": ("restored_tokens", "replaced_tokens"),
 }
-_RESTORATION_SIZES = {
-    **electra.GENERATOR_SIZES,
-    **model_lib.sizes_of(_RESTORATION_RATIOS),
-}
 
 
 @layers.register
@@ -65,7 +61,7 @@ class ReplaceMLM(electra.Electra):
     """
 
     ratios = _RESTORATION_RATIOS
-    extra_sizes = _RESTORATION_SIZES
+    extra_sizes = {"kept_sampled_correct": 1}
     main_part = "masked_lm"
     main_loss = "mlm_loss"
     main_factor = "main_weight"
@@ -111,7 +107,6 @@ class AllTokensMLM(electra.Electra):
     """
 
     ratios = _RESTORATION_RATIOS
-    extra_sizes = {**_RESTORATION_SIZES, **metrics.DETECTION_SIZES}
     main_part = "all_tokens_masked_lm"
     main_loss = "all_loss"
     main_factor = "main_weight"
