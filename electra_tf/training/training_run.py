@@ -77,6 +77,7 @@ class TrainingRun(abc.ABC):
     has_introduction = True  # what it is of, before the first step
 
     report: reporting.RunReport
+    _is_traced: bool  # whether the step has run as `run_steps` has it
 
     def __init__(
         self,
