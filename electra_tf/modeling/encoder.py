@@ -82,7 +82,7 @@ class Embeddings(layers.SizedLayer):
             words += tf.cast(word_offset, words.dtype)
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
         if position_ids is not None:
-            positions = tf.gather(positions, position_ids)
+            positions = layers.look_up(positions, position_ids)
         # A product with a one-hot of two columns: its gradient is a small
         # product too, where that of a lookup is a scatter of B x S rows.
         one_hot = tf.one_hot(segment_ids, self.settings.type_vocab_size)
