@@ -84,11 +84,11 @@ def find_configs(argv: list[str]) -> list[str]:
 def _find_config(path: str) -> str:
     found = installed.find_config(path)
     name = found.partition(":")[0]
-    if name and not pathlib.Path(name).is_file():
+    if not pathlib.Path(name).is_file():
         known = installed.config_names()
         (close,) = difflib.get_close_matches(name, known, 1, 0)
         raise errors.ConfigError(
-            f"There is no config {name}. Did you mean {close}? "
+            f"There is no config {name or repr(name)}. Did you mean {close}? "
             "electra-new-config writes one of your own for pre-training."
         )
     return found
@@ -115,16 +115,15 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         sys.exit(0)
     except Exception as error:
         text = _explain_config(error, argv, schema)
-        if not text and isinstance(error, KeyError):
+        if not text and not isinstance(error, errors.ConfigError | flags.Error):
             text = (
-                f"--config must have the sections {', '.join(vars(schema()))}. "
-                f"Received: one that differs by {error.args[0]}. Files of "
+                f"--config must have the sections {', '.join(vars(schema()))}, "
+                "returned by its function get_config(). "
+                f"Received: one that differs by {error}. Files of "
                 "configs/pretrain are for electra-pretrain, those of "
                 "configs/finetune for electra-finetune."
             )
-        if "--show_traceback" in argv or not (
-            text or isinstance(error, errors.ConfigError | flags.Error)
-        ):
+        if "--show_traceback" in argv:
             raise
         print(f"error: {text or _explain_flag(error)}", file=sys.stderr)
         sys.exit(2)
@@ -150,8 +149,9 @@ def _explain_config(
 
 def _explain_flag(error: BaseException) -> str:
     text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
-    text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text).replace("\n", " ")
-    return f"{text}{'.' * text.endswith(chr(39))} See --help."
+    noise = r"flags \w+=.*?: (?=[A-Z])|Error whilst(?s:.*)\n(?=\w+: )"
+    text = re.sub(noise, "", text).strip().replace("\n", " ")
+    return f"{text}{'.' * (text[-1] not in '.?')} See --help."
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -54,7 +54,7 @@ def find_config(path: str) -> str:
     is no such config either, so that whoever opens it says so.
     """
     name, colon, argument = path.partition(":")
-    if not name or pathlib.Path(name).exists():
+    if pathlib.Path(name).exists():
         return path
     found = _folder("configs") / name.removeprefix("configs/")
     return f"{found}{colon}{argument}" if found.is_file() else path

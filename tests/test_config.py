@@ -235,6 +235,30 @@ def test_a_config_of_another_command_gets_one_line(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "argument", "message"),
+    [
+        ("", "", "returned by its function get_config(). Received: one that"),
+        ("def get_config(): return 3", "", "Received: one that differs by "),
+        ("def get_config(): pass", ":a", "=config.py:a: TypeError: get_config"),
+        (None, "", "There is no config ''."),
+    ],
+)
+def test_what_is_no_config_gets_one_line(
+    text, argument, message, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.py").write_text(text or "")
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    path = "" if text is None else f"config.py{argument}"
+    with pytest.raises(SystemExit, match="2"):
+        command_line.parse(["command", f"--config={path}"])
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and message in said
+    assert len(said.splitlines()) == 1
+
+
 def test_an_unknown_override_names_the_nearest_setting():
     command_line.check_override("config.training.seed")
     nearest = "--config.optimizer.learning_rate"
