@@ -9,6 +9,7 @@ The file runs at once; the settings that you may want to change stand in it.
 """
 
 import pathlib
+import shlex
 import sys
 
 from absl import flags
@@ -80,11 +81,12 @@ def main() -> None:
         field = f"    # settings.{section}."
         lines += ["", *(f"{field}{name} = {values[name]!r}" for name in names)]
     text = _TEMPLATE.format(
-        path=path,
+        path=shlex.quote(str(path)),
         base=base,
         length=settings.data.max_seq_length,
         lines="\n".join(lines).replace("'", '"'),
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     print(f"Wrote {path}. Its first lines say how to train with it.")
 

@@ -321,11 +321,12 @@ def test_the_dial_takes_any_width_length_and_budget():
     ],
 )
 def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
-    path = tmp_path / "own.py"
+    path = tmp_path / "a folder" / "own.py"
     arguments = "new_config", path, f"--size={size}"
     assert script_modules.run(*arguments).returncode == 0
     assert config.load_file(path) == _load(base, argument)
     text = path.read_text("utf-8")
+    assert f"--config='{path}' " in text
     path.write_text(text.replace("# settings.", "settings."), "utf-8")
     assert config.load_file(path) == _load(base, argument)
     again = script_modules.run(*arguments)
