@@ -238,18 +238,18 @@ def verify_dataset(
     the token counts. `DataError` lists everything that is wrong.
     """
     folder = storage.path(folder)
+    splits = Index.load(folder).splits
     vocabulary = Vocabulary.load(folder)
     sizes: dict[str, int] = {}
     counts: dict[str, np.ndarray] = {}
     tasks: list[tuple[pathlib.Path, Shard, int]] = []
     problems: list[str] = []
-    for split, summary in Index.load(folder).splits.items():
+    for split, summary in splits.items():
         path = folder / split
         manifest = Manifest.load(path)
         length = manifest.max_seq_length
         manifest.check(path, vocabulary, length)
-        digest = file_sha256(path / MANIFEST_FILE)
-        if digest != summary.manifest_sha256:
+        if file_sha256(path / MANIFEST_FILE) != summary.manifest_sha256:
             problems.append(f"{path}: the manifest was changed after the build")
         sizes[split] = manifest.num_examples
         counts[split] = -load_token_counts(path, vocabulary.size)

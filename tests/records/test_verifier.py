@@ -94,3 +94,8 @@ def test_wrong_token_counts_are_found(dataset):
     np.save(path, np.load(path) + 1)
     with refused("counts of train differ"):
         verify_dataset(dataset)
+
+
+def test_a_folder_without_a_dataset_is_called_that(tmp_path):
+    with refused("No dataset at .*manifest.json is missing"):
+        verify_dataset(tmp_path)
