@@ -173,14 +173,20 @@ def _build_pieces(
     tokens: list[str], max_bytes: int, is_split: bool
 ) -> tensorflow_text.FastWordpieceTokenizer:
     """Builds the matcher for whole texts or for words already split."""
-    return tensorflow_text.FastWordpieceTokenizer(
-        vocab=tokens,
-        suffix_indicator=_CONTINUATION_PREFIX,
-        max_bytes_per_word=max_bytes,
-        token_out_type=tf.int32,
-        unknown_token=_UNKNOWN_TOKEN,
-        no_pretokenization=is_split,
-    )
+    try:
+        return tensorflow_text.FastWordpieceTokenizer(
+            vocab=tokens,
+            suffix_indicator=_CONTINUATION_PREFIX,
+            max_bytes_per_word=max_bytes,
+            token_out_type=tf.int32,
+            unknown_token=_UNKNOWN_TOKEN,
+            no_pretokenization=is_split,
+        )
+    except RuntimeError as error:
+        raise errors.DataError(
+            f"A vocabulary must hold pieces of words. Received: {len(tokens)} "
+            f"tokens ({error}) Is the file cut off? Take it again."
+        ) from error
 
 
 def _by_text(

@@ -74,6 +74,11 @@ def test_a_token_that_is_too_long_for_the_library_is_named():
         _tokenizer("\u0436" * 129)
 
 
+def test_a_vocabulary_without_a_piece_of_a_word_is_refused():
+    with pytest.raises(errors.DataError, match="5 tokens.*cut off"):
+        _tokenizer()
+
+
 def test_a_dataset_and_a_function_give_the_same_ids():
     tokenizer = _tokenizer("caf", "##e", "\u0436", "##\u0436")
     texts = ["Caf\xe9", "\u0436\u0416", ""] * 5
