@@ -22,7 +22,10 @@ from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
 # operation that parses them is part of its message.
-_PHRASES = (streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG)
+_PHRASES = (
+    *(streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG),
+    "[Errno ",  # of a file that cannot be opened
+)
 
 
 class DamagedShardError(errors.DataError):
@@ -144,17 +147,19 @@ class ChecksumCheck(threading.Thread):
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(daemon=True)
         self._splits = filter(None, (dataset.train, dataset.held_out))
-        self._error: DamagedShardError | None = None
+        self._error: Exception | None = None
         self.start()
 
     def run(self) -> None:
         """Reads the shards up to the first that is wrong."""
-        for split in self._splits:
-            shards = zip(split.paths, split.shard_sizes, strict=True)
-            for shard, checksum in zip(shards, split.checksums, strict=True):
-                if manifest.file_sha256(shard[0]) != checksum:
-                    self._error = _damaged(*shard, "content of another sha256")
-                    return
+        try:
+            for split in self._splits:
+                columns = split.paths, split.shard_sizes, split.checksums
+                for path, size, checksum in zip(*columns, strict=True):
+                    if manifest.file_sha256(path) != checksum:
+                        raise _damaged(path, size, "content of another sha256")
+        except (DamagedShardError, OSError) as error:
+            self._error = error
 
     def require_good(self, waits: bool = False) -> None:
         """Raises what was found so far, or `waits` for all to be read."""
@@ -169,7 +174,7 @@ def explain_shard_errors(split: Split) -> Iterator[None]:
     """Turns TensorFlow's errors about broken records into clear ones."""
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    except tf.errors.OpError as error:
         is_data_loss = isinstance(error, tf.errors.DataLossError)
         if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
             shards = zip(split.paths, split.shard_sizes, strict=True)

@@ -161,6 +161,22 @@ def test_a_cut_or_missing_shard_is_found_before_training(
         dataset_lib.open_dataset(copy, tiny.LENGTH)
 
 
+def test_a_shard_that_cannot_be_opened_is_named(make_split, copy):
+    split = make_split(SIZES)
+    pathlib.Path(split.paths[1]).unlink()
+    batches = pipeline.build_evaluation_dataset(split, 4, 8)
+    with (
+        pytest.raises(FileNotFoundError, match=split.paths[1]),
+        dataset_lib.explain_shard_errors(split),
+    ):
+        list(batches)
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
+    pathlib.Path(opened.train.paths[1]).unlink()
+    check = dataset_lib.ChecksumCheck(opened)
+    with pytest.raises(FileNotFoundError, match=opened.train.paths[1]):
+        check.require_good(waits=True)
+
+
 def test_errors_of_the_model_pass_unchanged(make_split):
     split = make_split(SIZES)
     with (
