@@ -85,10 +85,9 @@ def _find_config(path: str) -> str:
     found = installed.find_config(path)
     name = found.partition(":")[0]
     if not pathlib.Path(name).is_file():
-        known = installed.config_names()
-        (close,) = difflib.get_close_matches(name, known, 1, 0)
+        [near] = difflib.get_close_matches(name, installed.config_names(), 1, 0)
         raise errors.ConfigError(
-            f"There is no config {name or repr(name)}. Did you mean {close}? "
+            f"There is no config {name or repr(name)}. Did you mean {near}? "
             "electra-new-config writes one of your own for pre-training."
         )
     return found
@@ -205,9 +204,8 @@ def _require_folders() -> None:
 def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     if len(argv) > 1:
         hint = "Write --flag=VALUE, and patterns ('texts/*.txt') in quotes."
-        print(
-            f"error: unexpected arguments {argv[1:]}. {hint}", file=sys.stderr
-        )
+        text = f"unexpected arguments {argv[1:]}. {hint}"
+        print(f"error: {text}", file=sys.stderr)
         return 2
     try:
         _require_folders()
@@ -225,7 +223,13 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         if _SHOW_TRACEBACK.value or not is_known:
             traceback.print_exc()
         else:
-            print(f"error: {_TOO_LARGE if is_full else error}", file=sys.stderr)
+            text = _TOO_LARGE if is_full else f"{error}"
+            if getattr(error, "filename", None):
+                text = (
+                    f"{error.filename} must be a usable path. Received: "
+                    f"{error.strerror}. Give another, or mend this one."
+                )
+            print(f"error: {text}", file=sys.stderr)
         if isinstance(error, errors.WorkerLostError):
             return os.EX_UNAVAILABLE
         return 1 if is_known else os.EX_SOFTWARE

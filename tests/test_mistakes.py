@@ -168,6 +168,16 @@ def test_a_full_device_is_one_sentence(capsys):
     assert line.startswith("error: The device has too little memory")
 
 
+def test_what_the_system_says_alone_gets_a_remedy(capsys, tmp_path):
+    path = tmp_path / "nothing" / "a"
+    command_line.flags.FLAGS.mark_as_parsed()
+    assert command_line._guarded(path.mkdir, ["script"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {path} must be a usable path. Received: No such file or "
+        "directory. Give another, or mend this one.\n"
+    )
+
+
 def test_ctrl_c_while_something_is_imported_is_one_sentence(capsys):
     def start():
         raise ImportError("initialization failed") from KeyboardInterrupt()
