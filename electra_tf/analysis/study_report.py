@@ -273,8 +273,7 @@ def is_larger_better(name: str) -> bool | None:
         return None
     if name.endswith("_loss"):
         return False
-    is_score = name == AVERAGE or name.endswith(_LARGER_IS_BETTER)
-    return True if is_score else None
+    return name == AVERAGE or name.endswith(_LARGER_IS_BETTER) or None
 
 
 def find_style(value: float) -> str:
@@ -391,8 +390,7 @@ def draw_curves(
     )
     if metrics.empty:
         return
-    num_panels = len(_CURVES)
-    with atomic.saving_figure(path, 1, num_panels, (17, 5)) as (figure, axes):
+    with atomic.saving_figure(path, 1, len(_CURVES), (17, 5)) as (figure, axes):
         for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
             means = average_curves(metrics, names).reindex(columns=[*runs])
             for number, arm in enumerate(runs):

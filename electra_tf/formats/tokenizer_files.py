@@ -90,8 +90,7 @@ def load_if_there(
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
-    is_there = path.is_file()
-    return schema.read_object(path, errors.ModelError) if is_there else {}
+    return schema.read_object(path, errors.ModelError) if path.is_file() else {}
 
 
 def build(

@@ -122,8 +122,7 @@ def _find_share(
             f"replicas, {workers} workers. Change the number of streams."
         )
     owned = num_streams // workers
-    first = context.input_pipeline_id * owned
-    return _Share(first, owned, replicas // workers)
+    return _Share(context.input_pipeline_id * owned, owned, replicas // workers)
 
 
 def _epoch_reader(

@@ -74,8 +74,7 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
     place = tf.stack([seeds[0, 0], first_stream, step])
     numbers = _draw(num_streams, size, place, as_floats=True)
-    rows = num_streams * shape[0]
-    return tf.reshape(numbers[:, :size], [rows, *shape[1:]])
+    return tf.reshape(numbers[:, :size], [num_streams * shape[0], *shape[1:]])
 
 
 def _to_floats(bits: tf.Tensor) -> tf.Tensor:
@@ -193,8 +192,7 @@ def _decide_in_loop(
 ) -> tf.Tensor:
     """`[count]` uint64, a byte for each decision."""
     # XLA's loops write one number of eight bytes faster than eight of one.
-    words = _make_words(key, counter, count)
-    return _decide(words, threshold, 256, tf.uint64)
+    return _decide(_make_words(key, counter, count), threshold, 256, tf.uint64)
 
 
 def _decide(

@@ -54,8 +54,7 @@ def replaced_token_loss(
     logits: tf.Tensor, is_fake: tf.Tensor, token_weights: tf.Tensor
 ) -> tf.Tensor:
     """Sigmoid cross entropy of real against replaced, summed (eq. 3)."""
-    per_token = replaced_token_losses(logits, is_fake)
-    return tf.reduce_sum(per_token * token_weights)
+    return tf.reduce_sum(replaced_token_losses(logits, is_fake) * token_weights)
 
 
 def replaced_token_losses(logits: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:

@@ -63,8 +63,7 @@ def pretrain(
     """
     training, phases = settings.training, config.split_phases(settings)
     cuts = [plan.cut_batch(phase.settings, 1, True) for phase in phases]
-    is_shared = all(cut.is_shared for cut in cuts)
-    distribution.configure_process(training, is_shared)
+    distribution.configure_process(training, all(cut.is_shared for cut in cuts))
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)

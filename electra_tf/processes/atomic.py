@@ -164,8 +164,7 @@ def _make_locked(
         reason = getattr(error, "strerror", None) or error
         raise OSError(
             f"{str(path)!r} must be a path at which a folder can be made. "
-            f"Received: {reason}. Give another, or repair the folders above "
-            "it."
+            f"Received: {reason}. Give another, or repair those above it."
         ) from error
 
 

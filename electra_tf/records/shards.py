@@ -490,6 +490,5 @@ def _shuffled(plan: BuildPlan, task: Task, num_examples: int) -> np.ndarray:
         name = f"{plan.settings.seed} {task.split} {task.index}"
         digest = hashlib.sha256(name.encode()).digest()
         # The one generator of numpy whose numbers are promised to stay.
-        rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
-        rng.shuffle(order)
+        np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)
     return order

@@ -229,8 +229,7 @@ def claim_folder(
             yield
         except BaseException as error:
             has_work = any(build_folder.glob("*/*"))
-            is_lost = isinstance(error, ValueError) and not is_merge
-            if is_lost or not has_work:
+            if not has_work or (isinstance(error, ValueError) and not is_merge):
                 _release_folder(output)
             raise
 

@@ -224,8 +224,7 @@ def pack_texts(
             token(vocabulary.sep_id, tf.minimum(num_second, 1)),
         ]
     )
-    num_left = sum(sizes) - num_first - num_second
-    return PackedTexts(ids, num_first + 2, num_left)
+    return PackedTexts(ids, num_first + 2, sum(sizes) - num_first - num_second)
 
 
 def cut_pairs(

@@ -200,8 +200,7 @@ def long_run_pattern(settings: TokenizerSettings) -> str:
     breaks = compute_flags() & (BLANK | IDEOGRAPH | PUNCTUATION) != 0
     is_ascii = np.arange(len(breaks)) < 128
     breaks &= load_character_properties().stable | is_ascii
-    length = settings.max_word_length // MAX_UTF8_BYTES + 1
-    run = min(length, _MAX_REPETITION)
+    run = min(settings.max_word_length // MAX_UTF8_BYTES + 1, _MAX_REPETITION)
     return f"(?s).*[^{_character_class(breaks)}]{{{run}}}.*"
 
 

@@ -104,8 +104,7 @@ class TrainingRun(abc.ABC):
             sizes = dict(model.statistic_sizes)
             self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
             self._held_out = metrics_lib.Statistics(sizes)
-        scope = distribution.xla_scope(training)
-        self._uses_xla = scope is fusion.Scope.STEP
+        self._uses_xla = distribution.xla_scope(training) is fusion.Scope.STEP
         if self._uses_xla or model.xla_scope is fusion.Scope.LOOPS:
             fusion.start_compiler()
         self.phase: int | None = None

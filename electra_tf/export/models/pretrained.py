@@ -201,8 +201,7 @@ def build_module(
     module = PretrainedModule
     if isinstance(network, networks.Discriminator):
         # In `electric` its logits are energies.
-        is_energy = objective == "electric"
-        module = EnergyModule if is_energy else DetectorModule
+        module = EnergyModule if objective == "electric" else DetectorModule
     elif isinstance(network, networks.CopyingMaskedLM):
         module = CopyingModule
     elif isinstance(network, networks.MaskedLMGenerator):
