@@ -224,7 +224,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
             traceback.print_exc()
         else:
             text = _TOO_LARGE if is_full else f"{error}"
-            if getattr(error, "filename", None):
+            if isinstance(error, OSError) and error.filename:
                 text = (
                     f"{error.filename} must be a usable path. Received: "
                     f"{error.strerror}. Give another, or mend this one."

@@ -20,7 +20,7 @@ from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
-# What an `InvalidArgumentError` says if records caused it: the name of the
+# What an error of TensorFlow's says if records caused it: the name of the
 # operation that parses them is part of its message.
 _PHRASES = (
     *(streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG),
