@@ -1,8 +1,8 @@
 r"""Exports a trained model as a SavedModel that takes raw text.
 
-    electra-export --model_dir=runs/tiny \
+    electra-export --model_dir=runs/tiny/model \
         --export_dir=runs/tiny/export
-    electra-export --model_dir=runs/tiny \
+    electra-export --model_dir=runs/tiny/model \
         --serving_dir=serving --model_name=electra
 
 The second writes the next version into a folder that TensorFlow Serving
