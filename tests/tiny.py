@@ -3,12 +3,14 @@
 import dataclasses
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.config import schema
+from electra_tf.modeling import layers
 from electra_tf.text import vocabulary as vocabulary_lib
 
 VOCABULARY = vocabulary_lib.Vocabulary(
@@ -45,6 +47,12 @@ def build_settings(**training: object) -> config.ExperimentConfig:
         ),
         training=config.TrainingConfig(**(defaults | training)),
     )
+
+
+ENCODER = dataclasses.replace(
+    build_settings().encoder, vocab_size=VOCABULARY.size
+)
+"""Its sizes, for encoders without a run."""
 
 
 def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
@@ -99,6 +107,11 @@ _OBJECTIVES: dict[str, dict[str, object]] = {
         "objective.name": "electra",
         "generator.disentangled_embeddings": True,
     },
+    "one_encoder": {
+        "objective.name": "electra",
+        "generator.untied_generator": False,
+        "generator.generator_hidden_size": 0.25,  # its default: it has none
+    },
     "two_tower": {
         "objective.name": "electra",
         "generator.two_tower_generator": True,
@@ -138,6 +151,18 @@ def build_features(num_rows: int = 8, seed: int = 0) -> dict[str, tf.Tensor]:
         "segment_ids": (np.arange(LENGTH) > 5) * input_mask,
     }
     return {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
+
+
+def watch_dropout(monkeypatch: Any) -> list[tuple[int, ...]]:
+    """The seed of every place that draws from now on; nothing is dropped."""
+    seeds: list[tuple[int, ...]] = []
+
+    def draw(shape: Any, rate: float, seed: tf.Tensor) -> tuple[()]:
+        seeds.append(tuple(seed.numpy()))
+        return ()
+
+    monkeypatch.setattr(layers.Choice, "draw", draw)
+    return seeds
 
 
 def deal(

@@ -5,21 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.export.models import parallel_blocks
 from electra_tf.export.models import stored_weights
 from electra_tf.modeling import encoder as encoder_lib
+from tests import tiny
 
-SETTINGS = config.EncoderConfig(
-    vocab_size=9,
-    embedding_size=8,
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=20,
-    max_position_embeddings=6,
-    initializer_range=0.5,
-)
+SETTINGS = dataclasses.replace(
+    tiny.ENCODER, embedding_size=8, hidden_size=12, num_attention_heads=3,
+    intermediate_size=20, initializer_range=0.5,
+)  # fmt: skip
 IDS = tf.constant([[2, 5, 4, 7, 3], [2, 6, 3, 0, 0]])
 MASK = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 

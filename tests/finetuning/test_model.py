@@ -69,7 +69,7 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
     assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
 
 
-def test_dropout_reaches_the_encoder_and_the_heads():
+def test_dropout_reaches_the_encoder_and_the_heads(monkeypatch):
     model = _build(tiny.with_dropout(tiny.build_settings()).encoder)
     features = _features([0, 1, 2, 0])
     seed = tf.constant([1, 0, 1024], tf.int64)
@@ -87,6 +87,10 @@ def test_dropout_reaches_the_encoder_and_the_heads():
         head.compute_losses(hidden, own, s).numpy() for s in (seed, None)
     )
     assert not np.allclose(with_dropout, without)
+    places = tiny.watch_dropout(monkeypatch)
+    model.compute_task_losses(features, seed)
+    # Two layers with three places, the embeddings; taggers have none.
+    assert len(places) == len(set(places)) == 2 * 3 + 1 + 2
 
 
 # The last row of the last batch is of no task.

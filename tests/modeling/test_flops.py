@@ -1,20 +1,16 @@
-"""Counts of operations: the profiler's, and the original's by hand."""
+"""The original's counts of operations, by hand.
 
-import functools
+The exact ones are compared with the profiler's in
+`tests/pretraining/test_objectives.py`.
+"""
 
 import pytest
-import tensorflow as tf
 
-from electra_tf import config
-from electra_tf.inputs import masking
 from electra_tf.modeling import flops
-from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
-from tests import profiler
 from tests import tiny
 from tests import tiny_run
 
-_ROWS, _SLOTS = 3, 2
 _HALF = {"generator_hidden_size": 0.5}
 
 
@@ -27,69 +23,6 @@ def _settings(embedding_size=12, **generator):
         generator={"generator_hidden_size": 0.25} | generator,
     )
     return model_lib.resolve(settings, tiny.VOCABULARY.size)
-
-
-def _masked() -> masking.MaskedInputs:
-    return masking.mask_inputs(
-        tiny.build_features(_ROWS),
-        tf.random.stateless_uniform([_ROWS, tiny.LENGTH], [1, 2]),
-        tf.random.stateless_uniform([_ROWS, _SLOTS], [3, 4]),
-        config.MaskingConfig(mask_prob=0.125),
-        (tiny.VOCABULARY.cls_id, tiny.VOCABULARY.mask_id),
-    )
-
-
-def _take_gradients(network, *arguments):
-    """A forward and a backward pass through all weights."""
-    with tf.GradientTape() as tape:
-        output = network(*arguments)
-        logits = [getattr(output, "prediction_logits", output.logits)]
-        logits.append(getattr(output, "copy_logits", 0.0))
-        loss = tf.add_n([tf.reduce_sum(tf.square(o)) for o in logits])
-    variables = [v.value for v in network.trainable_variables]
-    gradients = tape.gradient(loss, variables)
-    assert None not in gradients
-    return gradients
-
-
-def _require_counts(network, part, settings, *arguments):
-    exact = flops.Convention("exact", settings)
-    counted = getattr(exact, part)()
-    forward = profiler.count_matrix_products(network, *arguments)
-    assert _ROWS * counted.forward == forward > 0
-    step = functools.partial(_take_gradients, network)
-    trained = profiler.count_matrix_products(step, *arguments)
-    assert _ROWS * counted.total == trained
-    assert 2.9 * forward < trained < 3 * forward
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        _HALF,
-        _HALF | {"untied_generator_embeddings": True},
-        {"untied_generator": False},
-        _HALF | {"two_tower_generator": True},
-    ],
-)
-def test_a_generator_costs_what_the_profiler_counts(kind):
-    settings = _settings(**kind)
-    main = networks.Discriminator(settings.encoder)
-    generator = networks.build_generator(settings.generator, main.encoder)
-    _require_counts(generator, "generator", settings, _masked())
-
-
-@pytest.mark.parametrize("embedding_size", [12, 16])
-def test_main_networks_cost_what_the_profiler_counts(embedding_size):
-    settings = _settings(embedding_size)
-    features = tiny.build_features(_ROWS)
-    rows = [features[n] for n in ("input_ids", "input_mask", "segment_ids")]
-    for network, part, arguments in (
-        (networks.Discriminator, "discriminator", rows),
-        (networks.MaskedLMGenerator, "masked_lm", [_masked()]),
-        (networks.CopyingMaskedLM, "all_tokens_masked_lm", rows),
-    ):
-        _require_counts(network(settings.encoder), part, settings, *arguments)
 
 
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():

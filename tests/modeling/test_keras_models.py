@@ -1,25 +1,19 @@
 """The towers as Keras models in a user's hands."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.modeling import encoder
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import networks
 from tests import tiny
 
-SIZES = config.EncoderConfig(
-    vocab_size=50,
-    embedding_size=12,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=tiny.LENGTH,
-    initializer_range=0.2,
+SIZES = dataclasses.replace(
+    tiny.ENCODER, hidden_dropout_prob=0.1, initializer_range=0.2
 )
 LAYERS = {
     keras_models.EncoderModel: lambda: encoder.build_encoder(SIZES, "electra"),

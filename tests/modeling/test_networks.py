@@ -59,32 +59,6 @@ def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
     assert _count(generator.variables) - shared == generator_size
 
 
-def test_networks_share_what_the_config_says():
-    generator, main = _pair()
-    assert generator.encoder is not main.encoder
-    assert generator.encoder.embeddings is main.encoder.embeddings
-    generator, main = _pair(untied_generator_embeddings=True)
-    own = {id(v) for v in generator.variables}
-    assert not own & {id(v) for v in main.variables}
-    # As wide as the generator, so that nothing is projected.
-    assert generator.encoder.embeddings_project is None
-    generator, main = _pair(untied_generator=False)
-    assert generator.encoder is main.encoder
-
-
-def test_every_path_is_unique_and_named_as_in_the_original():
-    generator, main = _pair()
-    variables = {id(v): v.path for v in generator.variables + main.variables}
-    assert len(variables) == len(set(variables.values()))
-    assert {
-        "electra/embeddings/word_embeddings",
-        "electra/encoder/layer_1/attention/output/LayerNorm/gamma",
-        "generator/embeddings_project/kernel",
-        "generator_predictions/output_bias",
-        "discriminator_predictions/dense_1/kernel",
-    } <= set(variables.values())
-
-
 def test_initial_values_follow_the_original():
     sizes = config.EncoderConfig(vocab_size=2000, num_hidden_layers=1)
     main = networks.Discriminator(sizes)
@@ -142,9 +116,11 @@ def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(length):
         assert (effect[others, position] > 1e-4).all()
 
 
-def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
-    model = tiny_objectives.build_model("electric")
+def test_no_two_places_of_a_model_share_dropout(monkeypatch):
+    encoder = {"num_hidden_layers": 2}
+    model = tiny_objectives.build_model("electric", encoder=encoder)
     watch = tiny_objectives.EncoderWatch(monkeypatch)
+    places = tiny.watch_dropout(monkeypatch)
     seed = tf.constant([99, 0, 4096], tf.int64)
     model.compute_losses(tiny_objectives.prepare(model), seed)
     assert set(watch.seeds) == {"generator_ltr", "generator_rtl", "electra"}
@@ -153,6 +129,8 @@ def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
     # Room for the embeddings and three sites of each of 80 layers.
     assert np.diff([*counters, 4096 + 1024]).min() > 3 * 80
     assert counters[0] >= 4096
+    # The embeddings and three places of each layer, in three encoders.
+    assert len(places) == len(set(places)) == 3 * (1 + 3 * 2)
 
 
 @pytest.fixture(scope="module")

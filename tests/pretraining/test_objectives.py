@@ -1,7 +1,5 @@
 """What holds of every objective, and how one is found or added."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from tests import tiny
 from tests import tiny_run
 from tests.pretraining import tiny_objectives
 
-_PAGE = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
+_PAGE = script_modules.ROOT / "CONTRIBUTING.md"
 _COUNTS = np.r_[np.zeros(5), np.arange(1, 46)]
 # Factors that tell the losses apart.
 _FACTORS = {
@@ -175,6 +173,7 @@ def test_two_replicas_are_one(name, two_devices):
         encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
         optimizer=tiny_objectives.NO_WARMUP,
+        training={"num_micro_batches": 2},
     )
     is_packed = name == "packed mlm"
     one = _take_a_step(tf.distribute.get_strategy(), settings, is_packed)

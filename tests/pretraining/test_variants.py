@@ -57,22 +57,6 @@ def test_no_gradient_of_the_main_loss_reaches_the_generator(
     assert not likelihood[weight].any()
 
 
-def test_dropout_reaches_the_discriminator_too():
-    # A generator without weights has no dropout of its own.
-    dropout = {"hidden_dropout_prob": 0.2}
-    model = tiny_objectives.build_model(
-        "electra", generator=_FIXED, encoder=dropout
-    )
-    prepared = tiny_objectives.prepare(model)
-    seeds = [tf.constant([1, n, 0], tf.int64) for n in (0, 0, 1024)]
-    first, again, other, none = (
-        float(model.compute_losses(prepared, seed).losses["disc_loss"])
-        for seed in (*seeds, None)
-    )
-    assert first == again
-    assert len({first, other, none}) == 3
-
-
 def test_the_temperature_of_the_samples_follows_its_schedule():
     cooling = {"final_temperature": 2.0, "temperature_steps": 10}
     model = tiny_objectives.build_model(
@@ -80,6 +64,8 @@ def test_the_temperature_of_the_samples_follows_its_schedule():
     )
     logits = tf.constant([[8.0, -4.0]])
     prepared, held_out = tiny_objectives.prepare(model), set()
+    quiet = model.sampling_logits(logits, None, False)
+    np.testing.assert_allclose(quiet, logits / 2.0)
     for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
         model.optimizer.iterations.assign(step)
         np.testing.assert_allclose(
@@ -134,13 +120,17 @@ def test_half_of_the_pairs_are_swapped_and_the_head_is_told():
     assert model.loss_normalizers(prepared)["order_loss"] == 32
 
 
-def test_the_discriminators_weight_rises_linearly_to_its_value():
+@pytest.mark.parametrize("name", ["electra", "two_stage"])
+def test_the_discriminators_weight_rises_linearly_to_its_value(name):
     model = tiny_objectives.build_model(
-        "electra", objective={"disc_weight_steps": 4}
+        name, objective={"disc_weight_steps": 4}
     )
+    # From where the discriminator begins to learn.
+    start = model.phase_starts[-1]
+    model.enter_phase(len(model.phase_starts) - 1, is_beginning=False)
     factors = [
         float(model.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
-        for step in (0, 1, 4, 9)
+        for step in (start, start + 1, start + 4, start + 9)
     ]
     assert factors == [0.0, 12.5, 50.0, 50.0]
 
@@ -171,23 +161,6 @@ def test_each_network_can_be_clipped_by_its_own_norm(name, num_parts):
     assert len(parts) == num_parts
     for values in parts.values():
         assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)
-
-
-def test_corrupted_text_is_the_original_but_for_samples(electra):
-    prepared = tiny_objectives.prepare(electra)
-    masked = prepared.masked
-    fake = tiny_objectives.fake_data(electra, prepared)
-    original = masked.original_ids.numpy()
-    expected = original.copy()
-    for row, slot in np.argwhere(masked.masked_weights):
-        position = masked.masked_positions[row, slot]
-        expected[row, position] = fake.sampled_tokens[row, slot]
-    np.testing.assert_array_equal(fake.input_ids, expected)
-    is_fake = (expected != original).astype(int)
-    np.testing.assert_array_equal(fake.is_fake_tokens, is_fake)
-    np.testing.assert_array_equal(
-        fake.is_sampled, tiny_objectives.chosen_positions(prepared)
-    )
 
 
 def test_masks_and_samples_follow_seed_step_and_stream(electra):

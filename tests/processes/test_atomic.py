@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,15 +21,44 @@ def names(folder):
 
 def test_failed_file_leaves_the_old_one(tmp_path):
     (tmp_path / "a").write_text("old")
-    with pytest.raises(OSError), replacing_file(tmp_path / "a") as partial:
-        partial.write_text("half")
-        raise OSError(28, "No space left on device")
-    assert (tmp_path / "a").read_text() == "old"
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        with (
+            pytest.raises(type(error)),
+            replacing_file(tmp_path / "a") as partial,
+        ):
+            partial.write_text("half")
+            raise error
+        assert (tmp_path / "a").read_text() == "old"
     with replacing_file(tmp_path / "a") as partial:
         partial.write_text("new")
         assert (tmp_path / "a").read_text() == "old"
     assert (tmp_path / "a").read_text() == "new"
     assert names(tmp_path) == ["a"]
+
+
+def test_what_gets_its_name_is_on_the_disk(tmp_path, monkeypatch):
+    done = []
+
+    def note(what, path):
+        name = re.sub(r"\.partial-.*", "", os.path.basename(path))
+        done.append(f"{what} {name}")
+
+    rename = os.rename
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(
+            os, name, lambda old, new: note("name", new) or rename(old, new)
+        )
+    monkeypatch.setattr(
+        os, "fsync", lambda n: note("flush", os.readlink(f"/proc/self/fd/{n}"))
+    )
+    with replacing_file(tmp_path / "a") as partial:
+        partial.write_text("1")
+    assert done == ["flush .a", "name a"]
+    done.clear()
+    with creating_folder(tmp_path / "b") as partial:
+        (partial / "x").write_text("1")
+    last = f"flush {tmp_path.name}"
+    assert done == ["flush x", "flush .b", "name b", last]
 
 
 def test_folder_that_another_process_made_stays(tmp_path):

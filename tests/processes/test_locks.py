@@ -61,6 +61,15 @@ def test_an_empty_folder_goes_and_a_file_in_it_stays(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
+def test_several_share_a_folder_and_keep_those_out_that_do_not(tmp_path):
+    with locks.hold(tmp_path, is_shared=True):
+        with locks.hold(tmp_path, is_shared=True):
+            pass
+        busy = pytest.raises(BlockingIOError, match="in use")
+        with busy, locks.hold(tmp_path):
+            pass
+
+
 def test_a_lock_on_a_file_that_its_owner_has_removed_is_taken_anew(
     tmp_path, monkeypatch
 ):

@@ -27,16 +27,15 @@ def build_optimizer(request):
     return BUILDERS[request.param]
 
 
-def test_the_first_adam_update_by_hand():
-    # m = 0.1 * 0.5, v = 0.001 * 0.5 ** 2, no bias correction:
-    # 1 - 0.1 * (0.05 / (sqrt(0.00025) + 1e-6) + 0.01 * 1) = 0.682802...
-    weight = keras.Variable(1.0, name="kernel")
-    optimizer = AdamWeightDecay(0.1)
-    optimizer.build([weight])
-    rate = optimizer.apply_in_replica_context([tf.constant(0.5)])
-    update = 0.05 / (0.00025**0.5 + 1e-6) + 0.01
-    assert float(weight) == pytest.approx(1 - 0.1 * update, abs=1e-6)
-    assert float(rate) == np.float32(0.1)
+@pytest.mark.parametrize(
+    ("weight", "gradient", "expected"), [(0.0, 0.5, -0.1), (2.0, 0.0, 2.0)]
+)
+def test_the_ratio_of_lamb_is_1_where_a_norm_is_0(weight, gradient, expected):
+    variable = keras.Variable([weight], name="kernel")
+    optimizer = LAMB(0.1)
+    optimizer.build([variable])
+    optimizer.apply_in_replica_context([tf.constant([gradient])])
+    np.testing.assert_allclose(variable, [expected], rtol=1e-5)
 
 
 def test_clipping_scales_to_the_true_norm_of_summed_rows():

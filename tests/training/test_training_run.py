@@ -178,6 +178,56 @@ def test_an_early_line_leaves_the_log_as_it_is():
     assert losses == pytest.approx([(1 + 4) / 2, (1 + 4 + 9 + 16) / 4])
 
 
+def test_a_skipped_step_is_left_out_of_the_mean_norm():
+    run = Run(4, log=4, rate=1e-20)
+    run.model.loss_scale = loss_scale.LossScale()
+    # The gradient of 3e18 is not finite, that of 1 is -2.
+    run.go([1.0, 3e18, 1.0, 1.0])
+    ((_, _, metrics, _),) = run.written
+    assert metrics["skipped_steps"] == 1
+    assert metrics["gradient_norm"] == pytest.approx(2.0)
+
+
+def test_a_phase_begins_at_its_step_and_has_a_log_of_its_own(monkeypatch):
+    entered = []
+    monkeypatch.setattr(Line, "phase_starts", (0, 4))
+    monkeypatch.setattr(
+        Line,
+        "enter_phase",
+        lambda model, *given: entered.append((run.step, *given)),
+    )
+    run = Run(9, log=9)
+    run.go([1, 2, 3, 4, 5])
+    assert entered == [(0, 0, True), (4, 1, True)]
+    assert run.diary == [("write train", 4), ("write train", 9), ("save", 9)]
+
+
+@pytest.mark.parametrize("means_per_replica", [False, True])
+def test_replicas_have_the_mean_of_their_gradients(
+    two_devices, means_per_replica
+):
+    run = Run(1, log=1, strategy=two_devices)
+    run.model.means_per_replica = means_per_replica
+    run.go([1.0, 3.0])
+    # Those of 1 and 3 are -2 and -18.
+    assert run.written[0][2]["gradient_norm"] == pytest.approx(10.0)
+
+
+def test_an_optimizer_of_keras_counts_no_replica_twice(two_devices):
+    with two_devices.scope():
+        line = Line(0.1)
+        line.optimizer = tf.keras.optimizers.SGD(0.1)
+        line.optimizer.build(line.trainable_variables)
+    rows = two_devices.experimental_distribute_values_from_function(
+        lambda context: tf.constant(
+            [[1.0 + 2 * context.replica_id_in_sync_group]]
+        )
+    )
+    step = tf.function(line.training_step, autograph=False)
+    two_devices.run(step, args=({"x": rows},))
+    assert float(line.slope.numpy()[0]) == pytest.approx(1 + 0.1 * 10)
+
+
 def _slow_down(run, monkeypatch, seconds):
     """Makes a step take that long; returns the clock and the calls' steps."""
     clock, counts = [0.0], []
