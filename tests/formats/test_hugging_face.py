@@ -223,15 +223,6 @@ def test_more_labels_than_half_the_width_have_no_twin():
         hugging_face.to_class({path: np.ones([16, 9], np.float32)}, task)
 
 
-def test_start_and_end_are_the_rows_of_one_layer(tmp_path):
-    model, tensors = _write(tmp_path, "answering"), _tensors(tmp_path)
-    for row, name in enumerate(("dense", "dense_1")):
-        kernel = model.tensors[f"task_specific/squad1/{name}/kernel"][:, 0]
-        bias = model.tensors[f"task_specific/squad1/{name}/bias"]
-        np.testing.assert_array_equal(tensors["qa_outputs.weight"][row], kernel)
-        assert tensors["qa_outputs.bias"][row] == bias
-
-
 @pytest.mark.parametrize("name", ["My Task", "a/b", "-x", "\u00e9", ""])
 def test_a_name_that_no_layer_can_have_is_a_task_of_ones_own(tmp_path, name):
     _write(tmp_path, "classification")

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
 
 BATCH, LENGTH, WIDTH = 3, 12, 6
@@ -41,44 +40,6 @@ def features():
         "is_impossible": np.array([0, 1, 0]),
     }
     return {name: tf.constant(c, tf.int32) for name, c in columns.items()}
-
-
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ({}, "dense qa_hidden dense_1 dense_2 dense_3"),
-        ({"answerable_uses_start_logits": False},
-         "dense qa_hidden dense_1 dense_2"),
-        ({"answerable_classifier": False}, "dense qa_hidden dense_1"),
-        ({"joint_prediction": False}, "dense dense_1 dense_2 dense_3"),
-    ],
-)  # fmt: skip
-def test_variables_are_numbered_as_in_checkpoints(options, names):
-    assert [variable.path for variable in _build(**options).weights] == [
-        f"task_specific/squad2/{name}/{kind}"
-        for name in names.split()
-        for kind in ("kernel", "bias")
-    ]
-
-
-def test_the_two_parts_of_the_joint_layer_are_one_on_both(hidden, features):
-    head = _build()
-    starts = features["start_position"]
-    found = head.compute_end_logits(hidden, features, starts)
-    gold = tf.gather(hidden, starts, batch_dims=1)[:, tf.newaxis]
-    both = tf.concat([tf.broadcast_to(gold, hidden.shape), hidden], -1)
-    states = layers.gelu(
-        tf.tensordot(both, head.joint_hidden.kernel.value, 1)
-        + head.joint_hidden.bias.value
-    )
-    expected = tf.tensordot(states, head.end.kernel.value, 1)[..., 0]
-    expected += head.end.bias.value
-    inside = features["segment_ids"].numpy() == 1
-    inside[:, 0] = True
-    np.testing.assert_allclose(found[inside], expected[inside], atol=1e-5)
-    np.testing.assert_allclose(
-        found[~inside], expected[~inside] - 1000, atol=1e-3
-    )
 
 
 def test_every_start_of_the_beam_has_the_ends_it_would_have_alone(

@@ -24,15 +24,6 @@ def _pieces(tokenizer: Tokenizer, text: str | bytes) -> list[str]:
     return [tokenizer.vocabulary.tokens[i] for i in ids[0]]
 
 
-def test_the_longest_piece_wins_and_an_unmatched_rest_is_unknown():
-    tokenizer = _tokenizer("un", "##aff", "##able", "unaf", "##fa", ".")
-    assert _pieces(tokenizer, "unaffable unaffa. un") == [
-        "[UNK]", "unaf", "##fa", ".", "un",
-    ]  # fmt: skip
-    tokenizer = _tokenizer("un", "##aff", "##able")
-    assert _pieces(tokenizer, "unaffable") == ["un", "##aff", "##able"]
-
-
 def test_the_limit_of_a_word_counts_normalised_characters():
     letters = "a\xdf\u1112\u1161\u11abi"
     continued = [f"##{letter}" for letter in letters]

@@ -19,49 +19,6 @@ def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
     return questions.build_rows(examples, tokenizer, length, settings, training)
 
 
-def test_a_short_document_is_one_row(tokenizer):
-    example = example_of("cats", "the cats sat", question="who sat on the mat")
-    rows = _build([example], tokenizer, training=True)
-    expected = [CLS, *_ids("who sat on the"), SEP]
-    expected += [*_ids("the cat ##s sat"), SEP]
-    assert rows.ids[0].tolist() == expected
-    assert rows.segment_starts.tolist() == [6]
-    assert rows.examples.tolist() == [0]
-    columns = {name: array.tolist() for name, array in rows.columns.items()}
-    assert columns == {
-        "start_position": [7],
-        "end_position": [8],
-        "is_impossible": [0],
-    }
-
-
-@pytest.mark.parametrize("occurrence", [2, 5])
-def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
-    tokenizer, occurrence
-):
-    text = "sat on the"
-    start = LONG.index(text, 25 * occurrence)
-    example = example_of(text, LONG, start)
-    rows = _build([example], tokenizer, training=True)
-    windows = _build([example], tokenizer).details[0].rows.windows
-    first = len(LONG[:start].split())
-    num_inside = 0
-    for row in range(rows.num_rows):
-        begin = int(windows.starts[row])
-        end = begin + int(windows.lengths[row])
-        position = rows.columns["start_position"][row]
-        if begin <= first and first + 3 <= end:
-            num_inside += 1
-            last = rows.columns["end_position"][row]
-            found = rows.ids[row][position : last + 1]
-            assert found.tolist() == _ids(text)
-            assert position == first - begin + rows.segment_starts[row]
-        else:
-            assert position == rows.columns["end_position"][row] == 0
-    assert 0 < num_inside < rows.num_rows
-    assert not rows.columns["is_impossible"].any()
-
-
 def test_questions_are_made_into_rows_in_chunks_as_at_once(
     tokenizer, monkeypatch
 ):
@@ -77,12 +34,6 @@ def test_questions_are_made_into_rows_in_chunks_as_at_once(
     for name, column in at_once.columns.items():
         assert column.tolist() == in_chunks.columns[name].tolist()
     assert len(_build(examples, tokenizer).details) == 3
-
-
-def test_a_document_without_pieces_has_no_row(tokenizer):
-    examples = [example_of(None, " "), example_of(None, "cat")]
-    rows = _build(examples, tokenizer)
-    assert rows.examples.tolist() == [1]
 
 
 def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):

@@ -7,42 +7,12 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences import task as task_lib
 from electra_tf.tasks.sentences.task import Example
-from tests.tasks.conftest import VOCABULARY
 from tests.tasks.conftest import settings_of
 
-CLS, SEP, CAT, SAT = (
-    VOCABULARY.id_of(token) for token in ("[CLS]", "[SEP]", "cat", "sat")
-)
-PAIRS = [Example(0, "cat", "sat", "1"), Example(2, "sat sat", "", "0")]
 LABELS = ("contradiction", "entailment", "neutral")
 LOGITS = np.log([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).astype(np.float32)
 EXAMPLES = [Example(1, "b"), Example(0, "a")]
 NUMBERS = [Example(0, "a", "b", 0.0), Example(1, "c", "d", 2.5)]
-
-
-def _task(is_unordered=False):
-    readers = {split: lambda: PAIRS for split in ("train", "dev", "test")}
-    task = task_lib.ClassificationTask("stub", readers, ("0", "1"))
-    task.is_unordered = is_unordered
-    return task
-
-
-def test_unordered_pairs_are_learned_both_ways_but_asked_once(tokenizer):
-    task = _task(is_unordered=True)
-    rows = task.build_rows(PAIRS, tokenizer, 8, True)
-    assert [row.tolist() for row in rows.ids] == [
-        [CLS, CAT, SEP, SAT, SEP],
-        [CLS, SAT, SEP, CAT, SEP],
-        [CLS, SAT, SAT, SEP],
-        [CLS, SEP, SAT, SAT, SEP],
-    ]
-    assert rows.segment_starts.tolist() == [3, 3, 4, 2]
-    assert rows.examples.tolist() == [0, 0, 1, 1]
-    assert rows.columns["label"].tolist() == [1, 1, 0, 0]
-    assert rows.columns["label"].dtype == np.int32
-    assert task.build_rows(PAIRS, tokenizer, 8, False).num_rows == 2
-    unlabelled = task.build_rows([Example(0, "cat")], tokenizer, 8, False)
-    assert unlabelled.columns["label"].tolist() == [0]
 
 
 @pytest.fixture
@@ -156,13 +126,6 @@ def test_one_answer_for_everything_correlates_with_nothing():
     assert scores.CLASSIFICATION_METRICS["mcc"](labels, predictions) == 0
     assert scores.REGRESSION_METRICS["pearson"](labels, predictions) == 0
     assert scores.REGRESSION_METRICS["spearman"](labels, predictions) == 0
-
-
-def test_f1_takes_all_gold_positives_into_account():
-    # Precision 2/3, recall 2/4: the original would say 2/3 for all.
-    labels, predictions = _arrays([1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0])
-    score = scores.CLASSIFICATION_METRICS["f1"](labels, predictions)
-    assert score == pytest.approx(100 * 2 * (2 / 3) * (1 / 2) / (2 / 3 + 1 / 2))
 
 
 def test_macro_f1_is_the_mean_over_classes():

@@ -93,15 +93,6 @@ def test_spans_are_learned_in_one_scheme():
     assert spans.encode_tags(["I-A", "I-B"], "BIO") == ["B-B", "E-B"]
 
 
-def test_whole_spans_count():
-    predicted = [["B-NP", "O", "O", "S-VP"], ["O"]]
-    # One of two predicted spans is right, and one of three right ones found.
-    found = spans.compute_span_scores(GOLD, predicted)
-    assert found["precision"] == 50
-    assert found["recall"] == pytest.approx(100 / 3)
-    assert found["f1"] == pytest.approx(40)
-
-
 def test_words_without_a_prediction_are_missed_spans_and_wrong():
     predicted = [["B-NP", "E-NP", None, None], [None]]
     found = spans.compute_span_scores(GOLD, predicted)
