@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import sys
+import types
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Two logical devices need no second machine, but must be asked for before
@@ -61,6 +63,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
+
+
+@pytest.fixture
+def fake_tfds(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow Datasets, with the class `FakeBuilder` of the test's file."""
+    module = types.ModuleType("tensorflow_datasets")
+    module.builder = request.module.FakeBuilder  # type: ignore[attr-defined]
+    module.ReadConfig = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from electra_tf.config import schema
 from electra_tf.inputs import masking
 from tests import script_modules
 
-CONFIGS = pathlib.Path(__file__).parent.parent / "configs" / "pretrain"
+CONFIGS = script_modules.ROOT / "configs" / "pretrain"
 
 
 def _load(name: str, argument: str = "") -> config.ExperimentConfig:
@@ -264,19 +264,6 @@ def test_an_unknown_override_names_the_nearest_setting():
     nearest = "--config.optimizer.learning_rate"
     with pytest.raises(errors.ConfigError, match=nearest):
         command_line.check_override("config.optimizer.learnign_rate")
-
-
-def test_replicas_must_be_able_to_share_the_streams():
-    settings = config.ExperimentConfig()
-    settings.check_devices(8)
-    with pytest.raises(errors.ConfigError, match="replicas=3.*num_streams=18"):
-        settings.check_devices(3)
-
-
-def test_a_third_of_768_is_rounded_not_cut():
-    generator = config.GeneratorConfig(generator_hidden_size=0.33333)
-    base = config.EncoderConfig(hidden_size=768, num_attention_heads=12)
-    assert generator.encoder_config(base).hidden_size == 256
 
 
 def test_an_initializer_range_of_zero_goes_by_each_towers_width():

@@ -9,8 +9,8 @@ import re
 import pytest
 
 from tests import script_modules
+from tests.script_modules import ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "electra_tf").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "scripts").glob("*.py"))
 

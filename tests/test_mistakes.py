@@ -10,13 +10,11 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import command_line
-from electra_tf import errors
-from electra_tf import installed
 from tests import script_modules
 
 run_finetuning = script_modules.load("run_finetuning")
 
-SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
+SCRIPTS = script_modules.ROOT / "scripts"
 CONFIGS = SCRIPTS.parent / "configs"
 OWN = (f"--config={CONFIGS}/finetune/own.py:classification "
        "--output_dir=out --pretrained_dir=tiny-en ")  # fmt: skip
@@ -103,15 +101,6 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
         assert said.startswith("error: ") and message in said, said
         assert len(said.splitlines()) == 1, said
     assert not (folder / "out").exists()
-
-
-def test_an_export_and_a_model_are_not_taken_for_each_other(folder):
-    assert installed.find_export("export") == pathlib.Path("export")
-    assert installed.find_model("run") == pathlib.Path("run")
-    with pytest.raises(FileNotFoundError, match="run, which is none"):
-        installed.find_export("run")
-    with pytest.raises(errors.ModelError, match="the export export"):
-        installed.find_model("export")
 
 
 @pytest.mark.parametrize(

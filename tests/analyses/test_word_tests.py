@@ -1,10 +1,5 @@
 """Gaps, swaps, and what a model that knows nothing makes of them."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from analyses import word_tests
@@ -13,10 +8,10 @@ import electra_tf
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from tests import script_modules
 from tests import tiny_electra
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
-SWAPS = ROOT / "data" / "python_docs" / "swapped_words.tsv"
+SWAPS = script_modules.ROOT / "data" / "python_docs" / "swapped_words.tsv"
 WORDS = [word for word in tiny_electra.WORDS.split() if word.isalpha()]
 
 
@@ -169,13 +164,7 @@ def test_the_script_prints_numbers_beside_baselines(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(_sentences(30)))
     sources = f"--sentences={tmp_path / 'text.txt'}", f"--swaps={SWAPS}"
     model, text = f"--model={tmp_path / 'run'}", "--text=The [MASK] sat."
-    script = ROOT / "scripts" / "evaluate_words.py"
-    shown = subprocess.run(
-        [sys.executable, script, model, *sources, text],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    shown = script_modules.run("evaluate_words", model, *sources, text)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("0.500 (chance)") == 2
     assert "always" in shown.stdout and "by suspicion" in shown.stdout

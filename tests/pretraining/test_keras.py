@@ -1,7 +1,6 @@
 """The models in the hands of a Keras user, on batches that differ."""
 
 import importlib.util
-import pathlib
 
 import keras
 import numpy as np
@@ -16,9 +15,8 @@ from electra_tf.training import step as step_lib
 from tests import tiny
 from tests import tiny_run
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
-README = REPOSITORY / "README.md"
-EXAMPLE = REPOSITORY / "examples" / "pretrain_electra.py"
+README = tiny_run.REPOSITORY / "README.md"
+EXAMPLE = tiny_run.REPOSITORY / "examples" / "pretrain_electra.py"
 NUM_BATCHES = 3
 
 

@@ -103,7 +103,7 @@ def test_devices_share_rows_and_time_but_not_the_state():
     # Each part has gradients of its own.
     whole = (one.activation_bytes - 4e8) * one.cut.num_parts
     assert eight.activation_bytes == pytest.approx(whole / 8)
-    with pytest.raises(errors.ConfigError, match="replicas=3"):
+    with pytest.raises(errors.ConfigError, match="replicas=3.*num_streams="):
         plan.plan(settings, device, 3, 10**8)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import sys
 import types
 
 import pytest
@@ -165,14 +164,6 @@ class FakeBuilder:
         texts = TEXTS[int(begin) : int(end)]
         examples = [{"text": text, "title": text[:4]} for text in texts]
         return types.SimpleNamespace(as_numpy_iterator=lambda: iter(examples))
-
-
-@pytest.fixture
-def fake_tfds(monkeypatch):
-    module = types.ModuleType("tensorflow_datasets")
-    module.builder = FakeBuilder
-    module.ReadConfig = dict
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
 
 
 def test_tfds_examples_are_documents_in_order(fake_tfds):

@@ -28,8 +28,7 @@ from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
 from tests.records.conftest import write_corpus
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "build_pretraining_dataset.py"
+SCRIPT = script_modules.ROOT / "scripts" / "build_pretraining_dataset.py"
 LOST = "train/pretrain_data.tfrecord-00002-of-00004"
 
 

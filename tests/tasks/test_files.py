@@ -177,14 +177,6 @@ class FakeBuilder:
         return types.SimpleNamespace(as_numpy_iterator=lambda: iter(EXAMPLES))
 
 
-@pytest.fixture
-def fake_tfds(monkeypatch):
-    module = types.ModuleType("tensorflow_datasets")
-    module.builder = FakeBuilder
-    module.ReadConfig = dict
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
-
-
 def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
     first, second = files.read_tfds("glue/cola", "train")
     assert first == {

@@ -2,7 +2,6 @@
 
 import collections
 import os
-import pathlib
 
 import pytest
 import tensorflow as tf
@@ -15,13 +14,11 @@ from electra_tf.text.vocabulary_training import count_words
 from electra_tf.text.vocabulary_training import train_vocabulary
 from tests import script_modules
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
-
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
     """Plain English of some size: the project's own documentation."""
-    paths = sorted((ROOT / "electra_tf").rglob("*.py"))
+    paths = sorted((script_modules.ROOT / "electra_tf").rglob("*.py"))
     return [line for path in paths for line in path.read_text().splitlines()]
 
 
