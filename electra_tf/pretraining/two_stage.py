@@ -58,11 +58,16 @@ class TwoStage(electra.Electra):
             "own: shared ones would change while it is frozen. Set "
             "--config.generator.untied_generator_embeddings=true.",
         )
-        sizes = generator.encoder_config(settings.encoder)
+        own = vars(generator.encoder_config(settings.encoder))
+        differing = [
+            f"{name}={own[name]} and {size}"
+            for name, size in vars(settings.encoder).items()
+            if own[name] != size
+        ]
         config.require(
-            not chosen.initialize_from_generator or sizes == settings.encoder,
+            not (chosen.initialize_from_generator and differing),
             "`objective.initialize_from_generator` needs two encoders of the "
-            f"same sizes. Received: {sizes} and {settings.encoder}. Set "
+            f"same sizes. Received: {', '.join(differing)}. Set "
             "generator_hidden_size=1, generator_layers=1, embedding_size="
             "hidden_size, heads of 64, intermediate_size=4*hidden_size; or "
             "--config.objective.initialize_from_generator=false.",

@@ -324,10 +324,11 @@ def _require_columns(
     for name in columns:
         count = present.count(name)
         if count != 1:
-            remedy = (
-                f"{schema.suggest(name, present)} Rename it, or change the "
-                f"setting of --config.own that says {name!r}."
-            )
+            hint = "Rename the others"
+            if not count:
+                hint = f"{schema.suggest(name, present)} Rename it"
+            setting = f"the setting of --config.own that says {name!r}"
+            remedy = f"{hint}, or change {setting}."
             raise unexpected(place, f"one column {name!r}", count, remedy)
 
 
