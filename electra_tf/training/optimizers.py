@@ -179,6 +179,10 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         config = config | {"weight_decay": decay}
         return super().from_config(config, custom_objects=custom_objects)
 
+    def _moment_gains(self) -> Sequence[float]:
+        """Factors from the stored moments to those of the formula."""
+        return 1.0, 1.0
+
     def _scalars(self, rate: Any) -> Scalars:
         """The shared values of the current update."""
         if isinstance(rate, keras.Variable):
