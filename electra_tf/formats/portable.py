@@ -385,9 +385,8 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
         # It has no effect, but must pass for one: of the default size if that
         # is a whole number of heads, and with the towers of Electric.
         width = round(encoder.hidden_size * 0.25)
-        has_heads = width % max(1, width // 64) == 0
         return config.GeneratorConfig(
-            num_attention_heads=0 if has_heads else 1,
+            num_attention_heads=int(width % max(1, width // 64) > 0),
             two_tower_generator=model.objective == "electric",
         )
     if model.tying == "all":
@@ -410,8 +409,7 @@ def require_generator(
     if model.generator is None:
         return  # What the settings say of it has no effect.
     derived = settings.generator.encoder_config(settings.encoder)
-    wrong = schema.find_differences(model.generator, derived)
-    if wrong:
+    if wrong := schema.find_differences(model.generator, derived):
         raise errors.ModelError(
             f"{rule}. Received: {model.origin}, whose generator has other "
             f"sizes (its own, and by this rule): {'; '.join(wrong)}. Leave it "
