@@ -22,6 +22,32 @@ def _split(text, settings=LOWER):
     return [word.decode() for word in words.numpy()]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It's 3.5\u20ac!", ["it", "'", "s", "3", ".", "5\u20ac", "!"]),
+        # Ideographs are words of their own, kana are not.
+        ("\u4e2d\u6587ab\u3042\u3044", ["\u4e2d", "\u6587", "ab\u3042\u3044"]),
+        # Vertical tab, form feed, NEL and zero-width space vanish ...
+        ("a\x0bb\x0cc\x85d\u200be", ["abcde"]),
+        # ... tab, line ends, no-break space and U+2028 separate.
+        ("a\tb\nc\r\nd\xa0e\u2028f", ["a", "b", "c", "d", "e", "f"]),
+        # Unassigned, private use, a noncharacter.
+        ("a\u0378b\ue000c\uffffd", ["abcd"]),
+        # A decomposition may be punctuation: U+2260 is "=" and a mark.
+        ("a\u2260b\u1fefc", ["a", "=", "b", "`", "c"]),
+        ("\u0130I\u0131", ["ii\u0131"]),
+        ("Stra\xdfe \u1e9e \ufb01", ["stra\xdfe", "\xdf", "\ufb01"]),
+        ("[CLS] [MASK]", ["[", "cls", "]", "[", "mask", "]"]),
+        # A mark behind an ideograph is left alone and vanishes.
+        ("\u4e2d\u0301x", ["\u4e2d", "x"]),
+        ("\u0301 \u0301\u0301", []),
+    ],
+)
+def test_lower_casing_and_stripping(text, words):
+    assert _split(text) == words
+
+
 def test_spacing_marks_are_put_into_canonical_order():
     # U+302E (class 224) and U+1BAA (class 9) are spacing marks, so they stay.
     assert _split("\u302e\u1baa") == ["\u302e\u1baa"[::-1]]

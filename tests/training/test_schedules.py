@@ -1,5 +1,6 @@
 """The learning rate of every update."""
 
+import functools
 import re
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from electra_tf.training.schedules import PolynomialDecayTimesWarmup
 from electra_tf.training.schedules import Restarted
+from electra_tf.training.schedules import constant_or_linear
 
 # Four steps down from 1, then five down from 2 after a warm-up of 2.
 RESTARTED = Restarted(
@@ -69,3 +71,13 @@ def test_a_schedule_survives_serialization(schedule):
     copy = keras.saving.deserialize_keras_object(config)
     for step in (0, 3, 4, 6, 17):
         assert float(copy(step)) == float(schedule(step))
+
+
+@pytest.mark.parametrize("step", [4, tf.constant(4), tf.constant(4, tf.int64)])
+def test_a_linear_schedule_goes_and_stays(step):
+    schedule = functools.partial(constant_or_linear, 2.0, 0.5, 6)
+    values = [float(schedule(t)) for t in range(9)]
+    expected = [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.5, 0.5]
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert float(schedule(step)) == 1.0
+    assert schedule(step).dtype == tf.float32
