@@ -57,8 +57,9 @@ def main() -> None:
 def _print_plan(settings: config.ExperimentConfig) -> None:
     from electra_tf.pretraining import model as model_lib
     from electra_tf.pretraining import plan
+    from electra_tf.training import devices
 
-    known = {device.name: device for device in plan.DEVICES}
+    known = {device.name: device for device in devices.DEVICES}
     if FLAGS.device:
         config.require_choice("--device", FLAGS.device, tuple(known))
     weights = plan.count_weights(settings)
@@ -74,7 +75,7 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         f"{_HEADER}"
     )
     fits = True
-    for device in plan.DEVICES:
+    for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
             found = plan.plan(settings, device, FLAGS.count, weights)
             fits &= found.cut is not None

@@ -17,11 +17,11 @@ from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import devices
 from electra_tf.training import distribution
 
-# These two are fitted to NVIDIA's runs of Base on a V100 and an A100.
+# Fitted to NVIDIA's runs of Base on a V100 and an A100.
 _PASSES = 8
-_MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 # Of a device's memory; the rest is for what is not counted.
 USABLE = 0.8
 # Of a weight, its gradient and two moments; all but the gradient are saved.
@@ -30,40 +30,10 @@ _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
 _CPU_TOKENS = 1024
 
 
-class Device(NamedTuple):
-    """A device in one precision, from its data sheet."""
-
-    name: str
-    precision: str
-    memory: float  # GB
-    bandwidth: float  # GB a second
-    efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
-    peak: float = 0.0  # operations a second; 0: see `distribution.peak_flops`
-
-
-DEVICES = (
-    # Two cores of an AMD EPYC, as docs/performance.md measures them.
-    Device("CPU", "float32", 16, 50, _OTHER_UNITS, 145e9),
-    Device("T4", "float16", 16, 320),
-    Device("V100", "float32", 16, 900, _OTHER_UNITS),
-    Device("V100", "float16", 16, 900),
-    Device("A100", "float32", 40, 1555),
-    Device("A100", "bfloat16", 40, 1555),
-    Device("H100", "float32", 80, 3350),
-    Device("H100", "bfloat16", 80, 3350),
-    Device("H200", "float32", 141, 4800),
-    Device("H200", "bfloat16", 141, 4800),
-    # A chip each.
-    Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
-    Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
-    Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
-)
-
-
 class Topology(NamedTuple):
     """Hosts of equal devices; each device is a replica."""
 
-    device: Device
+    device: devices.Device
     num_hosts: int
     num_local: int  # devices of a host
     strategy: str  # `training.strategy`
@@ -98,7 +68,7 @@ class Plan(NamedTuple):
 
 def plan(
     settings: config.ExperimentConfig,
-    device: Device,
+    device: devices.Device,
     count: int,
     num_weights: int,
 ) -> Plan:
@@ -112,7 +82,7 @@ def plan(
     settings.check_devices(count)
     training, data = settings.training, settings.data
     work, saved = model_lib.Cost(settings), model_lib.Cost(settings, "saved")
-    peak = device.peak or distribution.peak_flops(device.name, device.precision)
+    peak = device.peak or devices.peak_flops(device.name, device.precision)
     seconds = work.run_flops() / peak / device.efficiency
     seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
     seconds /= count
@@ -162,7 +132,7 @@ def cut_batch(
     num_tokens = training.train_batch_size * data.max_seq_length // count
     most = max(1, min(shares, num_tokens // _CPU_TOKENS))
     number = next(n for n in range(most, 0, -1) if shares % n == 0)
-    return Cut(number, distribution.num_processors())
+    return Cut(number, devices.num_processors())
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:
@@ -183,7 +153,9 @@ def read_topology(text: str, training: config.TrainingConfig) -> Topology:
     """
     if not text:
         return _this_machine(training)
-    names = sorted({d.name for d in DEVICES if not d.name.startswith("TPU")})
+    names = sorted(
+        {d.name for d in devices.DEVICES if not d.name.startswith("TPU")}
+    )
     grid = re.fullmatch(rf"([1-9]\d*)x([1-9]\d*)x({'|'.join(names)})", text)
     if grid:
         hosts, local = int(grid[1]), int(grid[2])
@@ -212,7 +184,9 @@ def _this_machine(training: config.TrainingConfig) -> Topology:
         others = distribution.read_cluster(os.environ.get("TF_CONFIG", ""))[1]
         hosts += len(others)
     kind = distribution.device_description(tf.distribute.get_strategy())
-    names = [d.name for d in DEVICES if re.search(rf"\b{d.name}\b", kind)]
+    names = [
+        d.name for d in devices.DEVICES if re.search(rf"\b{d.name}\b", kind)
+    ]
     gpus = tf.config.list_physical_devices("GPU")
     local = 1 if strategy == "one_device" else max(1, len(gpus))
     config.require(
@@ -224,8 +198,8 @@ def _this_machine(training: config.TrainingConfig) -> Topology:
     return Topology(device, hosts, local, strategy)
 
 
-def _find_device(name: str, precision: str) -> Device:
-    known = {d.precision: d for d in DEVICES if d.name == name}
+def _find_device(name: str, precision: str) -> devices.Device:
+    known = {d.precision: d for d in devices.DEVICES if d.name == name}
     if name == "CPU" or precision == "float32":
         known.setdefault(precision, next(iter(known.values())))
     config.require_choice(f"precision on {name}", precision, tuple(known))

@@ -33,6 +33,7 @@ from electra_tf.processes import stopping
 from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from electra_tf.training import devices
 from electra_tf.training import distribution
 from electra_tf.training import optimizers
 from electra_tf.training import reporting
@@ -138,7 +139,7 @@ class _Run(training_run.TrainingRun):
         resolved = model_lib.resolve(whole, self.vocabulary.size)
         self.flops = model_lib.Cost(resolved)
         # Operations per second that all devices could do, 0 if unknown.
-        peak = training.peak_flops or distribution.peak_flops(
+        peak = training.peak_flops or devices.peak_flops(
             self.device, training.precision
         )
         self._peak = peak * strategy.num_replicas_in_sync

@@ -17,7 +17,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
@@ -42,22 +41,6 @@ _TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
 # So long may the other hosts take to start. Later, TensorFlow waits ten seconds
 # for a sign of life of each.
 START_SECONDS, _REPORT_SECONDS = 600, 10.0
-# Dense matrix products per second of one device, from the vendors' data
-# sheets: name (as the driver gives it) to (16-bit, 32-bit as TensorFlow runs
-# it, TF32 where the device has it).
-_PEAKS = {
-    "H200": (989e12, 494e12),
-    "GH200": (989e12, 494e12),
-    "H100 PCIe": (756e12, 378e12),
-    "H100": (989e12, 494e12),
-    "A100": (312e12, 156e12),
-    "L40S": (362e12, 183e12),
-    "L4": (121e12, 60e12),
-    "A10": (125e12, 62e12),
-    "A10G": (70e12, 35e12),
-    "V100": (125e12, 15.7e12),
-    "T4": (65e12, 8.1e12),
-}
 # Operations that XLA does not compile for a TPU, and why.
 _NOT_ON_TPUS = {
     "(Eager)?PyFunc.*|Print.*|.*Summary.*": "it is work of the host",
@@ -94,14 +77,6 @@ def assign_sub(variable: Any, value: Any) -> None:
 def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
     value = tf.cast(value, variable.dtype)
     operation(resource=variable.handle, value=value)
-
-
-def num_processors() -> int:
-    """Processors that TensorFlow works on in this process."""
-    chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
-    if not chosen and hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))  # those of a cpuset
-    return chosen or os.cpu_count() or 1
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:
@@ -387,43 +362,3 @@ def device_description(strategy: tf.distribute.Strategy) -> str:
     else:
         kind = "CPU"
     return f"{strategy.num_replicas_in_sync} x {kind}"
-
-
-def peak_flops(device: str, precision: str) -> float:
-    """Matrix-product operations per second of a device so described.
-
-    The data sheet's figure for known accelerators, a measurement of half a
-    second for CPUs, 0 for what is unknown.
-    """
-    for name, (half, single) in _PEAKS.items():
-        if re.search(rf"\b{name}\b", device):
-            return single if precision == "float32" else half
-    return measure_products(precision, 1024, 0.5) if "CPU" in device else 0.0
-
-
-def measure_products(precision: str, size: int, seconds: float) -> float:
-    """Operations per second of products of square matrices."""
-    matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    # One entry: that it is there says that all is done.
-    return best_rate(
-        lambda _: tf.matmul(matrix, matrix)[0, 0].numpy(),
-        2.0 * size**3,
-        seconds,
-    )
-
-
-def best_rate(
-    work: Callable[[int], Any], amount: float, seconds: float
-) -> float:
-    """The highest rate of many short tries: others disturb most of them.
-
-    `work(i)` does an `amount`, on every processor i if operations take one.
-    """
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    count = num_processors() if threads == 1 else 1
-    with futures.ThreadPoolExecutor(count) as pool:
-        best, end = 0.0, time.perf_counter() + seconds
-        while (start := time.perf_counter()) < end:
-            [*pool.map(work, range(count))]
-            best = max(best, count * amount / (time.perf_counter() - start))
-    return best

@@ -165,17 +165,17 @@ def measure_peaks(precision: str) -> dict[str, float]:
     """
     import tensorflow as tf
 
-    from electra_tf.training import distribution
+    from electra_tf.training import devices
 
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
     flops = max(
-        distribution.measure_products(precision, size, _PEAK_SECONDS)
+        devices.measure_products(precision, size, _PEAK_SECONDS)
         for size in ((4096, 8192) if is_gpu else (512, 1024, 2048))
     )
     ones = tf.ones([2**28 if is_gpu else 2**25])
-    count = 1 if is_gpu else distribution.num_processors()
+    count = 1 if is_gpu else devices.num_processors()
     arrays = [tf.Variable(ones) for _ in range(count)]
-    num_bytes = distribution.best_rate(
+    num_bytes = devices.best_rate(
         lambda i: arrays[i].assign_add(ones)[0].numpy(),
         12.0 * tf.size(ones).numpy(),
         _PEAK_SECONDS,

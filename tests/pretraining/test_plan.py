@@ -13,7 +13,7 @@ from electra_tf.modeling import flops
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
-from electra_tf.training import distribution
+from electra_tf.training import devices
 from tests import script_modules
 from tests import tiny
 from tests import tiny_run
@@ -30,7 +30,7 @@ def _load(name, vocab_size=30_522, **sections):
 
 
 def _find(name, precision):
-    (found,) = [d for d in plan.DEVICES if d[:2] == (name, precision)]
+    (found,) = [d for d in devices.DEVICES if d[:2] == (name, precision)]
     return found
 
 
@@ -45,7 +45,7 @@ def test_the_state_is_what_the_variables_take(objective):
     moments = [v for v in model.optimizer.variables if v.shape.rank]
     values = 2 * [v.value for v in model.trainable_variables]
     sizes = [v.shape.num_elements() for v in [*values, *moments]]
-    planned = plan.plan(settings, plan.DEVICES[0], 1, weights)
+    planned = plan.plan(settings, devices.DEVICES[0], 1, weights)
     assert planned.state_bytes == 4 * sum(sizes)
     assert plan.CHECKPOINT_BYTES * weights == 3 * planned.state_bytes / 4
 
@@ -111,7 +111,7 @@ def test_processors_work_on_as_many_parts(monkeypatch):
     settings, cpu = _load("electra_small"), _find("CPU", "float32")
     found = []
     for count in (1, 4, 64):
-        monkeypatch.setattr(distribution, "num_processors", lambda n=count: n)
+        monkeypatch.setattr(devices, "num_processors", lambda n=count: n)
         found.append(plan.plan(settings, cpu, 1, 10**7))
     one, four, all_at_once = (p.activation_bytes for p in found)
     assert {p.cut.num_parts for p in found} == {16}
@@ -130,7 +130,7 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
         )
         cut = plan.cut_batch(settings, count, is_cpu)
         assert cut.num_parts == expected
-        assert cut.at_a_time == (distribution.num_processors() if is_cpu else 1)
+        assert cut.at_a_time == (devices.num_processors() if is_cpu else 1)
     # A number that is wanted, one after the other; XLA takes the whole.
     for wanted, expected in (
         ({"num_micro_batches": 8}, 8), ({"jit_compile": "on"}, 1),

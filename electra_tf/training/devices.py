@@ -1,0 +1,121 @@
+"""The accelerators that are known, and how fast a device multiplies matrices.
+
+Memory, bandwidth and peak rates are those of the vendors' data sheets.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+# Shares of the peak that matrix products reach, with matrix units and without.
+# They are fitted to NVIDIA's runs of Base on a V100 and an A100.
+_MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
+
+
+class Device(NamedTuple):
+    """A device in one precision."""
+
+    name: str
+    precision: str
+    memory: float  # GB
+    bandwidth: float  # GB a second
+    efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
+    peak: float = 0.0  # operations a second; 0: see `peak_flops`
+
+
+DEVICES = (
+    # Two cores of an AMD EPYC, as docs/performance.md measures them.
+    Device("CPU", "float32", 16, 50, _OTHER_UNITS, 145e9),
+    Device("T4", "float16", 16, 320),
+    Device("V100", "float32", 16, 900, _OTHER_UNITS),
+    Device("V100", "float16", 16, 900),
+    Device("A100", "float32", 40, 1555),
+    Device("A100", "bfloat16", 40, 1555),
+    Device("H100", "float32", 80, 3350),
+    Device("H100", "bfloat16", 80, 3350),
+    Device("H200", "float32", 141, 4800),
+    Device("H200", "bfloat16", 141, 4800),
+    # One chip each.
+    Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
+    Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
+    Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
+)
+# Dense matrix products per second: a part of the driver's name for the device
+# to (16-bit, 32-bit as TensorFlow runs it: TF32 where the device has it).
+_PEAKS = {
+    "H200": (989e12, 494e12),
+    "GH200": (989e12, 494e12),
+    "H100 PCIe": (756e12, 378e12),
+    "H100": (989e12, 494e12),
+    "A100": (312e12, 156e12),
+    "L40S": (362e12, 183e12),
+    "L4": (121e12, 60e12),
+    "A10": (125e12, 62e12),
+    "A10G": (70e12, 35e12),
+    "V100": (125e12, 15.7e12),
+    "T4": (65e12, 8.1e12),
+}
+
+
+def peak_flops(description: str, precision: str) -> float:
+    """Operations per second of matrix products at the device's best.
+
+    Args:
+        description: as of `distribution.device_description`.
+        precision: of the products: float32, bfloat16 or float16.
+
+    Returns:
+        The data sheet's figure of a known accelerator; for a CPU the result of
+        half a second of measuring; 0 for what is unknown.
+    """
+    for name, (half, single) in _PEAKS.items():
+        if re.search(rf"\b{name}\b", description):
+            return single if precision == "float32" else half
+    if "CPU" in description:
+        return measure_products(precision, 1024, 0.5)
+    return 0.0
+
+
+def measure_products(precision: str, size: int, seconds: float) -> float:
+    """Operations per second of products of square matrices."""
+    matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
+    # Reading one entry waits until the whole product is there.
+    return best_rate(
+        lambda _: tf.matmul(matrix, matrix)[0, 0].numpy(),
+        2.0 * size**3,
+        seconds,
+    )
+
+
+def best_rate(
+    work: Callable[[int], Any], amount: float, seconds: float
+) -> float:
+    """The highest rate of many short tries; other work disturbs most of them.
+
+    Args:
+        work: does an `amount` of work. It gets the number of a processor: where
+            each operation runs on one processor, all of them work at a time.
+        amount: for example operations.
+        seconds: how long to try.
+    """
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    count = num_processors() if threads == 1 else 1
+    with futures.ThreadPoolExecutor(count) as pool:
+        best, end = 0.0, time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            [*pool.map(work, range(count))]
+            best = max(best, count * amount / (time.perf_counter() - start))
+    return best
+
+
+def num_processors() -> int:
+    """Processors that TensorFlow works on in this process."""
+    chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
+    if not chosen and hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))  # those of a cpuset
+    return chosen or os.cpu_count() or 1
