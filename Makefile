@@ -10,6 +10,7 @@ GOLDEN ?= tests/golden/reference
 GOLDEN_OPTIMIZER ?= tests/golden/reference/optimizer
 # Each takes up to 9 GB in the end.
 TEST_PROCESSES ?= 2
+IN_PARALLEL = --numprocesses=$(TEST_PROCESSES) --dist=worksteal
 BENCH_CONFIG ?= configs/pretrain/electra_small.py
 
 # What `make finetune` starts from: the model of `make pretrain` once it is
@@ -23,7 +24,7 @@ TRIALS ?= 1
 TOPICS := $(OUT)/doc_topics
 FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
-.PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench docs \
+.PHONY: setup lock pretrain finetune score test test-all test-slow extras test-extras lint format types bench docs \
 	golden golden-addons wheel drill fuzz audit sbom clean
 
 setup: $(VENV)/.installed
@@ -98,15 +99,39 @@ $(TOPICS)/train.csv: | $(VENV)/.installed
 	$(RUN) data/doc_topics/prepare.py --output_dir=$(TOPICS)
 
 test: setup
-	$(RUN) -m pytest -m "not slow" --numprocesses=$(TEST_PROCESSES) \
-	  --dist=worksteal
+	$(RUN) -m pytest -m "not slow and not extra" $(IN_PARALLEL)
 
-test-all: test test-slow
+test-all: test test-slow test-extras
 	$(RUN) -m tests.drill --kills=2 --faults=1
 
 test-slow: setup
-	$(RUN) -m pytest -m slow --numprocesses=$(TEST_PROCESSES) \
-	  --dist=worksteal
+	$(RUN) -m pytest -m "slow and not extra" $(IN_PARALLEL)
+
+# What needs a browser, or packages that the lock file does not have.
+EXTRAS := beam emulator litert onnx torch
+extras: $(EXTRAS:%=.venv-%/.installed)
+
+test-extras: test-extra-browser $(EXTRAS:%=test-extra-%)
+
+test-extra-browser: setup
+	$(RUN) -m pytest --extra=browser
+
+test-extra-%: .venv-%/.installed
+	.venv-$*/bin/python -m pytest --extra=$*
+
+# Only what the extra adds to $(VENV), or replaces, is installed again.
+.venv-torch/.installed: GROUPS := torch,peers
+.venv-%/.installed: constraints.txt | $(VENV)/.installed
+	$(PYTHON) -m venv --without-pip .venv-$*
+	$(RUN) -c "import sysconfig; print('import site;', \
+	  'site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	  > $$(echo .venv-$*/lib/python*/site-packages)/locked.pth
+	$(VENV)/bin/pip --python .venv-$*/bin/python install --quiet \
+	  --disable-pip-version-check --only-binary :all: --no-build-isolation \
+	  --constraint constraints.txt --editable '.[$(or $(GROUPS),$*)]' || \
+	  { echo "The extra '$*' could not be installed: is the package index \
+	  reachable?" >&2; exit 1; }
+	touch $@
 
 lint: setup
 	$(VENV)/bin/ruff check .

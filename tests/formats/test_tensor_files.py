@@ -61,11 +61,14 @@ def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path):
         _read(path)
 
 
+needs_torch = pytest.mark.extra("torch")
+
+
 @pytest.fixture
 def torch():
-    return pytest.importorskip(
-        "torch", reason="pytorch_model.bin needs the extra `torch`"
-    )
+    import torch
+
+    return torch
 
 
 @pytest.fixture
@@ -73,6 +76,7 @@ def path(tmp_path):
     return tmp_path / "pytorch_model.bin"
 
 
+@needs_torch
 def test_a_torch_file_gives_its_tensors(torch, path):
     tensor = torch.tensor(TENSORS["a"])
     content = {
@@ -98,6 +102,7 @@ class _Command:
         return sys.modules["os"].system, (f"touch {self.mark}",)
 
 
+@needs_torch
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
     mark = path.with_name("was_run")
@@ -111,6 +116,7 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
     assert not mark.exists()
 
 
+@needs_torch
 def test_what_is_no_dict_of_tensors_or_damaged_is_refused(torch, path):
     for content in ([1], {"a": "b"}):
         torch.save(content, path)

@@ -22,4 +22,4 @@ def test_every_number_of_the_reference_is_met(case):
     misses = [line for line in lines if not line.passed]
     assert not misses, f"\n{comparison.format_table(misses)}"
     if all(line.skipped for line in lines):
-        pytest.skip(lines[0].skipped)
+        pytest.skip(f"no reference: {lines[0].skipped}")

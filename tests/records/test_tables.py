@@ -1,8 +1,10 @@
-"""Parquet, folders of `datasets` and .zst; needs the extra `parquet`."""
+"""Parquet, folders of `datasets` and .zst."""
 
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from electra_tf import storage
 from electra_tf.records import corpus as corpus_lib
@@ -10,10 +12,6 @@ from electra_tf.records.readers import ReadingOptions
 from tests.records.conftest import read_units
 from tests.records.conftest import refused
 
-pyarrow = pytest.importorskip(
-    "pyarrow", reason="the extra `parquet` is not installed"
-)
-parquet = pytest.importorskip("pyarrow.parquet")
 TEXTS = [f"text {index}\n\nmore of it" * (index % 4) for index in range(90)]
 
 

@@ -210,8 +210,8 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
     assert Index.load(output).splits["train"].num_shards == 4
 
 
+@pytest.mark.extra("beam")
 def test_beam_gives_the_bytes_of_a_local_build(settings, finished_dataset):
-    pytest.importorskip("apache_beam")  # the extra `beam`
     options = ["--runner=DirectRunner", "--direct_running_mode=in_memory"]
     writer.build_dataset(settings, beam_options=options)
     found = folder_bytes(pathlib.Path(settings.output_dir))

@@ -7,15 +7,14 @@ import pytest
 from tests.export.demo import browser as browser_lib
 from tests.export.demo import stubs
 
+pytestmark = pytest.mark.extra("browser")
 EVIL = '<img src=x onerror="window.stolen=1"> & \U0001f600 שלום'
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    found = browser_lib.find_browser()
-    if found is None:
-        pytest.skip("needs chromium and chromedriver in the PATH")
-    opened = browser_lib.Browser(*found, tmp_path_factory.mktemp("browser"))
+    folder = tmp_path_factory.mktemp("browser")
+    opened = browser_lib.Browser(*browser_lib.find_browser(), folder)
     yield opened
     opened.close()
 
