@@ -25,7 +25,7 @@ LAYER_NORM_EPSILON = 1e-12
 # Parameters of constructors that a saved layer does not keep.
 _NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
-Rows: TypeAlias = Sequence[tf.Tensor]
+EncoderInputs: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
 
 Seed: TypeAlias = tf.Tensor | None

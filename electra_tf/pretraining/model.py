@@ -24,11 +24,10 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import loss_scale
 from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
-from electra_tf.training import weight_average
+from electra_tf.training import step_state
 
 OBJECTIVES: Mapping[str, str] = {
     "adversarial": "adversarial.Reinforce",
@@ -130,9 +129,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.token_counts = token_counts
         self.built = True
         if training.precision == "float16":
-            self.loss_scale = loss_scale.LossScale()
+            self.loss_scale = step_state.LossScale()
         if training.ema_decay:
-            self.weight_average = weight_average.WeightAverage(
+            self.weight_average = step_state.WeightAverage(
                 self.trainable_variables, training.ema_decay
             )
 
@@ -285,7 +284,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             return tf.constant(0)
         return tf.cast(optimizer.iterations.value, tf.int32)
 
-    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
+    def read_rows(
+        self, rows: layers.EncoderInputs, seed: layers.Seed
+    ) -> tf.Tensor:
         """The probabilities that a call returns, for `[B, S]` rows."""
         if self.main_part == "masked_lm":
             return tf.nn.softmax(self.main.score_tokens(rows, seed))

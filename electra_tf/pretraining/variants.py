@@ -116,7 +116,9 @@ class AllTokensMLM(electra.Electra):
         """A masked language model with a copy decision."""
         return networks.CopyingMaskedLM(settings, dtype=dtype)
 
-    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
+    def read_rows(
+        self, rows: layers.EncoderInputs, seed: layers.Seed
+    ) -> tf.Tensor:
         """Probability that each token was replaced, `1 - D`."""
         return tf.sigmoid(-self.main(*rows, seed).copy_logits)
 

@@ -1,8 +1,4 @@
-"""Which devices train together, how they agree, and how fast they could be.
-
-A replica cannot `assign` to a mirrored variable inside a loop or a condition.
-`read`, `assign` and so on reach its own copy: all replicas must write the same.
-"""
+"""The devices and hosts that train together, as a TensorFlow strategy."""
 
 import contextlib
 import functools
@@ -50,33 +46,6 @@ _NOT_ON_TPUS = {
         "the size of its result depends on values"
     ),
 }
-
-
-def read(variable: Any) -> tf.Tensor:
-    """The value of this replica's copy of a variable."""
-    return tf.raw_ops.ReadVariableOp(
-        resource=variable.handle, dtype=variable.dtype
-    )
-
-
-def assign(variable: Any, value: Any) -> None:
-    """Sets this replica's copy to `value`, cast to the variable's dtype."""
-    _write(tf.raw_ops.AssignVariableOp, variable, value)
-
-
-def assign_add(variable: Any, value: Any) -> None:
-    """Adds `value` to this replica's copy."""
-    _write(tf.raw_ops.AssignAddVariableOp, variable, value)
-
-
-def assign_sub(variable: Any, value: Any) -> None:
-    """Subtracts `value` from this replica's copy."""
-    _write(tf.raw_ops.AssignSubVariableOp, variable, value)
-
-
-def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
-    value = tf.cast(value, variable.dtype)
-    operation(resource=variable.handle, value=value)
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import layers
-from electra_tf.training import distribution
+from electra_tf.training import assignments
 from electra_tf.training import schedules
 
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
@@ -136,7 +136,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         now = self._scalars(self.learning_rate)
         for gradient, variable in zip(gradients, chosen, strict=True):
             self._update(gradient, variable, now)
-        distribution.assign_add(self._iterations, 1)
+        assignments.assign_add(self._iterations, 1)
         return now.rate
 
     def update_step(
@@ -186,9 +186,9 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _scalars(self, rate: Any) -> Scalars:
         """The shared values of the current update."""
         if isinstance(rate, keras.Variable):
-            rate = distribution.read(rate)
+            rate = assignments.read_copy(rate)
         rate = tf.cast(rate, tf.float32)
-        step = distribution.read(self._iterations)
+        step = assignments.read_copy(self._iterations)
         decay = self.decay(step) if callable(self.decay) else self.decay
         update_number = tf.cast(step + 1, tf.float32)
         adam = {
@@ -271,8 +271,8 @@ class AdamWeightDecay(ReplicaOptimizer):
         decay = self._decay_of(variable, now)
         if decay is not None:
             decay = self._scale(now.rate, variable) * decay
-            decayed = decay * distribution.read(variable)
-            distribution.assign_sub(variable, decayed)
+            decayed = decay * assignments.read_copy(variable)
+            assignments.assign_sub(variable, decayed)
         self._apply_adam(gradient, variable, now)
 
     def _moment_gains(self) -> list[float]:
@@ -318,10 +318,10 @@ class AddonsAdamW(ReplicaOptimizer):
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         decay = self._decay_of(variable, now)
         if decay is not None:
-            decayed = decay * distribution.read(variable)
+            decayed = decay * assignments.read_copy(variable)
             if isinstance(gradient, tf.IndexedSlices):
                 decayed *= _row_mask(gradient, decayed.shape)
-            distribution.assign_sub(variable, decayed)
+            assignments.assign_sub(variable, decayed)
         self._apply_adam(gradient, variable, now)
 
 
@@ -366,9 +366,9 @@ class LAMB(ReplicaOptimizer):
         still = now._replace(adam_rate=tf.zeros([]))
         self._apply_adam(gradient, variable, still)
         index = self._get_variable_index(variable)
-        value = distribution.read(variable)
-        first = distribution.read(self.first_moments[index])
-        second = distribution.read(self.second_moments[index])
+        value = assignments.read_copy(variable)
+        first = assignments.read_copy(self.first_moments[index])
+        second = assignments.read_copy(self.second_moments[index])
         first /= 1.0 - now.adam["beta1_power"]
         second /= 1.0 - now.adam["beta2_power"]
         update = first / (tf.sqrt(second) + now.adam["epsilon"])
@@ -380,7 +380,7 @@ class LAMB(ReplicaOptimizer):
         path = self._trainable_variables[index].path
         if not any(re.search(key, path) for key in self.adaptation_exclusions):
             rate *= _trust_ratio(value, update)
-        distribution.assign_sub(variable, rate * update)
+        assignments.assign_sub(variable, rate * update)
 
 
 def build(

@@ -16,11 +16,10 @@ import tensorflow as tf
 from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
-from electra_tf.training import distribution
-from electra_tf.training import loss_scale
+from electra_tf.training import assignments
 from electra_tf.training import metrics
 from electra_tf.training import optimizers
-from electra_tf.training import weight_average
+from electra_tf.training import step_state
 
 Tensors = dict[str, tf.Tensor]
 Gradients = list[tf.Tensor]
@@ -62,8 +61,8 @@ class TrainableModel(keras.Model, abc.ABC):
         # worked on at a time, each in memory of its own.
         self.xla_scope = fusion.Scope.NOTHING
         self.num_parallel = 1
-        self.loss_scale: loss_scale.LossScale | None = None
-        self.weight_average: weight_average.WeightAverage | None = None
+        self.loss_scale: step_state.LossScale | None = None
+        self.weight_average: step_state.WeightAverage | None = None
         self.totals: Any = None  # `metrics.Statistics`, once compiled
 
     @property
@@ -175,7 +174,7 @@ class TrainableModel(keras.Model, abc.ABC):
         found, norms = [], []
         for turn, variables in enumerate(self.turns):
             if turn:  # All turns are one update.
-                distribution.assign_add(self.optimizer.iterations, -1)
+                assignments.assign_add(self.optimizer.iterations, -1)
             with fusion.switched(self.xla_scope):
                 (gradients, statistics), rows = self._accumulate(
                     turn, rows, normalizers, step
@@ -395,7 +394,7 @@ class TrainableModel(keras.Model, abc.ABC):
         tf.cond(
             tf.math.is_finite(norm),
             lambda: self._update(gradients, variables),
-            lambda: distribution.assign_add(self.optimizer.iterations, 1),
+            lambda: assignments.assign_add(self.optimizer.iterations, 1),
         )
 
     def _update(self, gradients: Gradients, variables: Sequence[Any]) -> None:
@@ -408,7 +407,7 @@ class TrainableModel(keras.Model, abc.ABC):
             shares = [gradient * share for gradient in gradients]
             self.optimizer.apply(shares, list(variables))
         if self.weight_average is not None:
-            num_updates = distribution.read(self.optimizer.iterations)
+            num_updates = assignments.read_copy(self.optimizer.iterations)
             self.weight_average.update(num_updates, variables)
 
 

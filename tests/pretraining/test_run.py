@@ -20,8 +20,8 @@ from electra_tf.pretraining import plan
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
-from electra_tf.training import loss_scale
 from electra_tf.training import reporting
+from electra_tf.training import step_state
 from tests import tiny
 from tests import tiny_run
 
@@ -126,7 +126,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "_CPU_TOKENS", 64)  # two parts, side by side
     # The loss scale doubles after 4 good steps, so its count matters.
-    scale = loss_scale.LossScale
+    scale = step_state.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
     settings = tiny_run.build_settings(
         dataset, num_train_steps=9, precision="float16", ema_decay=0.9,

@@ -7,8 +7,7 @@ import tensorflow as tf
 from electra_tf import fusion
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
-from electra_tf.training import loss_scale
-from electra_tf.training import weight_average
+from electra_tf.training import step_state
 from tests import profiler
 from tests import tiny
 
@@ -123,7 +122,7 @@ def test_a_float16_overflow_skips_the_step_and_halves_the_scale():
 
 def test_the_loss_scale_changes_no_update():
     found = []
-    for scale in (None, loss_scale.LossScale(initial=2.0**10)):
+    for scale in (None, step_state.LossScale(initial=2.0**10)):
         model = _build(tiny.build_settings())
         model.loss_scale = scale
         before = model.trainable_variables[0].numpy()
@@ -138,7 +137,7 @@ def test_the_loss_scale_changes_no_update():
 
 
 def test_the_loss_scale_follows_its_rule():
-    scale = loss_scale.LossScale(initial=8.0, growth_steps=2)
+    scale = step_state.LossScale(initial=8.0, growth_steps=2)
     found = []
     for is_finite in (True, True, True, False, True, True):
         scale.update(tf.constant(is_finite))
@@ -148,7 +147,7 @@ def test_the_loss_scale_follows_its_rule():
 
 def test_the_moving_average_is_a_worked_example():
     weight = tf.keras.Variable([0.0], name="kernel")
-    average = weight_average.WeightAverage([weight], decay=0.25)
+    average = step_state.WeightAverage([weight], decay=0.25)
     weight.assign([1.0])
     found = []
     for n in (1, 2, 3, 1000):

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.processes import stopping
-from electra_tf.training import loss_scale
 from electra_tf.training import optimizers
 from electra_tf.training import step as step_lib
+from electra_tf.training import step_state
 from electra_tf.training import training_run
 
 
@@ -180,7 +180,7 @@ def test_an_early_line_leaves_the_log_as_it_is():
 
 def test_a_skipped_step_is_left_out_of_the_mean_norm():
     run = Run(4, log=4, rate=1e-20)
-    run.model.loss_scale = loss_scale.LossScale()
+    run.model.loss_scale = step_state.LossScale()
     # The gradient of 3e18 is not finite, that of 1 is -2.
     run.go([1.0, 3e18, 1.0, 1.0])
     ((_, _, metrics, _),) = run.written
@@ -309,7 +309,7 @@ def test_weights_that_an_update_broke_are_not_saved():
 
 def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
     run = Run(1000, log=5)
-    run.model.loss_scale = loss_scale.LossScale()
+    run.model.loss_scale = step_state.LossScale()
     # The loss is finite, its gradient is not.
     message = "50 steps up to 55"
     with pytest.raises(training_run.NonFiniteLossError, match=message):
