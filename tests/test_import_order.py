@@ -1,6 +1,7 @@
 """The folders are stages, and imports go one way."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import re
@@ -30,6 +31,7 @@ def _is_for_types(node):
     )
 
 
+@functools.cache
 def _imports(path, with_types=True):
     """The modules of the package that a file imports, at any depth."""
     tree = ast.parse(path.read_text())
