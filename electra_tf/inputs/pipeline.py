@@ -11,8 +11,10 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from electra_tf import storage
 from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import Split
@@ -21,6 +23,7 @@ from electra_tf.records import schema
 
 # Larger reads than TensorFlow's 256 KiB, for shards on network storage.
 _READ_BUFFER_BYTES = 1 << 20
+_WINDOW_RECORDS = 1024  # whose headers are checked together
 
 Element = dict[str, tf.Tensor]
 
@@ -158,16 +161,37 @@ def _epoch_reader(
 
 
 def _read_shard(path: tf.Tensor) -> tf.data.Dataset:
-    """The records of a shard once its headers are found to be harmless."""
-    path = tf.numpy_function(_check_headers, [path], tf.string, stateful=False)
-    return tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER_BYTES)
+    """Reads the records of a shard; checks headers a window ahead of them."""
+
+    def check(window: tf.Tensor | int) -> tf.Tensor:
+        # The result must be used, or TensorFlow removes the call.
+        return tf.numpy_function(
+            _check_window, [path, window], tf.int64, stateful=False
+        )
+
+    records = tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER_BYTES)
+    windows = records.batch(check(0)).enumerate(1)
+    return windows.flat_map(
+        lambda following, records: tf.data.Dataset.from_tensor_slices(
+            records[: check(following)]
+        )
+    )
+
+
+def _check_window(path: bytes, window: np.int64) -> np.int64:
+    """Checks headers of a shard; returns how many records are a window.
+
+    In a store no header is checked: it would transfer every shard twice.
+    """
+    if storage.is_local(path.decode()):
+        _find_window_end(path.decode(), int(window))
+    return np.int64(_WINDOW_RECORDS)
 
 
 @functools.cache
-def _check_headers(path: bytes) -> bytes:
-    if overlong := manifest.find_overlong(path.decode()):
-        raise ValueError(overlong[1])
-    return path
+def _find_window_end(path: str, window: int) -> int:
+    begin = _find_window_end(path, window - 1) if window else 0
+    return manifest.skip_records(path, begin, _WINDOW_RECORDS)
 
 
 def _deal(

@@ -154,9 +154,11 @@ class _Run(training_run.TrainingRun):
     def run(self, stop: stopping.StopRequest) -> bool:
         start = time.monotonic()
         with dataset_lib.explain_shard_errors(self.dataset.train):
-            is_finished = super().run(stop)
-            # A signal leaves no time to wait for it.
-            self._checksums.require_good(waits=is_finished)
+            try:
+                is_finished = super().run(stop)
+                self._checksums.require_good()
+            finally:
+                self._checksums.stop()
         if self.is_chief:
             self._finish(time.monotonic() - start)
         return is_finished

@@ -32,9 +32,9 @@ TOKEN_COUNTS_FILE = "unigram_counts.npy"
 TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
-# What an error about a longer record says; of any row 32 bytes a token.
+# Part of the message about a record that is longer than any row.
 OVERLONG = "is corrupt: its header asks for more bytes than any row has"
-_MOST_BYTES = 1 << 21
+_MOST_BYTES = 1 << 21  # of the longest row: 65,536 tokens of 32 bytes
 _EXAMPLES_AT_ONCE = 1024
 
 RowLength = Annotated[int, pydantic.Field(ge=5, le=1 << 16)]
@@ -320,23 +320,26 @@ def find_damage(
     vocabulary: Vocabulary | None = None,
     on_rows: Callable[[dict[str, Any]], None] = lambda rows: None,
 ) -> str | None:
-    """Says which record of a shard is the first that cannot be read, if any."""
+    """Describes the first record of a shard that cannot be read, if any."""
     import tensorflow as tf
 
     options = tf.data.Options()
     # Its thread can block the end of a program, see `inputs/options.py`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
-    count, problem = 0, ""
-    if overlong := find_overlong(path):
-        shard, problem = shard.take(overlong[0]), overlong[1]
+    count, overlong = 0, None
+    try:
+        skip_records(path)
+    except OverlongRecordError as error:
+        shard, overlong = shard.take(error.number), f"{error}"
     # Many records at once; where that fails, one by one.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
             for records in shard.skip(count).batch(batch_size):
                 on_rows(parse_examples(records, max_seq_length, vocabulary))
                 count += len(records)
-            if overlong:
+            problem = overlong
+            if problem:
                 break
             if count == num_examples:
                 return None
@@ -354,20 +357,44 @@ def find_damage(
     return f"record {count} (from 0) {problem}"
 
 
-def find_overlong(path: str | os.PathLike) -> tuple[int, str] | None:
-    """Finds the first record, by number, that is longer than any row.
+class OverlongRecordError(ValueError):
+    """The header of a record asks for more bytes than any row has."""
 
-    TensorFlow takes the memory that a header asks for before it reads on, and
-    dies where there is none.
+    def __init__(self, number: int, begin: int, length: int) -> None:
+        super().__init__(f"at byte {begin} {OVERLONG}, {length}")
+        self.number = number
+
+
+def skip_records(
+    path: str | os.PathLike, begin: int = 0, count: int | None = None
+) -> int:
+    """Follows the headers of a shard's records, without their contents.
+
+    TensorFlow allocates what a header asks for before it reads on, and crashes
+    if there is not so much memory. So headers are checked first.
+
+    Args:
+        path: the shard.
+        begin: the byte where a record begins.
+        count: how many records to skip; all by default.
+
+    Returns:
+        The byte behind the skipped records.
+
+    Raises:
+        OverlongRecordError: if a record is longer than any row.
     """
+    numbers = itertools.count() if count is None else range(count)
     with storage.path(path).open("rb") as stream:
-        for number in itertools.count():
-            # The length of what follows, and its checksum.
+        stream.seek(begin)
+        for number in numbers:
+            # The length of the content and its checksum: 12 bytes.
             head = stream.read(12)
             if (length := int.from_bytes(head[:8], "little")) > _MOST_BYTES:
-                begin = stream.tell() - len(head)
-                return number, f"at byte {begin} {OVERLONG}, {length}"
+                place = stream.tell() - len(head)
+                raise OverlongRecordError(number, place, length)
             if not head:
                 break
+            # The content is followed by a checksum of 4 bytes.
             stream.seek(length + 4, os.SEEK_CUR)
-    return None
+        return stream.tell()

@@ -1,8 +1,10 @@
 """A dataset folder is opened whole; damaged shards are named."""
 
+import dataclasses
 import pathlib
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import DamagedShardError
+from electra_tf.records import manifest
 from tests import tiny
 from tests import tiny_run
 from tests.inputs import conftest
@@ -173,8 +176,56 @@ def test_a_shard_that_cannot_be_opened_is_named(make_split, copy):
     opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
     pathlib.Path(opened.train.paths[1]).unlink()
     check = dataset_lib.ChecksumCheck(opened)
+    check.join()
     with pytest.raises(FileNotFoundError, match=opened.train.paths[1]):
-        check.require_good(waits=True)
+        check.require_good()
+
+
+def test_a_shard_of_another_checksum_is_named_at_the_stated_rate(
+    copy, monkeypatch
+):
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
+    first, second, *_ = map(pathlib.Path, opened.train.paths)
+    _flip(second, 50)
+    rate = 10 * first.stat().st_size
+    monkeypatch.setattr(dataset_lib, "CHECKSUM_BYTES_PER_SECOND", rate)
+    begin = time.monotonic()
+    check = dataset_lib.ChecksumCheck(opened)
+    check.join()
+    assert 0.2 <= time.monotonic() - begin < 1  # of two shards, 0.1 s each
+    message = f"Shard {second} must .* content of another sha256"
+    with pytest.raises(DamagedShardError, match=message):
+        check.require_good()
+
+
+def test_checksums_stop_at_once_and_leave_stores_alone(copy, monkeypatch):
+    monkeypatch.setattr(dataset_lib, "CHECKSUM_BYTES_PER_SECOND", 1)
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
+    stored = dataclasses.replace(opened.train, paths=("gs://bucket/shard",))
+    for held_out in (opened.held_out, None):
+        check = dataset_lib.ChecksumCheck(
+            opened._replace(train=stored, held_out=held_out)
+        )
+        check.join(0.1)
+        assert check.is_alive() == bool(held_out)
+        check.stop()
+        check.join(5)
+        assert not check.is_alive()
+        check.require_good()
+
+
+def test_a_start_reads_no_shard_whole(make_split, monkeypatch):
+    monkeypatch.setattr(pipeline, "_WINDOW_RECORDS", 8)
+    asked, skip = [], manifest.skip_records
+
+    def watch(path, begin, count):
+        asked.append(begin)
+        return skip(path, begin, count)
+
+    monkeypatch.setattr(manifest, "skip_records", watch)
+    split = make_split((3000,))
+    next(iter(pipeline.build_evaluation_dataset(split, 4, 8)))
+    assert 0 < max(asked) < pathlib.Path(split.paths[0]).stat().st_size / 4
 
 
 def test_errors_of_the_model_pass_unchanged(make_split):
