@@ -16,6 +16,7 @@ from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
 from electra_tf.config import schema
 from electra_tf.processes import atomic
+from electra_tf.training import figures
 
 AVERAGE = "average"
 _NOTHING = "–"
@@ -304,7 +305,7 @@ def draw_measures(
     height = 3.2 if has_budgets else 1.3 + 0.42 * len(plan.arms)
     draw_panel = _draw_over_flops if has_budgets else _draw_arms
     size = (2.0 + 3.9 * columns, 0.9 + height * rows)
-    with atomic.saving_figure(
+    with figures.saving_figure(
         path, rows, columns, size, sharey=not has_budgets
     ) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
@@ -390,7 +391,10 @@ def draw_curves(
     )
     if metrics.empty:
         return
-    with atomic.saving_figure(path, 1, len(_CURVES), (17, 5)) as (figure, axes):
+    with figures.saving_figure(path, 1, len(_CURVES), (17, 5)) as (
+        figure,
+        axes,
+    ):
         for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
             means = average_curves(metrics, names).reindex(columns=[*runs])
             for number, arm in enumerate(runs):

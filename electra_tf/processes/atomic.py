@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -61,29 +60,6 @@ def save_array(path: str | os.PathLike, array: np.ndarray) -> None:
     """Replaces a file by an array as NumPy's .npy."""
     with replacing_file(path) as partial, partial.open("wb") as stream:
         np.save(stream, array, allow_pickle=False)
-
-
-@contextlib.contextmanager
-def saving_figure(
-    path: pathlib.Path,
-    rows: int,
-    columns: int,
-    figsize: tuple[float, float],
-    **options: Any,
-) -> Iterator[tuple[Any, Any]]:
-    """Yields a figure and its axes, flat, and saves it as a PNG.
-
-    `options` are those of `Figure.subplots`.
-    """
-    # Imported here: it takes a second that most programs can save.
-    from matplotlib import figure as figure_lib
-
-    figure = figure_lib.Figure(figsize=figsize)
-    axes = figure.subplots(rows, columns, squeeze=False, **options)
-    yield figure, axes.ravel()
-    with replacing_file(path) as partial:
-        # No layout sees how wide the names beside square cells are.
-        figure.savefig(partial, dpi=120, format="png", bbox_inches="tight")
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from absl import logging
 from electra_tf import storage
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
+from electra_tf.training import figures
 
 _LINES_PER_HEADING = 20
 _LABELS = {"train": "train", "validation": "valid"}
@@ -319,7 +320,7 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
     num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
     path, size = model_dir / "training_curves.png", (13, 1.2 + 3.5 * num_rows)
-    with atomic.saving_figure(
+    with figures.saving_figure(
         path, num_rows, _PANELS_PER_ROW, size, sharex=True
     ) as (figure, axes):
         for axis, (title, names) in zip(axes, panels, strict=False):

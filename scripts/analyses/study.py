@@ -28,6 +28,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.formats import reading
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
+from electra_tf.training import figures
 
 STUDIES = (
     "acceptability",
@@ -202,7 +203,7 @@ def run(
     rows = study.panels // columns
     size = (1.0 + 6.0 * columns, 4.8 * rows)
     picture = folder / PICTURE
-    with atomic.saving_figure(picture, rows, columns, size) as (_, axes):
+    with figures.saving_figure(picture, rows, columns, size) as (_, axes):
         study.draw(findings, axes)
     atomic.write_text(folder / TABLE, findings.describe(study.question))
     described = {

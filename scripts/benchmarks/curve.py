@@ -10,7 +10,7 @@ import pandas
 
 from benchmarks import pretrain
 from benchmarks import timing
-from electra_tf.processes import atomic
+from electra_tf.training import figures
 
 # The settings of a size, of the encoder where no section is named.
 _SIZES = {
@@ -64,7 +64,7 @@ def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
 def draw(path: pathlib.Path, sides: Sequence[timing.Side], _: str) -> None:
     """Draws times over operations, with the fitted lines, and memory."""
     lines = fit(sides).set_index("size")
-    with atomic.saving_figure(path, 1, 2, (11, 4)) as (_, (left, right)):
+    with figures.saving_figure(path, 1, 2, (11, 4)) as (_, (left, right)):
         for size, operations, seconds, memory in _measured(sides):
             billions, line = operations / 1e9, lines.loc[size]
             (points,) = left.loglog(billions, seconds, "o", label=size)

@@ -12,6 +12,7 @@ import pandas
 
 from benchmarks import timing
 from electra_tf.processes import atomic
+from electra_tf.training import figures
 
 Sides = Sequence[timing.Side]
 
@@ -84,7 +85,7 @@ def draw(path: pathlib.Path, sides: Sides, unit: str) -> None:
         [s["rate"] * (s["median"] / s["low"] - 1) for s in found],
     ]
     size = 8, 1 + 0.4 * len(names)
-    with atomic.saving_figure(path, 1, 1, size) as (_, axes):
+    with figures.saving_figure(path, 1, 1, size) as (_, axes):
         axes[0].barh(names, rates, xerr=spread, capsize=3)
         axes[0].invert_yaxis()
         axes[0].set_xlabel(f"{unit} a second")

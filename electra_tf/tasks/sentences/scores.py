@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 from sklearn import metrics
 
-from electra_tf.processes import atomic
+from electra_tf.training import figures
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
@@ -121,7 +121,7 @@ def draw_confusion(
     side = 2.6 + (0.62 if is_numbered else 0.22) * min(number, _MAX_NAMED)
     size = side + 1.8, side + 0.6
     picture = metrics.ConfusionMatrixDisplay(shares, display_labels=shown)
-    with atomic.saving_figure(path, 1, 1, size) as (figure, (axis,)):
+    with figures.saving_figure(path, 1, 1, size) as (figure, (axis,)):
         figure.set_layout_engine("constrained")
         picture.plot(
             ax=axis,
