@@ -15,8 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import fusion
-from electra_tf import lookups
+from electra_tf.acceleration import lookups
 from electra_tf.inputs import randomness
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -376,12 +375,7 @@ def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
     Or the ids at those of `[B, S]`: `[B, P]`.
     """
-    if sequence.shape.rank < 3 or not fusion.compiles(fusion.Scope.STEP):
-        return tf.gather(sequence, positions, batch_dims=1)
-    batch, length, width = sequence.shape
-    starts = length * tf.range(batch)[:, tf.newaxis]
-    table = tf.reshape(sequence, [batch * length, width])
-    return lookups.look_up(table, starts + positions)
+    return lookups.look_up_in_rows(sequence, positions)
 
 
 def scatter_update(

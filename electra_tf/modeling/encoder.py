@@ -6,14 +6,14 @@ work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import fusion
+from electra_tf.acceleration import fusion
+from electra_tf.acceleration import operations
 from electra_tf.modeling import layers
 
 # Added to the scores of keys that must not be seen. Not minus infinity: a row
@@ -23,7 +23,6 @@ DIRECTIONS = ("both", "left_to_right", "right_to_left")
 # Dropout sites of a block: attention probabilities and two outputs.
 _SITES_PER_BLOCK = 3
 _SEGMENTS = 2  # of a text, 0 and 1
-_COLLIDING_WIDTH, _NUM_SPARE_UNITS, _THIN_WIDTH = 512, 16, 256
 
 
 class EncoderOutput(NamedTuple):
@@ -139,7 +138,7 @@ def attend(
     def compute(fused: tf.Tensor) -> Any:
         query, key, value = split_heads(fused, attention_bias, num_heads)
         probs = compute_probs(query, key, attention_bias)
-        dropped = layers.drop(probs, *choice)
+        dropped = operations.drop(probs, *choice)
         outputs = tf.matmul(dropped, value)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -147,7 +146,7 @@ def attend(
             upstream = tf.reshape(upstream, [batch, length, heads, size])
             upstream = tf.transpose(upstream, [0, 2, 1, 3])
             of_probs = tf.matmul(upstream, value, transpose_b=True)
-            of_scores = _score_gradient(
+            of_scores = operations.score_gradient(
                 upstream, outputs, of_probs, probs, *choice
             )
             parts = [
@@ -161,22 +160,6 @@ def attend(
         return merge_heads(outputs), gradient
 
     return compute(fused)
-
-
-@fusion.fused
-def _score_gradient(
-    upstream: tf.Tensor,
-    outputs: tf.Tensor,
-    of_probs: tf.Tensor,
-    probs: tf.Tensor,
-    *choice: Any,
-) -> tf.Tensor:
-    """Of the products of queries and keys."""
-    upstream, outputs = (tf.cast(t, tf.float32) for t in (upstream, outputs))
-    mean = tf.reduce_sum(upstream * outputs, -1, keepdims=True)
-    exact = tf.cast(layers.drop(of_probs, *choice), tf.float32) - mean
-    exact *= tf.cast(probs, tf.float32) * outputs.shape[-1] ** -0.5
-    return tf.cast(exact, probs.dtype)
 
 
 def merge_heads(context: tf.Tensor) -> tf.Tensor:
@@ -233,14 +216,11 @@ class TransformerBlock(layers.SizedLayer):
         hidden = self.attention_norm(
             hidden, update, rate=rate, dropout_seed=seeds[1]
         )
-        # What is thicker gains nothing (docs/performance.md).
-        is_thin = (
-            fusion.compiles(fusion.Scope.LOOPS)
-            and self.settings.hidden_size <= _THIN_WIDTH
+        update = operations.feed_forward(
+            hidden,
+            self.intermediate.read_weights(),
+            self.output_projection.read_weights(),
         )
-        spare = count_spare_units(self.intermediate.units) * is_thin
-        inner = layers.gelu(self.intermediate(hidden, spare=(0, spare)))
-        update = self.output_projection(inner, spare=(spare, 0))
         return self.output_norm(
             hidden, update, rate=rate, dropout_seed=seeds[2]
         )
@@ -255,34 +235,6 @@ class TransformerBlock(layers.SizedLayer):
         shape = [batch, num_heads, length, length]
         choice = layers.Choice.draw(shape, rate, seed)
         return attend(fused, bias, num_heads, choice)
-
-
-def _share(block: TransformerBlock) -> Callable[..., tf.Tensor]:
-    """A function of blocks like this one and of their inputs.
-
-    Tracing is most of what comes before a first step, and this one traces one
-    block for all.
-    """
-
-    @tf.function(autograph=False, experimental_attributes={"_noinline": True})
-    def call(weights: Any, hidden: Any, bias: Any, seed: Any) -> tf.Tensor:
-        return block.stateless_call(weights, [], hidden, bias, seed)[0]
-
-    def call_as(like: Any, bias: Any, seed: Any, hidden: Any) -> tf.Tensor:
-        weights = [*map(tf.convert_to_tensor, like.trainable_variables)]
-        return call(weights, hidden, bias, seed)
-
-    return call_as
-
-
-def count_spare_units(num_units: int) -> int:
-    """Feed-forward units to add, with zeros for weights; gelu keeps zeros.
-
-    Rows of a multiple of 2,048 bytes (512 floats) begin in the same few lines
-    of a cache, and products of that width take up to twice as long on a CPU as
-    those a little wider.
-    """
-    return 0 if num_units % _COLLIDING_WIDTH else _NUM_SPARE_UNITS
 
 
 def number_segments(
@@ -424,8 +376,10 @@ class Encoder(layers.SizedLayer):
             if self.recomputes and dropout_seed is not None:
                 call = tf.recompute_grad(call)
             elif fusion.compiles(fusion.Scope.LOOPS) and block.trainable:
-                shared = shared or _share(block)
-                call = functools.partial(shared, block, bias, seed)
+                shared = shared or operations.trace_once(block)
+                call = functools.partial(
+                    shared, block, attention_bias=bias, dropout_seed=seed
+                )
             states.append(call(states[-1]))
         outputs = [tf.reshape(state, shape) for state in states]
         return EncoderOutput(

@@ -5,23 +5,19 @@ small model on a CPU spends as much time between matrix products as in them.
 """
 
 import dataclasses
-import functools
 import inspect
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import fusion
-from electra_tf import lookups
-from electra_tf.inputs import randomness
+from electra_tf.acceleration import lookups
+from electra_tf.acceleration import operations
+from electra_tf.acceleration import random_bits
 
-LAYER_NORM_EPSILON = 1e-12
 # Parameters of constructors that a saved layer does not keep.
 _NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
@@ -77,66 +73,6 @@ def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
     return lookups.look_up(tf.convert_to_tensor(table), ids)
 
 
-@tf.custom_gradient
-def gelu(inputs: tf.Tensor) -> Any:
-    """Gaussian error linear unit with the exact error function.
-
-    The tanh approximation differs by up to 5e-4, more than a converted
-    checkpoint may. In float32. The gradient is written out because TensorFlow's
-    own makes twice as many passes over the widest activations.
-    """
-    return _gelu(inputs), lambda upstream: _gelu_gradient(inputs, upstream)
-
-
-@fusion.fused
-def _gelu(inputs: tf.Tensor) -> tf.Tensor:
-    return _apply_to_each(_compute_gelu, inputs)
-
-
-@fusion.fused
-def _gelu_gradient(inputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    return upstream * _apply_to_each(_compute_gelu_slope, inputs)
-
-
-def _compute_gelu(inputs: tf.Tensor) -> tf.Tensor:
-    exact = tf.cast(inputs, tf.float32)
-    probability = 0.5 + 0.5 * tf.math.erf(exact * math.sqrt(0.5))
-    return tf.cast(exact * probability, inputs.dtype)
-
-
-def _compute_gelu_slope(inputs: tf.Tensor) -> tf.Tensor:
-    # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
-    scaled = tf.cast(inputs, tf.float32) * math.sqrt(0.5)
-    bell = scaled * tf.exp(-tf.square(scaled))
-    probability = 0.5 + 0.5 * tf.math.erf(scaled)
-    slope = probability + bell * (1.0 / math.sqrt(math.pi))
-    return tf.cast(slope, inputs.dtype)
-
-
-def _apply_to_each(
-    function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
-) -> tf.Tensor:
-    """The function of each entry; what is compiled looks up bfloat16's."""
-    is_compiled = (
-        fusion.compiles(fusion.Scope.LOOPS) and inputs.shape.is_fully_defined()
-    )
-    if inputs.dtype != tf.bfloat16 or not is_compiled:
-        return function(inputs)
-    bits = tf.bitcast(inputs, tf.uint16)
-    values = tf.gather(_tabulate(function), tf.cast(bits, tf.int32))
-    return tf.cast(values, inputs.dtype)
-
-
-@functools.cache
-def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
-    """Results for all bfloat16 numbers, in the order of their 16 bits."""
-    with tf.init_scope():
-        bits = tf.cast(tf.range(2**16), tf.uint16)
-        values = function(tf.bitcast(bits, tf.bfloat16))
-        # So that what reads them needs no cast; they are rounded already.
-        return tf.cast(values, tf.float32).numpy()
-
-
 class Choice(NamedTuple):
     """Which entries of a tensor dropout keeps.
 
@@ -144,7 +80,7 @@ class Choice(NamedTuple):
     rate is exact to 1/65536.
     """
 
-    kept: tf.Tensor  # `inputs.randomness.draw_kept`, or float32 factors
+    kept: tf.Tensor  # `random_bits.draw_kept`
     scale: float  # of what is kept
 
     @classmethod
@@ -155,12 +91,8 @@ class Choice(NamedTuple):
         threshold = round(rate * 65536)
         if seed is None or threshold == 0:
             return ()
-        kept = randomness.draw_kept(shape, seed, threshold)
-        scale = 65536 / (65536 - threshold)
-        if fusion.compiles(fusion.Scope.LOOPS, fusion.Scope.STEP):
-            return cls(kept, scale)
-        # Each use would compute them anew, and so would the gradient.
-        return cls(scale * tf.cast(kept, tf.float32), 1.0)
+        kept = random_bits.draw_kept(shape, seed, threshold)
+        return cls(kept, 65536 / (65536 - threshold))
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
@@ -168,19 +100,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
 
     Without a seed or rate the inputs are returned.
     """
-    return drop(inputs, *Choice.draw(shape_of(inputs), rate, seed))
-
-
-@fusion.fused
-def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
-    """Zeroes what a `Choice` does not keep; the inputs without one."""
-    if not choice:
-        return inputs
-    factors, scale = choice
-    if factors.dtype != tf.float32:
-        kept = randomness.unpack_kept(factors, inputs.shape[-1])
-        factors = scale * tf.cast(kept, tf.float32)
-    return tf.cast(tf.cast(inputs, tf.float32) * factors, inputs.dtype)
+    return operations.drop(inputs, *Choice.draw(shape_of(inputs), rate, seed))
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -249,14 +169,15 @@ class Linear(keras.layers.Layer):
             name="bias", shape=(self.units,), initializer="zeros"
         )
 
-    def call(
-        self, inputs: tf.Tensor, spare: tuple[int, int] = (0, 0)
-    ) -> tf.Tensor:
-        """Maps `[N, in]` to `[N, units]`; both have `spare` columns of 0."""
-        kernel, bias = map(tf.convert_to_tensor, (self.kernel, self.bias))
-        if any(spare):
-            kernel = tf.pad(kernel, [[0, number] for number in spare])
-            bias = tf.pad(bias, [[0, spare[1]]])
+    def read_weights(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Kernel and bias, in the precision of the layer that is called."""
+        return tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(
+            self.bias
+        )
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps `[N, in]` to `[N, units]`."""
+        kernel, bias = self.read_weights()
         return tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
 
     def get_config(self) -> dict[str, Any]:
@@ -292,74 +213,10 @@ class LayerNorm(keras.layers.Layer):
     ) -> tf.Tensor:
         """Normalizes each row of `[N, width]`.
 
-        An `update` of the same shape is added first, after dropout at `rate`
-        with the seed, so that both are one loop where XLA compiles them.
+        An `update` of the same shape is added first, after dropout at `rate`.
         """
         choice: Any = ()
         if update is not None:
             choice = Choice.draw(shape_of(update), rate, dropout_seed)
-        added = [] if update is None else [update]
-
-        @tf.custom_gradient
-        def normalize(
-            inputs: tf.Tensor,
-            gamma: tf.Tensor,
-            beta: tf.Tensor,
-            *added: tf.Tensor,
-        ) -> Any:
-            outputs, *kept = _normalize(inputs, gamma, beta, *added, *choice)
-
-            def gradient(upstream: tf.Tensor) -> Any:
-                found = _normalize_gradient(upstream, gamma, *kept, *choice)
-                return found[: 3 + len(added)]
-
-            return outputs, gradient
-
-        vectors = map(tf.convert_to_tensor, (self.gamma, self.beta))
-        return normalize(inputs, *vectors, *added)
-
-
-@fusion.fused
-def _normalize(
-    inputs: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    update: tf.Tensor | None = None,
-    *choice: Any,
-) -> tuple[tf.Tensor, ...]:
-    """Outputs; for the gradient the sum, and factors and shifts `[N, 1]`."""
-    total = inputs if update is None else inputs + drop(update, *choice)
-    exact = tf.cast(total, tf.float32)
-    mean = tf.reduce_mean(exact, -1, keepdims=True)
-    centered = exact - mean
-    variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
-    inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
-    outputs = centered * inverse * gamma + beta
-    return tf.cast(outputs, inputs.dtype), total, inverse, -mean * inverse
-
-
-@fusion.fused
-def _normalize_gradient(
-    upstream: tf.Tensor,
-    gamma: tf.Tensor,
-    total: tf.Tensor,
-    inverse: tf.Tensor,
-    shift: tf.Tensor,
-    *choice: Any,
-) -> tuple[tf.Tensor, ...]:
-    """Of the inputs, `gamma`, `beta` and the update.
-
-    Written out because automatic differentiation of the same formula makes
-    three times as many passes over the activations.
-    """
-    exact = tf.cast(upstream, tf.float32)
-    # Not as `centered`: XLA would compute it, for a GPU, together with the sum
-    # over rows, and write it for the sum over columns (docs/performance.md).
-    normalized = tf.cast(total, tf.float32) * inverse + shift
-    scaled = exact * gamma
-    mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
-    mean_projected = tf.reduce_mean(scaled * normalized, -1, keepdims=True)
-    slope = inverse * (scaled - mean_scaled - normalized * mean_projected)
-    slope = tf.cast(slope, upstream.dtype)
-    of_gamma = tf.reduce_sum(exact * normalized, 0)
-    return slope, of_gamma, tf.reduce_sum(exact, 0), drop(slope, *choice)
+        gamma, beta = map(tf.convert_to_tensor, (self.gamma, self.beta))
+        return operations.normalize(inputs, gamma, beta, update, choice)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import fusion
+from electra_tf.acceleration import operations
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
@@ -50,29 +50,13 @@ class MaskedLMHead(layers.SizedLayer):
         """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
         num_rows, num_states, _ = layers.shape_of(hidden)
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
-        flat = self.layer_norm(layers.gelu(self.dense(flat)))
+        flat = self.layer_norm(operations.gelu(self.dense(flat)))
         table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
-        logits = _score_entries(flat, table)
+        logits = operations.score_entries(flat, table)
         bias = tf.convert_to_tensor(self.output_bias)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
         vocab_size = self.settings.vocab_size
         return tf.reshape(logits, [num_rows, num_states, vocab_size])
-
-
-@tf.custom_gradient
-def _score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
-    """The `[N, V]` products of `[N, E]` states with a `[V, E]` table."""
-
-    def gradient(upstream: tf.Tensor) -> Any:
-        # On a CPU a product that reads down columns is slow where rows have
-        # 4,096 or 8,192 entries: they collide in caches (docs/performance.md).
-        if fusion.compiles(fusion.Scope.LOOPS):
-            of_table = tf.matmul(tf.transpose(upstream), states)
-        else:
-            of_table = tf.matmul(upstream, states, transpose_a=True)
-        return tf.matmul(upstream, table), of_table
-
-    return tf.matmul(states, table, transpose_b=True), gradient
 
 
 @layers.register
@@ -105,7 +89,7 @@ class TokenHead(layers.SizedLayer):
         """Scores every state."""
         states = tf.reshape(hidden, [-1, self.settings.hidden_size])
         if self.has_hidden_layer:
-            states = layers.gelu(self.dense(states))
+            states = operations.gelu(self.dense(states))
         logits = tf.reshape(self.logit(states), layers.shape_of(hidden)[:2])
         return tf.cast(logits, tf.float32)
 

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.acceleration import operations
 from electra_tf.inputs import masking
 from electra_tf.modeling import layers
 
@@ -102,7 +103,7 @@ class _SentenceHead(TaskHead):
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
         if self.has_hidden_layer:
             seed = layers.add_to_seed(seed, _SECOND_SITE)
-            first = layers.gelu(self.hidden(first))
+            first = operations.gelu(self.hidden(first))
             first = layers.dropout(first, DROPOUT_PROB, seed)
         return tf.cast(self.dense(first), tf.float32)
 
@@ -409,7 +410,7 @@ class QuestionAnsweringHead(TaskHead):
             weights = tf.cast(tf.nn.softmax(start_logits), hidden.dtype)
             mean = tf.matmul(weights[:, tf.newaxis], hidden)[:, 0]
             both = tf.concat([states, mean], -1)
-            states = layers.gelu(self.answerable_hidden(both))
+            states = operations.gelu(self.answerable_hidden(both))
         return tf.cast(self.answerable(states)[:, 0], tf.float32)
 
     def _joint_parts(
@@ -430,7 +431,7 @@ class QuestionAnsweringHead(TaskHead):
     def _end_logits(
         self, start_part: tf.Tensor, place_part: tf.Tensor
     ) -> tf.Tensor:
-        states = layers.gelu(start_part[:, tf.newaxis] + place_part)
+        states = operations.gelu(start_part[:, tf.newaxis] + place_part)
         return _apply(self.end, states)[..., 0]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import fusion
+from electra_tf.acceleration import fusion
+from electra_tf.acceleration import random_bits
 from electra_tf.inputs import randomness
 
 
@@ -92,8 +93,8 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
 def _draw_kept(num_rows, part, site=0, shape=(37,)):
     seed = randomness.dropout_seed(3, 5, part)
     seed += tf.constant([0, 0, site], tf.int64)
-    kept = randomness.draw_kept([num_rows, *shape], seed, 20_000)
-    return randomness.unpack_kept(kept, shape[-1])
+    kept = random_bits.draw_kept([num_rows, *shape], seed, 20_000)
+    return random_bits.unpack_kept(kept, shape[-1])
 
 
 def test_dropout_follows_the_row_however_a_batch_is_cut():
@@ -108,7 +109,7 @@ def test_dropout_follows_the_row_however_a_batch_is_cut():
 def test_dropout_keeps_what_reaches_the_threshold_in_bits_of_philox():
     halves = [w >> shift & 0xFFFF for w in PHILOX_ZERO for shift in (0, 16)]
     for threshold in (min(halves), sorted(halves)[4], max(halves), 65535):
-        kept = randomness.draw_kept([1, 8], tf.zeros([3], tf.int64), threshold)
+        kept = random_bits.draw_kept([1, 8], tf.zeros([3], tf.int64), threshold)
         expected = [[half >= threshold for half in halves]]
         np.testing.assert_array_equal(kept, expected)
 
@@ -129,7 +130,7 @@ def test_dropout_is_equal_eager_traced_and_compiled(shape):
 def test_a_step_that_is_compiled_whole_keeps_eight_choices_in_a_byte():
     def draw():
         seed = tf.zeros([3], tf.int64)
-        return randomness.draw_kept([6, 4, 8], seed, 9)
+        return random_bits.draw_kept([6, 4, 8], seed, 9)
 
     with fusion.switched(fusion.Scope.STEP):
         packed = tf.function(draw)()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.acceleration import operations
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
@@ -25,7 +26,7 @@ def _differentiate(function, upstream, x, *weights):
 
 def test_gelu_is_exact_and_its_written_gradient_equals_differentiation():
     x = tf.constant(np.linspace(-5, 5, 101), tf.float32)
-    ours = _differentiate(layers.gelu, None, x)
+    ours = _differentiate(operations.gelu, None, x)
     exact = _differentiate(lambda x: tf.nn.gelu(x, False), None, x)
     np.testing.assert_allclose(ours[0], exact[0], atol=1e-6)
     np.testing.assert_allclose(ours[1], exact[1], atol=2e-6)
@@ -73,7 +74,7 @@ def test_attention_and_its_written_gradient_equal_differentiation(rate):
         parts = tf.reshape(fused, [batch, length, 3, heads, size])
         query, key, value = tf.unstack(parts, axis=2)
         scores = tf.einsum("bshd,bthd->bhst", query, key) / size**0.5
-        probs = layers.drop(tf.nn.softmax(scores + bias), *choice)
+        probs = operations.drop(tf.nn.softmax(scores + bias), *choice)
         outputs = tf.einsum("bhst,bthd->bshd", probs, value)
         return tf.reshape(outputs, [batch * length, heads * size])
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf import fusion
+from electra_tf.acceleration import fusion
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib

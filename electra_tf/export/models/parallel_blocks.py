@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.acceleration import operations
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 
@@ -53,7 +54,7 @@ class ParallelBlock:
         updates = [_attend(p, hidden, attention_bias) for p in self._attention]
         hidden = self._attention_norm(tf.add_n([hidden, *updates]))
         parts = self._feed_forward
-        updates = [p.last(layers.gelu(p.first(hidden))) for p in parts]
+        updates = [p.last(operations.gelu(p.first(hidden))) for p in parts]
         return self._output_norm(tf.add_n([hidden, *updates]))
 
 
@@ -89,7 +90,7 @@ def _split(
     parts = []
     for chosen in np.array_split(np.arange(count), min(NUM_PARTS, count)):
         is_feed_forward = num_fused == 1
-        spare = encoder_lib.count_spare_units(len(chosen)) * is_feed_forward
+        spare = operations.count_spare_units(len(chosen)) * is_feed_forward
         columns = kernel[:, :, chosen].reshape([len(kernel), -1])
         rows = output[chosen].reshape([-1, len(added)])
         parts.append(

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import fusion
+from electra_tf.acceleration import fusion
+from electra_tf.acceleration import operations
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
@@ -48,7 +49,7 @@ def _sample(logits):
 
 
 _PARTS = {
-    "gelu": (layers.gelu, [_random(6, _WIDTH)]),
+    "gelu": (operations.gelu, [_random(6, _WIDTH)]),
     "normalize": (_normalize, [_random(6, _WIDTH), _random(6, _WIDTH)]),
     "loss": (_loss, [_random(1, 2, 5)]),
     "sample": (_sample, [_random(3, 50)]),
@@ -84,10 +85,10 @@ def test_values_and_gradients_are_those_of_plain_operations(name):
 def test_looking_up_gelu_gives_what_its_formula_gives_for_all_of_bfloat16():
     numbers = tf.cast(tf.range(2**16), tf.uint16)
     given = [tf.bitcast(numbers, tf.bfloat16)]
-    plain, compiled = (_trace(layers.gelu, given, s) for s in _SCOPES)
+    plain, compiled = (_trace(operations.gelu, given, s) for s in _SCOPES)
     inner = compiled.graph.as_graph_def().library.function
-    operations = [[node.op for node in f.node_def] for f in inner]
-    assert sum("GatherV2" in found for found in operations) == 2
+    kinds = [[node.op for node in f.node_def] for f in inner]
+    assert sum("GatherV2" in kind for kind in kinds) == 2
     for one, other in zip(plain(*given), compiled(*given), strict=True):
         found, expected = (np.asarray(v, np.float32) for v in (other, one))
         # A graph may flush what is smaller than normal numbers.
@@ -165,7 +166,7 @@ def test_shapes_that_vary_are_not_compiled():
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4])])
     def compute(inputs):
         with fusion.switched(fusion.Scope.LOOPS):
-            return layers.gelu(inputs)
+            return operations.gelu(inputs)
 
     assert _calls(compute.get_concrete_function()) == 0
 
@@ -173,7 +174,7 @@ def test_shapes_that_vary_are_not_compiled():
 def test_the_switch_goes_back_after_an_error():
     with pytest.raises(ZeroDivisionError), fusion.switched(fusion.Scope.LOOPS):
         raise ZeroDivisionError
-    traced = tf.function(layers.gelu).get_concrete_function(_random(2, 3))
+    traced = tf.function(operations.gelu).get_concrete_function(_random(2, 3))
     assert _calls(traced) == 0
 
 

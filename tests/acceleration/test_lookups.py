@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import fusion
-from electra_tf import lookups
+from electra_tf.acceleration import fusion
+from electra_tf.acceleration import lookups
 from electra_tf.inputs import masking
 
 _RNG = np.random.default_rng(0)

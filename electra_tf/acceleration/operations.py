@@ -1,0 +1,281 @@
+"""Parts of the networks, written out: what TensorFlow derives takes longer.
+
+Gains are those of a step: Small, 16 x 128, on two CPU cores, or the bytes that
+Base, 256 x 128, moves on a GPU.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.acceleration import fusion
+from electra_tf.acceleration import random_bits
+
+LAYER_NORM_EPSILON = 1e-12
+_COLLIDING_WIDTH, _NUM_SPARE_UNITS, _THIN_WIDTH = 512, 16, 256
+
+
+@tf.custom_gradient
+def gelu(inputs: tf.Tensor) -> Any:
+    """Gaussian error linear unit with the exact error function, in float32.
+
+    The tanh approximation differs by up to 5e-4, more than a converted
+    checkpoint may. The gradient is written out: both take 0.6 of the time.
+    """
+    return _gelu(inputs), lambda upstream: _gelu_gradient(inputs, upstream)
+
+
+@fusion.fused
+def _gelu(inputs: tf.Tensor) -> tf.Tensor:
+    return _map(_compute_gelu, inputs)
+
+
+@fusion.fused
+def _gelu_gradient(inputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    return upstream * _map(_compute_gelu_slope, inputs)
+
+
+def _compute_gelu(inputs: tf.Tensor) -> tf.Tensor:
+    exact = tf.cast(inputs, tf.float32)
+    probability = 0.5 + 0.5 * tf.math.erf(exact * math.sqrt(0.5))
+    return tf.cast(exact * probability, inputs.dtype)
+
+
+def _compute_gelu_slope(inputs: tf.Tensor) -> tf.Tensor:
+    # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
+    scaled = tf.cast(inputs, tf.float32) * math.sqrt(0.5)
+    bell = scaled * tf.exp(-tf.square(scaled))
+    probability = 0.5 + 0.5 * tf.math.erf(scaled)
+    slope = probability + bell * (1.0 / math.sqrt(math.pi))
+    return tf.cast(slope, inputs.dtype)
+
+
+def _map(
+    function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
+) -> tf.Tensor:
+    """The function of each entry; of bfloat16, XLA's loops look it up.
+
+    There are 65,536 numbers: 0.48 ms in place of 0.67 for 1,024 x 1,040, 0.53
+    in place of 1.30 for the gradient, 2 to 9 % of a step in bfloat16.
+    """
+    is_compiled = (
+        fusion.compiles(fusion.Scope.LOOPS) and inputs.shape.is_fully_defined()
+    )
+    if inputs.dtype != tf.bfloat16 or not is_compiled:
+        return function(inputs)
+    bits = tf.bitcast(inputs, tf.uint16)
+    values = tf.gather(_tabulate(function), tf.cast(bits, tf.int32))
+    return tf.cast(values, inputs.dtype)
+
+
+@functools.cache
+def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
+    """Results for all bfloat16 numbers, in the order of their 16 bits."""
+    with tf.init_scope():
+        bits = tf.cast(tf.range(2**16), tf.uint16)
+        values = function(tf.bitcast(bits, tf.bfloat16))
+        # So that what reads them needs no cast; they are rounded already.
+        return tf.cast(values, tf.float32).numpy()
+
+
+@fusion.fused
+def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
+    """Zeroes what dropout does not keep, and scales up the rest.
+
+    Args:
+        inputs: any tensor of floats.
+        *choice: the entries kept (`random_bits.draw_kept`) and the scale;
+            nothing leaves the inputs as they are.
+    """
+    if not choice:
+        return inputs
+    kept, scale = choice
+    kept = random_bits.unpack_kept(kept, inputs.shape[-1])
+    factors = scale * tf.cast(kept, tf.float32)
+    return tf.cast(tf.cast(inputs, tf.float32) * factors, inputs.dtype)
+
+
+def normalize(
+    inputs: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    update: tf.Tensor | None = None,
+    choice: Sequence[Any] = (),
+) -> tf.Tensor:
+    """Layer normalization over the last axis, in float32.
+
+    It keeps for its gradient what it normalized, in the precision that it has,
+    and not the result in float32: Base moves a tenth fewer bytes.
+
+    Args:
+        inputs: `[N, width]`.
+        gamma: `[width]` float32.
+        beta: `[width]` float32.
+        update: `[N, width]`, added to the inputs first, or None.
+        choice: which entries of the update dropout keeps; see `drop`.
+    """
+    added = [] if update is None else [update]
+
+    @tf.custom_gradient
+    def compute(
+        inputs: tf.Tensor,
+        gamma: tf.Tensor,
+        beta: tf.Tensor,
+        *added: tf.Tensor,
+    ) -> Any:
+        outputs, *kept = _normalize(inputs, gamma, beta, *added, *choice)
+
+        def gradient(upstream: tf.Tensor) -> Any:
+            slopes = _normalize_gradient(upstream, gamma, *kept, *choice)
+            return slopes[: 3 + len(added)]
+
+        return outputs, gradient
+
+    return compute(inputs, gamma, beta, *added)
+
+
+@fusion.fused
+def _normalize(
+    inputs: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    update: tf.Tensor | None = None,
+    *choice: Any,
+) -> tuple[tf.Tensor, ...]:
+    """Outputs; for the gradient the sum, and factors and shifts `[N, 1]`."""
+    total = inputs if update is None else inputs + drop(update, *choice)
+    exact = tf.cast(total, tf.float32)
+    mean = tf.reduce_mean(exact, -1, keepdims=True)
+    centered = exact - mean
+    variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
+    inverse = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
+    outputs = centered * inverse * gamma + beta
+    return tf.cast(outputs, inputs.dtype), total, inverse, -mean * inverse
+
+
+@fusion.fused
+def _normalize_gradient(
+    upstream: tf.Tensor,
+    gamma: tf.Tensor,
+    total: tf.Tensor,
+    inverse: tf.Tensor,
+    shift: tf.Tensor,
+    *choice: Any,
+) -> tuple[tf.Tensor, ...]:
+    """Gradients of inputs, `gamma`, `beta` and update.
+
+    TensorFlow's own make three times as many passes over the activations.
+    """
+    exact = tf.cast(upstream, tf.float32)
+    # Not from `centered`: for a GPU, XLA would compute it together with the sum
+    # over rows, and write it in float32 for the sum over columns.
+    normalized = tf.cast(total, tf.float32) * inverse + shift
+    scaled = exact * gamma
+    mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
+    mean_projected = tf.reduce_mean(scaled * normalized, -1, keepdims=True)
+    slope = inverse * (scaled - mean_scaled - normalized * mean_projected)
+    slope = tf.cast(slope, upstream.dtype)
+    of_gamma = tf.reduce_sum(exact * normalized, 0)
+    return slope, of_gamma, tf.reduce_sum(exact, 0), drop(slope, *choice)
+
+
+@fusion.fused
+def score_gradient(
+    upstream: tf.Tensor,
+    outputs: tf.Tensor,
+    of_probs: tf.Tensor,
+    probs: tf.Tensor,
+    *choice: Any,
+) -> tf.Tensor:
+    """The gradient of attention's products of queries and keys.
+
+    Softmax needs the sum over each row of weights times their slopes. It is
+    that of outputs times theirs (Dao et al., 2022, appendix B.4), which are
+    fewer numbers: Base moves 6 % fewer bytes.
+
+    Args:
+        upstream: `[B, H, S, D / H]`, the gradient of the outputs.
+        outputs: `[B, H, S, D / H]`.
+        of_probs: `[B, H, S, S]`, the gradient of the weights after dropout.
+        probs: `[B, H, S, S]`, the weights before dropout.
+        *choice: what dropout keeps of the weights; see `drop`.
+    """
+    upstream, outputs = (tf.cast(t, tf.float32) for t in (upstream, outputs))
+    mean = tf.reduce_sum(upstream * outputs, -1, keepdims=True)
+    exact = tf.cast(drop(of_probs, *choice), tf.float32) - mean
+    exact *= tf.cast(probs, tf.float32) * outputs.shape[-1] ** -0.5
+    return tf.cast(exact, probs.dtype)
+
+
+def feed_forward(
+    hidden: tf.Tensor,
+    first: Sequence[tf.Tensor],
+    second: Sequence[tf.Tensor],
+) -> tf.Tensor:
+    """Two linear layers, each a kernel and a bias, with gelu between them.
+
+    The units of thin layers get some more where their number is a multiple of
+    512 and XLA compiles loops: Small takes 0.86 to 0.92 of the time. Wider
+    layers gain nothing.
+    """
+    (kernel, bias), (second_kernel, second_bias) = first, second
+    width, num_units = kernel.shape
+    spare = count_spare_units(num_units)
+    is_thin = fusion.compiles(fusion.Scope.LOOPS) and width <= _THIN_WIDTH
+    if spare and is_thin:
+        kernel = tf.pad(kernel, [[0, 0], [0, spare]])
+        bias = tf.pad(bias, [[0, spare]])
+        second_kernel = tf.pad(second_kernel, [[0, spare], [0, 0]])
+    inner = gelu(tf.nn.bias_add(tf.matmul(hidden, kernel), bias))
+    return tf.nn.bias_add(tf.matmul(inner, second_kernel), second_bias)
+
+
+def count_spare_units(num_units: int) -> int:
+    """Units to add between two layers, with zeros for weights.
+
+    Rows of a multiple of 2,048 bytes (512 floats) begin in the same few lines
+    of a cache, and products of that width take up to twice as long on a CPU as
+    those a little wider. gelu keeps zeros.
+    """
+    return 0 if num_units % _COLLIDING_WIDTH else _NUM_SPARE_UNITS
+
+
+@tf.custom_gradient
+def score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
+    """The `[N, V]` products of `[N, E]` states with a `[V, E]` table."""
+
+    def gradient(upstream: tf.Tensor) -> Any:
+        # On a CPU a product that reads down columns is slow where rows have
+        # 4,096 or 8,192 entries, which collide in caches.
+        if fusion.compiles(fusion.Scope.LOOPS):
+            of_table = tf.matmul(tf.transpose(upstream), states)
+        else:
+            of_table = tf.matmul(upstream, states, transpose_a=True)
+        return tf.matmul(upstream, table), of_table
+
+    return tf.matmul(states, table, transpose_b=True), gradient
+
+
+def trace_once(layer: Any) -> Callable[..., tf.Tensor]:
+    """A function of layers like this one and of their inputs, traced once.
+
+    Tracing is most of what comes before a first step: twelve blocks that are
+    one function take Small there in 17 to 20 in place of 21 to 22 s.
+
+    Returns:
+        A function of a layer of the same sizes and of its inputs and options.
+    """
+
+    @tf.function(autograph=False, experimental_attributes={"_noinline": True})
+    def call(weights: Any, inputs: tf.Tensor, options: Any) -> tf.Tensor:
+        return layer.stateless_call(weights, [], inputs, **options)[0]
+
+    def call_as(like: Any, inputs: tf.Tensor, **options: Any) -> tf.Tensor:
+        weights = [*map(tf.convert_to_tensor, like.trainable_variables)]
+        return call(weights, inputs, options)
+
+    return call_as
