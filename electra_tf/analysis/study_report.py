@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from electra_tf import figures
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
 from electra_tf.config import schema
 from electra_tf.processes import atomic
-from electra_tf.training import figures
 
 AVERAGE = "average"
 _NOTHING = "–"

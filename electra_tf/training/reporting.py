@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
+from electra_tf import figures
 from electra_tf import storage
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
-from electra_tf.training import figures
 
 _LINES_PER_HEADING = 20
 _LABELS = {"train": "train", "validation": "valid"}

@@ -20,6 +20,7 @@ import pandas as pd
 
 from electra_tf import electra as electra_lib
 from electra_tf import errors
+from electra_tf import figures
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.analysis import study_report
@@ -28,7 +29,6 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.formats import reading
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
-from electra_tf.training import figures
 
 STUDIES = (
     "acceptability",

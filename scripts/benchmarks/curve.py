@@ -10,7 +10,7 @@ import pandas
 
 from benchmarks import pretrain
 from benchmarks import timing
-from electra_tf.training import figures
+from electra_tf import figures
 
 # The settings of a size, of the encoder where no section is named.
 _SIZES = {

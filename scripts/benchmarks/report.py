@@ -11,8 +11,8 @@ from typing import Any
 import pandas
 
 from benchmarks import timing
+from electra_tf import figures
 from electra_tf.processes import atomic
-from electra_tf.training import figures
 
 Sides = Sequence[timing.Side]
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 from sklearn import metrics
 
-from electra_tf.training import figures
+from electra_tf import figures
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
