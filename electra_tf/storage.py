@@ -1,9 +1,9 @@
-"""Paths that a user gives: on this machine, or on a store such as gs://.
+"""Paths that a user gives: on this machine, or in a store such as gs://.
 
 A local path is a `pathlib.Path`, any other an `epath.Path` with the same
-methods, on TensorFlow's file systems. These rename by copying and know neither
-locks nor flushing. So nothing is written there piece by piece: it is made in a
-temporary folder here and copied whole, its marker last.
+methods, on TensorFlow's file systems. Stores rename by copying, and have
+neither locks nor flushing. So files are made in a temporary folder here and
+copied as a whole, the one that marks a folder as complete last.
 """
 
 import contextlib
@@ -14,31 +14,25 @@ import io
 import math
 import os
 import pathlib
-import random
 import re
 import shutil
 import sys
 import tempfile
-import time
 import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from absl import logging
 from etils import epath
 from etils.epath import backend
 from etils.epath import gpath
 
+# Marks files and folders that are being written or deleted.
 PARTIAL_MARK = ".partial-"
-"""Part of the names of what is not complete, or on its way out."""
 _SCHEME = re.compile(r"(\w\w+):/(/?)")
 _BUILT_IN = ("gs", "ram")
-# Between tries, for errors of TensorFlow that may pass.
-_WAIT_SECONDS = (1.0, 2.0, 4.0, 8.0)
-_PASSING = ("Aborted", "DeadlineExceeded", "Internal", "ResourceExhausted",
-            "Unavailable", "Unknown")  # fmt: skip
+# Python's errors for those of TensorFlow; `OSError` for the rest.
 _OS_ERRORS = {"NotFound": FileNotFoundError, "AlreadyExists": FileExistsError,
               "PermissionDenied": PermissionError,
               "Unauthenticated": PermissionError}  # fmt: skip
@@ -46,10 +40,10 @@ _BUFFER_BYTES = 1 << 20
 
 
 def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
-    """The object for a path that a user gives, and names below it.
+    """Returns the path object of a user's text, and of names below it.
 
     `~` is the user's folder, since shells leave it alone in `--flag=~/x`.
-    `ValueError` names a scheme such as `foo://` that nobody here can read.
+    Raises `ValueError` for a scheme without a file system, such as `foo://`.
     """
     text = os.fspath(given)
     match = _SCHEME.match(text)
@@ -71,38 +65,32 @@ def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
 
 
 def is_local(given: str | os.PathLike[str]) -> bool:
-    """Whether a path is one of this machine's file systems."""
+    """Returns whether a path has no scheme: it is on this machine."""
     return _SCHEME.match(os.fspath(given)) is None
 
 
-def _retried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls again what may pass; makes TensorFlow's errors those of Python."""
+def _raising_os_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns TensorFlow's errors into `OSError`s that name the path."""
 
     @functools.wraps(function)
     def call(place: Any, *arguments: Any, **options: Any) -> Any:
         import tensorflow as tf
 
-        for wait in (*_WAIT_SECONDS, 0.0):
-            try:
-                return function(place, *arguments, **options)
-            except tf.errors.OpError as error:
-                kind = type(error).__name__.removesuffix("Error")
-                first_line = f"{place}: {error.message or kind}".split("\n")[0]
-                if not wait or kind not in _PASSING:
-                    found = _OS_ERRORS.get(kind, OSError)(first_line)
-                    # As the system's own: a file that could not be read is
-                    # not a damaged one.
-                    found.errno = errno.EIO
-                    raise found from error
-            logging.warning("%s. Trying again ...", first_line)
-            time.sleep(wait * random.uniform(0.5, 1.0))
-        raise AssertionError("the last try returns or raises")
+        try:
+            return function(place, *arguments, **options)
+        except tf.errors.OpError as error:
+            kind = type(error).__name__.removesuffix("Error")
+            message = f"{place}: {error.message or kind}".split("\n")[0]
+            os_error = _OS_ERRORS.get(kind, OSError)(message)
+            # Without a number, readers take the file for a damaged one.
+            os_error.errno = errno.EIO
+            raise os_error from error
 
     return call
 
 
 class _Reader(io.RawIOBase):
-    """A file of TensorFlow's file systems as Python's libraries read one."""
+    """A file of TensorFlow's file systems as a raw stream of Python's."""
 
     def __init__(self, name: str) -> None:
         import tensorflow as tf
@@ -120,7 +108,7 @@ class _Reader(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    @_retried
+    @_raising_os_errors
     def readinto(self, buffer: Any) -> int:
         self._file.seek(self._position)
         data = self._file.read(len(buffer))
@@ -131,6 +119,9 @@ class _Reader(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._position = offset + (0, self._position, self._size)[whence]
         return self._position
+
+
+_open_reader = _raising_os_errors(_Reader)
 
 
 @epath.register_path_cls(tuple(f"{s}://" for s in _BUILT_IN))
@@ -166,16 +157,16 @@ class _CloudPath(gpath.PosixGPath):
         encoding: str | None = "utf-8",
         newline: str | None = None,
     ) -> Any:
-        """Opens it; to read, as a file that libraries of Python take."""
+        """Opens the file; for reading, as a stream of Python's `io`."""
         if "r" not in mode:
             return super().open(mode)
-        raw = io.BufferedReader(_retried(_Reader)(str(self)), _BUFFER_BYTES)
+        raw = io.BufferedReader(_open_reader(str(self)), _BUFFER_BYTES)
         if "b" in mode:
             return raw
         return io.TextIOWrapper(raw, encoding, newline=newline)
 
     def iterdir(self) -> Iterator["_CloudPath"]:
-        names = _retried(self._backend.listdir)(str(self))
+        names = _raising_os_errors(self._backend.listdir)(str(self))
         return iter([self / name for name in names])
 
     def glob(self, pattern: str) -> Iterator["_CloudPath"]:
@@ -189,12 +180,13 @@ class _CloudPath(gpath.PosixGPath):
                 yield from child.glob(rest) if rest else [child]
 
     def rglob(self, pattern: str) -> Iterator["_CloudPath"]:
-        for folder, _, names in _retried(lambda folder: [*folder.walk()])(self):
+        walk = _raising_os_errors(lambda folder: list(folder.walk()))
+        for folder, _, names in walk(self):
             yield from (folder / n for n in fnmatch.filter(names, pattern))
 
     def stat(self) -> Any:
-        found = self._backend.gfile.stat(str(self))
-        return types.SimpleNamespace(st_size=found.length)
+        statistics = self._backend.gfile.stat(str(self))
+        return types.SimpleNamespace(st_size=statistics.length)
 
     def rmdir(self) -> None:
         if any(self.iterdir()):
@@ -204,7 +196,7 @@ class _CloudPath(gpath.PosixGPath):
 
 for _name in ("exists", "is_dir", "mkdir", "stat", "unlink", "rmtree",
               "read_bytes", "write_bytes", "write_text"):  # fmt: skip
-    setattr(_CloudPath, _name, _retried(getattr(_CloudPath, _name)))
+    setattr(_CloudPath, _name, _raising_os_errors(getattr(_CloudPath, _name)))
 
 
 def _without_scheme(parts: tuple[Any, ...]) -> list[str]:
@@ -213,7 +205,7 @@ def _without_scheme(parts: tuple[Any, ...]) -> list[str]:
     return [f"/{scheme}/{rest}" if mark else first, *others]
 
 
-@_retried
+@_raising_os_errors
 def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
     import tensorflow as tf
 
@@ -223,9 +215,9 @@ def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def copy(source: pathlib.Path, target: pathlib.Path, marker: str = "") -> None:
-    """Copies a file or a folder to, from or on any file system.
+    """Copies a file or a folder between any file systems.
 
-    The file called `marker` is copied last: with it, the copy is complete.
+    The file called `marker` is copied last; it shows that the copy is complete.
     """
     if not source.is_dir():
         _copy(source, target)
@@ -237,7 +229,7 @@ def copy(source: pathlib.Path, target: pathlib.Path, marker: str = "") -> None:
 
 @contextlib.contextmanager
 def local_copy(source: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a file or folder for libraries that read from this machine."""
+    """Yields a file or folder on this machine with the content of another."""
     if is_local(source):
         yield source
         return
@@ -248,7 +240,7 @@ def local_copy(source: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
-    """Deletes a folder, the file that makes it complete first."""
+    """Deletes a folder, first the file that marks it as complete."""
     if is_local(folder):
         hidden = f".{folder.name}{PARTIAL_MARK}{os.getpid()}"
         if marker:
@@ -260,7 +252,7 @@ def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
         folder.rmtree()  # type: ignore[attr-defined]
 
 
-@_retried
+@_raising_os_errors
 def append_text(target: pathlib.Path, text: str) -> None:
     """Appends to a file; stores write it anew."""
     with target.open("a", encoding="utf-8") as file:
@@ -270,9 +262,9 @@ def append_text(target: pathlib.Path, text: str) -> None:
 def load_rows(
     source: pathlib.Path, choose: Callable[[int], slice] = lambda n: slice(n)
 ) -> np.ndarray:
-    """Reads the rows of a `.npy` file that `choose` takes of their number.
+    """Reads rows of a `.npy` file: all, or the slice that `choose` returns.
 
-    Raises `OSError` if the file ends before them.
+    `choose` gets the number of rows. Raises `OSError` if the file is cut off.
     """
     with source.open("rb") as file:
         np.lib.format.read_magic(file)

@@ -1,4 +1,4 @@
-"""Paths of users: known schemes, tries again, and nothing around them."""
+"""Paths of users, the errors of stores, and who may open local files."""
 
 import ast
 import pathlib
@@ -44,14 +44,6 @@ def folder():
     path.mkdir(parents=True, exist_ok=True)
     yield path
     storage.remove_folder(path)
-
-
-@pytest.fixture
-def waits(monkeypatch):
-    """The seconds that were waited, without waiting."""
-    found = []
-    monkeypatch.setattr(storage.time, "sleep", found.append)
-    return found
 
 
 def _local_names(path):
@@ -160,7 +152,7 @@ def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(
 
 
 def test_nothing_is_left_of_a_folder_that_could_not_be_copied(
-    folder, waits, monkeypatch
+    folder, monkeypatch
 ):
     copy = tf.io.gfile.copy
 
@@ -176,29 +168,10 @@ def test_nothing_is_left_of_a_folder_that_could_not_be_copied(
     ):
         for name in "ab":
             (partial / name).write_text(name)
-    assert not (folder / "made").exists() and not waits
+    assert not (folder / "made").exists()
 
 
-def test_what_may_pass_is_tried_again(folder, waits, monkeypatch):
-    """A file system that fails twice, then works; then one that never does."""
-    exists, failures = tf.io.gfile.exists, [2]
-
-    def flaky(path):
-        failures[0] -= 1
-        if failures[0] >= 0:
-            raise tf.errors.UnavailableError(None, None, "try again later")
-        return exists(path)
-
-    monkeypatch.setattr(tf.io.gfile, "exists", flaky)
-    assert folder.exists()
-    assert len(waits) == 2 and 0.5 <= waits[0] <= 1 <= waits[1] <= 2
-    failures[0] = 99
-    with pytest.raises(OSError, match=f"{folder}: try again later"):
-        folder.exists()
-    assert len(waits) == 6
-
-
-def test_a_store_that_fails_damages_no_corpus(folder, waits, monkeypatch):
+def test_a_store_that_fails_damages_no_corpus(folder, monkeypatch):
     (folder / "a.txt").write_text("one\n")
     corpus = corpus_lib.open_corpus(f"{folder}/**/*.txt")
 
@@ -211,7 +184,6 @@ def test_a_store_that_fails_damages_no_corpus(folder, waits, monkeypatch):
     monkeypatch.setattr(tf.io.gfile, "walk", fail)
     with pytest.raises(OSError, match="connection reset"):
         list(folder.rglob("*"))
-    assert len(waits) == 8
 
 
 def test_a_store_has_no_locks(folder):
