@@ -19,7 +19,7 @@ from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.shards import BuildSettings
 from electra_tf.records.writer import build_dataset
-from electra_tf.records.writer import build_share
+from electra_tf.records.writer import run_task
 
 flags.DEFINE_multi_string(
     "corpus", [], "File, folder, tfds:NAME[:FIELD] or python_docs; repeatable."
@@ -90,7 +90,7 @@ def main() -> int:
     workers, beam = values["num_processes"], values["beam_option"]
     try:
         if values["task"]:
-            print(build_share(settings, values["task"], workers, beam))
+            print(run_task(settings, values["task"], workers, beam))
             return 0
         resume, merge = values["resume"], values["merge"]
         build_dataset(settings, workers, resume, beam, merge)

@@ -28,7 +28,7 @@ from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 
-FINGERPRINTS = "fingerprints"  # kind of task
+FINGERPRINTS = "fingerprints"  # kind of share
 # The files without which a folder of fingerprints or copies is unfinished.
 SIGNATURES_FILE, COPIES_FILE = "signatures.npy", "report.txt"
 NUM_PERMUTATIONS = 128
@@ -51,7 +51,7 @@ _NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 
 
 def write_fingerprints(
-    plan: shards.BuildPlan, task: shards.Task, report: pool.Report
+    plan: shards.BuildPlan, share: shards.BuildShare, report: pool.Report
 ) -> None:
     """Writes what is to be known of a unit; reports bytes and documents.
 
@@ -59,7 +59,7 @@ def write_fingerprints(
     """
     rows: list[tuple[int, int, int, bytes]] = []
     signatures, pieces = [], []
-    for source in plan.units[task.index]:
+    for source in plan.units[share.index]:
         reader = corpus_lib.open_source(source, plan.corpus.options)
         num_bytes = 0
         for document in reader:
@@ -76,7 +76,7 @@ def write_fingerprints(
                 signatures.append(sign(words or [text]))
             report(reader.num_bytes - num_bytes, 1)
             num_bytes = reader.num_bytes
-    folder = plan.part_folder(task.index, FINGERPRINTS)
+    folder = plan.part_folder(share.index, FINGERPRINTS)
     with atomic.creating_folder(folder, SIGNATURES_FILE) as partial:
         np.save(partial / "documents.npy", np.array(rows, _FIELDS))
         table = np.array(signatures, np.uint32).reshape(-1, NUM_PERMUTATIONS)

@@ -220,16 +220,16 @@ def _choose_num_shards(
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """The order to build one part, or to write one shard of a split."""
+class BuildShare:
+    """What a process makes at once: of a unit a part, or one shard."""
 
     title: str
-    index: int
+    index: int  # of the unit or shard
     split: str = ""  # of a shard
-    # By part, which of its examples the shard takes: those whose number has
+    # By part, the numbers of its examples that the shard takes: those with
     # this remainder modulo the number of shards.
     residues: tuple[int, ...] = ()
-    kind: str = PARTS  # what a unit is made into
+    kind: str = PARTS  # of what is made of a unit
 
     def __str__(self) -> str:
         return self.title
@@ -261,18 +261,18 @@ def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
 
 
 def build_part(
-    plan: BuildPlan, task: Task, tokenize: Tokenize, report: pool.Report
+    plan: BuildPlan, share: BuildShare, tokenize: Tokenize, report: pool.Report
 ) -> None:
     """Builds one part; reports bytes of the corpus and tokens."""
-    sources = list(plan.units[task.index])
-    builders = _start_builders(plan, task.index, sources)
+    sources = list(plan.units[share.index])
+    builders = _start_builders(plan, share.index, sources)
     rows = {split: [_take(plan, each)] for split, each in builders.items()}
     opened = [
         corpus_lib.open_source(each, plan.corpus.options) for each in sources
     ]
     documents: Iterator[Document] = itertools.chain.from_iterable(opened)
     if plan.settings.selection:
-        path = plan.copies_folder / f"{task.index:06d}.npy"
+        path = plan.copies_folder / f"{share.index:06d}.npy"
         documents = _select(documents, storage.load_rows(path).tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
     for batch in _batches(documents, lambda x: sum(map(len, x.lines))):
@@ -298,7 +298,7 @@ def build_part(
     for source, reader in zip(sources, opened, strict=True):
         # Two corpora can have a file of the same name.
         invalid_utf8[source.name] += reader.invalid_utf8
-    part_folder = plan.part_folder(task.index)
+    part_folder = plan.part_folder(share.index)
     with atomic.creating_folder(part_folder, REPORT_FILE) as folder:
         part = PartReport(
             {each: _save(plan, folder, each, rows[each]) for each in builders},
@@ -398,13 +398,13 @@ def _save(
     return len(ids)
 
 
-def load_rows(plan: BuildPlan, task: Task) -> list[np.ndarray]:
+def load_rows(plan: BuildPlan, share: BuildShare) -> list[np.ndarray]:
     """Loads the ids and segments of a shard from all parts, `[n, S]` each."""
-    num_shards, result = plan.num_shards[task.split], []
+    num_shards, result = plan.num_shards[share.split], []
     for name in ("ids", "segments"):
         pieces = []
-        for index, residue in enumerate(task.residues):
-            path = plan.part_folder(index) / f"{task.split}.{name}.npy"
+        for index, residue in enumerate(share.residues):
+            path = plan.part_folder(index) / f"{share.split}.{name}.npy"
             choose = functools.partial(_rows_of, residue, num_shards)
             pieces.append(storage.load_rows(path, choose))
         result.append(np.concatenate(pieces))
@@ -453,13 +453,15 @@ def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
     atomic.write_text(plan.note_path(split, index), schema.to_json(shard))
 
 
-def write_shard(plan: BuildPlan, task: Task, report: pool.Report) -> None:
+def write_shard(
+    plan: BuildPlan, share: BuildShare, report: pool.Report
+) -> None:
     """Writes one shard from all parts, shuffled but in the original's order."""
     import tensorflow as tf
 
-    ids, segments = load_rows(plan, task)
-    order = _shuffled(plan, task, len(ids))
-    path = plan.shard_path(task.split, task.index)
+    ids, segments = load_rows(plan, share)
+    order = _shuffled(plan, share, len(ids))
+    path = plan.shard_path(share.split, share.index)
     path.parent.mkdir(exist_ok=True)
     with atomic.replacing_file(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
@@ -480,14 +482,16 @@ def write_shard(plan: BuildPlan, task: Task, report: pool.Report) -> None:
             num_bytes=partial.stat().st_size,
             sha256=file_sha256(partial),
         )
-    note_shard(plan, task.split, task.index, shard)
+    note_shard(plan, share.split, share.index, shard)
 
 
-def _shuffled(plan: BuildPlan, task: Task, num_examples: int) -> np.ndarray:
+def _shuffled(
+    plan: BuildPlan, share: BuildShare, num_examples: int
+) -> np.ndarray:
     """The order of a shard's examples: `[num_examples]` int64."""
     order = np.arange(num_examples)
     if not plan.settings.original_order:
-        name = f"{plan.settings.seed} {task.split} {task.index}"
+        name = f"{plan.settings.seed} {share.split} {share.index}"
         digest = hashlib.sha256(name.encode()).digest()
         # The one generator of numpy whose numbers are promised to stay.
         np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)

@@ -1,9 +1,9 @@
-"""A corpus to a dataset folder: plan, parts, shards, manifests.
+"""Builds a dataset folder from a corpus: plan, parts, shards, manifests.
 
     corpus --plan--> work units --processes--> parts --processes--> shards
 
-Each arrow is a pass, which machines can share. Unfinished work lives in the
-folder `.build`. The top manifest is written last: a folder that has one is
+The last two arrows are passes, which machines can share. Unfinished work is in
+the folder `.build`. The top manifest is written last: a folder that has one is
 complete. The bytes depend on the corpus, the settings and the seed, not on
 processes, machines or interruptions.
 """
@@ -49,13 +49,13 @@ _NEXT = {
     PARTS: "Now run --merge on one machine, or each once more, then --merge.",
     SHARDS: "Now run --merge on one machine.",
 }
-# By pass, what the progress line calls it, and what it counts.
+# Title and unit of the progress line of each pass.
 _TITLES = {
     FINGERPRINTS: ("Comparing", "documents"),
     PARTS: ("Tokenizing", "tokens"),
     SHARDS: ("Writing", "examples"),
 }
-# Without them what is made of a unit is unfinished.
+# The files that mark the result of a unit as complete.
 _MARKERS = {
     PARTS: shards.REPORT_FILE,
     FINGERPRINTS: selection.SIGNATURES_FILE,
@@ -69,28 +69,35 @@ def build_dataset(
     beam_options: Sequence[str] | None = None,
     merge: bool = False,
 ) -> dict[str, Manifest]:
-    """Builds a dataset folder, or completes one; returns the splits' manifests.
+    """Builds a dataset folder, or completes one.
 
-    With `resume` it goes on with an interrupted build, or restores shards and
-    vocabulary that were deleted; only what is missing is done again.
-    `beam_options` are the command line of an Apache Beam runner that takes the
-    place of local processes, see `records.beam`. `merge` completes what the
-    tasks of `build_share` have made, and needs all of them.
+    Args:
+        settings: what to build, and where.
+        num_processes: parallel local processes.
+        resume: whether to go on with an interrupted build, or to restore
+            shards and vocabulary that were deleted.
+        beam_options: the command line of an Apache Beam runner that takes the
+            place of local processes, see `records.beam`.
+        merge: `resume`, but refused before the tasks of `run_task` are done.
 
-    Raises `DataError` for a bad corpus or a folder that holds something else,
-    `OSError` if files fail, `WorkerError` if a process dies.
+    Returns:
+        The manifests of the splits.
+
+    Raises:
+        DataError: for a bad corpus, or a folder that holds something else.
+        OSError: if files cannot be read or written.
+        WorkerError: if a process dies.
     """
     plan = build_plan(settings)
     _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    with claim_folder(output, record, resume, is_merge=merge):
+    if merge and not (output / manifest_lib.MANIFEST_FILE).is_file():
+        _require_parts(plan)
+    with claim_folder(output, record, resume or merge):
         old = _finished_manifests(output)
         for split, manifest in old.items():
             for index, shard in enumerate(manifest.shards):
                 shards.note_shard(plan, split, index, shard)
-        if merge and not old:
-            for kind in (x for x in _passes(plan) if x != SHARDS):
-                _require_tasks(kind, _find_missing(plan, kind))
         if not old or _list_missing(plan, SHARDS):
             with _open_pool(plan, num_processes, beam_options) as pool:
                 for kind in _passes(plan):
@@ -102,24 +109,34 @@ def build_dataset(
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
             manifest_lib.save_index(output, record, report_lib.describe(plan))
-        else:  # it may be missing too
-            plan.vocabulary.save(output)
+        else:
+            plan.vocabulary.save(output)  # if it was deleted
     _release_folder(output)
     return _finished_manifests(output)
 
 
-def build_share(
+def run_task(
     settings: BuildSettings,
     task: str,
     num_processes: int = 1,
     beam_options: Sequence[str] | None = None,
 ) -> str:
-    """Makes one task's share of the present pass; returns what comes next.
+    """Makes the share of one of several machines in the first unfinished pass.
 
-    `task` is "3/64" for number 3 of the tasks 0 to 63, on as many machines.
-    What it has made already is not made again. When all tasks have ended, the
-    next pass begins with another call of each, or `build_dataset` with `merge`
-    does all that is left. Raises what `build_dataset` raises.
+    What is there is not made again. When all tasks have ended, the next pass
+    begins with another call of each, or `build_dataset` with `merge` does the
+    rest.
+
+    Args:
+        settings: as for `build_dataset`, the same on all machines.
+        task: "3/64" is number 3 of the tasks 0 to 63.
+        num_processes: parallel local processes.
+        beam_options: as for `build_dataset`.
+
+    Returns:
+        A sentence that says what is missing, or what to do next.
+
+    Raises what `build_dataset` raises.
     """
     match = _TASK.fullmatch(task)
     number, count = map(int, match.groups()) if match else (0, 0)
@@ -130,38 +147,38 @@ def build_share(
         )
     plan = build_plan(settings)
     _check_documents(plan)
-    with _claim_share(plan, number, count) as folder:
+    output, record = plan.output_folder, plan.record()
+    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
+    _check_folder(output, record, resume=not is_finished)
+    with locks.hold(output / BUILD_FOLDER, is_shared=True):
+        _prepare_folder(output / BUILD_FOLDER, record)
         for kind in _passes(plan):
-            is_ours = task in _find_missing(plan, kind)
-            if is_ours:
-                todo = _list_missing(plan, kind, number, count)
+            todo = _list_missing(plan, kind, number, count)
+            if todo:
                 with _open_pool(plan, num_processes, beam_options) as pool:
                     _run_pass(plan, pool, kind, todo)
-                made = schema.to_json(plan.record())
-                atomic.write_text(folder / f"{kind}.json", made)
-            missing = _find_missing(plan, kind)
-            if is_ours and missing:
+            if missing := [
+                f"{other}/{count}"
+                for other in range(count)
+                if _list_missing(plan, kind, other, count)
+            ]:
                 return f"Task {task} has made its {kind}; missing: {missing}."
-            _require_tasks(kind, missing)
             if kind == FINGERPRINTS:
                 selection.choose_copies(plan)
-            if is_ours:
+            if todo:
                 break
     return f"All {count} tasks have made their {kind}. {_NEXT[kind]}"
 
 
-@contextlib.contextmanager
-def _claim_share(
-    plan: BuildPlan, number: int, count: int
-) -> Iterator[pathlib.Path]:
-    """Yields the task's own folder, which it alone holds."""
-    output, build_folder = plan.output_folder, plan.output_folder / BUILD_FOLDER
-    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
-    _check_folder(output, plan.record(), resume=not is_finished)
-    task_folder = build_folder / "tasks" / f"{number:05d}-of-{count:05d}"
-    with locks.hold(build_folder, is_shared=True), locks.hold(task_folder):
-        _prepare_folder(build_folder, plan.record())
-        yield task_folder
+def _require_parts(plan: BuildPlan) -> None:
+    """Raises `DataError` if a unit has no part."""
+    if missing := _list_missing(plan, PARTS):
+        raise errors.DataError(
+            f"{len(missing)} of {len(plan.units)} work units have no part in "
+            f"{plan.output_folder / BUILD_FOLDER}: {missing}. Run their tasks "
+            "with the same settings, or bring here what they have made; or "
+            "let --resume do the rest on this machine."
+        )
 
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
@@ -170,55 +187,16 @@ def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
         atomic.write_text(folder / _RECORD_FILE, json.dumps(record))
 
 
-def _find_missing(plan: BuildPlan, kind: str) -> list[str]:
-    """The tasks that have not finished a pass; refuses foreign ones."""
-    folder, missing = plan.output_folder / BUILD_FOLDER / "tasks", []
-    found = {int(path.name[-5:]) for path in folder.glob("*-of-*")}
-    if len(found) != 1:
-        raise errors.DataError(
-            f"{folder} must hold folders of tasks of one COUNT. Received: "
-            f"counts {sorted(found)}. Run all tasks, or delete the folders of "
-            "the count that you do not want; what they have made is used."
-        )
-    (count,) = found
-    for number in range(count):
-        marker = folder / f"{number:05d}-of-{count:05d}" / f"{kind}.json"
-        is_done = marker.is_file()
-        record = schema.read_object(marker, errors.DataError) if is_done else {}
-        differences = schema.find_differences(record, plan.record())
-        if is_done and differences:
-            raise errors.DataError(
-                f"Task {number}/{count} was built otherwise. Its values and "
-                f"yours: {'; '.join(differences)}. Take its values; or delete "
-                f"{marker.parent} and run the task again with yours."
-            )
-        if not is_done or _list_missing(plan, kind, number, count):
-            missing.append(f"{number}/{count}")
-    return missing
-
-
-def _require_tasks(kind: str, missing: list[str]) -> None:
-    if missing:
-        raise errors.DataError(
-            f"{len(missing)} tasks have not finished the pass of {kind}: "
-            f"{', '.join(missing)}. Run them, or bring here all that they have "
-            "made in .build."
-        )
-
-
 @contextlib.contextmanager
 def claim_folder(
-    output: pathlib.Path,
-    record: Mapping[str, Any],
-    resume: bool,
-    is_merge: bool = False,
+    output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> Iterator[None]:
     """Makes the folder for unfinished work, for one build at a time.
 
-    If the block fails, its work stays for a later `resume`; unless tasks made
-    it, not after a ValueError: a build from wrong input cannot be completed.
+    If the block fails, its work stays for a later `resume`; but not after a
+    ValueError, as a build from wrong input cannot be completed.
     """
-    _check_folder(output, record, resume, is_merge)
+    _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
     with locks.hold(build_folder):
         _prepare_folder(build_folder, record)
@@ -229,26 +207,21 @@ def claim_folder(
             yield
         except BaseException as error:
             has_work = any(build_folder.glob("*/*"))
-            if not has_work or (isinstance(error, ValueError) and not is_merge):
+            if not has_work or isinstance(error, ValueError):
                 _release_folder(output)
             raise
 
 
 def _check_folder(
-    output: pathlib.Path,
-    record: Mapping[str, Any],
-    resume: bool,
-    is_merge: bool = False,
+    output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> None:
     """Raises unless the folder is free, or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
     if manifest_lib.MANIFEST_FILE in names:
-        found, state = manifest_lib.Index.load(output).build, "a dataset"
-    elif build_file.is_file() and is_merge:
-        return  # what was made otherwise is named by its task
+        there, state = manifest_lib.Index.load(output).build, "a dataset"
     elif build_file.is_file():
-        found = json.loads(build_file.read_text("utf-8"))
+        there = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
     elif output.is_file() or names not in ([], [BUILD_FOLDER]):
         raise errors.DataError(
@@ -257,11 +230,11 @@ def _check_folder(
         )
     else:
         return
-    differences = "; ".join(schema.find_differences(found, record))
+    differences = "; ".join(schema.find_differences(there, record))
     how = "with these settings. Use --resume to complete it"
     if differences:
         how = f"built otherwise. Its values and yours: {differences}"
-    if differences or not (resume or is_merge):
+    if differences or not resume:
         raise errors.DataError(
             f"{output} holds {state} {how}. Name another folder, or delete "
             "this one."
@@ -287,7 +260,7 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
 def _open_pool(
     plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
-    """What runs the tasks: a `ProcessPool`, or one like it on Beam."""
+    """Returns a `ProcessPool`, or its equivalent on Apache Beam."""
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)
@@ -298,24 +271,24 @@ def _open_pool(
 
 
 def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
-    """Returns the function that does a task in a worker process."""
+    """Returns the function that makes a share in a worker process."""
     pool_lib.limit_threads()
 
-    def handle(task: shards.Task, report: pool_lib.Report) -> None:
+    def handle(share: shards.BuildShare, report: pool_lib.Report) -> None:
         import tensorflow as tf
 
         report(0, 0)
         try:
-            if task.split:
-                shards.write_shard(plan, task, report)
-            elif task.kind == FINGERPRINTS:
-                selection.write_fingerprints(plan, task, report)
+            if share.split:
+                shards.write_shard(plan, share, report)
+            elif share.kind == FINGERPRINTS:
+                selection.write_fingerprints(plan, share, report)
             else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
-                shards.build_part(plan, task, tokenize, report)
+                shards.build_part(plan, share, tokenize, report)
         except (OSError, tf.errors.OpError) as error:
             raise OSError(
-                f"Building {task} failed: {error}. Nothing unfinished was "
+                f"Building {share} failed: {error}. Nothing unfinished was "
                 "left under a final name. Check the disk of "
                 f"{plan.output_folder} and run again with --resume."
             ) from error
@@ -330,57 +303,60 @@ def _passes(plan: BuildPlan) -> list[str]:
 def _list_missing(
     plan: BuildPlan, kind: str, number: int = 0, count: int = 1
 ) -> list[int]:
-    """What is not made of a pass, or of a task's share: units or shards."""
+    """Numbers of the units, or shards, that a pass or one task has to make."""
     total = len(plan.all_shards if kind == SHARDS else plan.units)
-    share = range(total * number // count, total * (number + 1) // count)
+    owned = range(total * number // count, total * (number + 1) // count)
     if kind == SHARDS:
         places = plan.all_shards
-        return [i for i in share if not shards.find_shard(plan, *places[i])]
+        return [i for i in owned if not shards.find_shard(plan, *places[i])]
     marker = _MARKERS[kind]
     return [
-        i for i in share if not (plan.part_folder(i, kind) / marker).is_file()
+        i for i in owned if not (plan.part_folder(i, kind) / marker).is_file()
     ]
 
 
 def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
-    """Makes units into what is asked, or all units' parts into shards."""
+    """Makes fingerprints or parts of units, or shards of all parts."""
     if kind == SHARDS:
         reports = shards.load_reports(plan)
-        # Every shard needs an example.
         sizes = {
             split: sum(each.num_examples[split] for each in reports)
             for split in plan.num_shards
         }
         _require_examples(plan, sizes)
         places = [plan.all_shards[index] for index in todo]
-        tasks = [_shard_task(plan, reports, *place) for place in places]
+        work = [_shard_share(plan, reports, *place) for place in places]
         total = sum(sizes.values()) * len(todo) // len(plan.all_shards)
     else:
         units = [plan.units[index] for index in todo]
-        tasks = [
-            shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
+        work = [
+            shards.BuildShare(
+                f"work unit {i} (from {unit[0].name})", i, kind=kind
+            )
             for i, unit in zip(todo, units, strict=True)
         ]
         total = sum(each.num_bytes for unit in units for each in unit)
-    if tasks:
+    if work:
         title, unit_name = _TITLES[kind]
         with progress.WorkProgress(title, total, unit_name) as line:
-            collections.deque(pool.run(tasks, line.advance), maxlen=0)
+            collections.deque(pool.run(work, line.advance), maxlen=0)
 
 
-def _shard_task(
+def _shard_share(
     plan: BuildPlan, reports: list[shards.PartReport], split: str, index: int
-) -> shards.Task:
+) -> shards.BuildShare:
     # Example k of the corpus goes to shard k modulo n. With f examples before
     # it, a part gives shard s its examples number s - f modulo n.
     sizes = [report.num_examples[split] for report in reports]
     firsts = np.cumsum([0, *sizes[:-1]])
     residues = ((index - firsts) % plan.num_shards[split]).tolist()
-    return shards.Task(f"{split} shard {index}", index, split, tuple(residues))
+    return shards.BuildShare(
+        f"{split} shard {index}", index, split, tuple(residues)
+    )
 
 
 def _check_documents(plan: BuildPlan) -> None:
-    """Raises if a split gets no document; reads until each has one."""
+    """Raises `DataError` if a split gets no document."""
     counts = dict.fromkeys(plan.num_shards, 0)
     for source in itertools.chain.from_iterable(plan.units):
         is_continued = False
@@ -414,12 +390,12 @@ def _save_split(
 ) -> None:
     """Writes the token counts and the manifest of one split.
 
-    Raises if a restored shard is not what it was, and removes it.
+    Raises `DataError` if a restored shard differs, and removes it.
     """
     folder = plan.output_folder / split
     indices = range(plan.num_shards[split])
-    found = [shards.find_shard(plan, split, index) for index in indices]
-    written = tuple(filter(None, found))
+    noted = [shards.find_shard(plan, split, index) for index in indices]
+    written = tuple(filter(None, noted))
     for before, after in zip(old.shards if old else (), written, strict=False):
         if before != after:
             (folder / after.name).unlink()

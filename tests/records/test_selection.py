@@ -35,8 +35,8 @@ def select(settings, *corpora, **changes):
     changes = {"corpus": corpora, "validation_fraction": 0.0} | changes
     plan = shards.build_plan(dataclasses.replace(settings, **changes))
     for index in range(len(plan.units)):
-        task = shards.Task("", index)
-        selection.write_fingerprints(plan, task, lambda *content: None)
+        share = shards.BuildShare("", index)
+        selection.write_fingerprints(plan, share, lambda *content: None)
     selection.choose_copies(plan)
     paths = sorted(plan.copies_folder.glob("*.npy"))
     copies = np.concatenate([np.load(path) for path in paths]).tolist()

@@ -12,7 +12,7 @@ from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.readers import Document
-from electra_tf.records.shards import Task
+from electra_tf.records.shards import BuildShare
 from electra_tf.records.shards import build_plan
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -29,7 +29,7 @@ def tokenize(lines):
 
 
 def build_part(plan, index=0, report=lambda *content: None, tokenize=tokenize):
-    shards.build_part(plan, Task("x", index), tokenize, report)
+    shards.build_part(plan, BuildShare("x", index), tokenize, report)
     path = plan.part_folder(index) / shards.REPORT_FILE
     return schema.read(shards.PartReport, path)
 
@@ -80,7 +80,7 @@ def test_large_vocabularies_keep_large_ids(plan):
         return ids + 69_000, lengths
 
     build_part(plan, tokenize=tokenize_high)
-    ids, segments = shards.load_rows(plan, Task("", 0, "train", (1,)))
+    ids, segments = shards.load_rows(plan, BuildShare("", 0, "train", (1,)))
     is_special = np.isin(ids, plan.vocabulary.special_ids)
     assert ids[~is_special].min() > 69_000
     assert (ids > 69_000).sum() == (~is_special).sum() > 0

@@ -8,8 +8,8 @@ import pytest
 
 from electra_tf.records import shards
 from electra_tf.records.writer import build_dataset
-from electra_tf.records.writer import build_share
 from electra_tf.records.writer import claim_folder
+from electra_tf.records.writer import run_task
 from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("many_units")
 
 
 def run(settings, *numbers, count=3):
-    return [build_share(settings, f"{each}/{count}") for each in numbers]
+    return [run_task(settings, f"{each}/{count}") for each in numbers]
 
 
 def test_shares_with_all_options_give_the_bytes_of_one_machine(
@@ -70,17 +70,20 @@ def test_folders_of_machines_without_shared_storage_are_brought_together(
     assert folder_bytes(output) == folder_bytes(folder)
 
 
-def test_missing_tasks_are_named_and_nothing_is_lost(settings):
+def test_missing_tasks_and_units_are_named_and_nothing_is_lost(settings):
     output = pathlib.Path(settings.output_dir)
-    run(settings, 1)
-    with refused("2 tasks .* pass of parts: 0/3, 2/3. Run them"):
-        run(settings, 1)
-    with refused("parts: 0/3, 2/3"):
+    for _ in range(2):
+        assert run(settings, 1) == [
+            "Task 1/3 has made its parts; missing: ['0/3', '2/3']."
+        ]
+    with refused(r"4 of 6 work units have no part .* \[0, 1, 4, 5\]. Run"):
         build_dataset(settings, merge=True)
     run(settings, 0, 2)
     shutil.rmtree(next(output.glob(".build/parts/000003-*")))
-    with refused("1 tasks .* of parts: 1/3. Run"):
+    with refused(r"1 of 6 .* \[3\]"):
         build_dataset(settings, merge=True)
+    with refused("built otherwise.*seed: 5, 8"):
+        run(dataclasses.replace(settings, seed=8), 2)
     run(settings, 1)
     assert set(build_dataset(settings, merge=True)) == {"train", "validation"}
 
@@ -93,57 +96,18 @@ def test_an_interrupted_task_goes_on(settings, interrupt):
     assert [task.index for task in tasks] == [0, 1, 1, 2]
 
 
-def test_foreign_tasks_are_named(settings, tmp_path):
-    work = pathlib.Path(settings.output_dir) / ".build"
-    run(settings, 0, 1)
-    other = dataclasses.replace(settings, seed=8)
-    with refused("built otherwise.*seed: 5, 8"):
-        run(other, 2)
-    run(dataclasses.replace(other, output_dir=str(tmp_path / "other")), 2)
-    (tmp_path / "other/.build/build.json").unlink()
-    shutil.copytree(tmp_path / "other/.build", work, dirs_exist_ok=True)
-    message = r"(?s)Task 2/3 .* otherwise.*seed: 8, 5.*delete"
-    with refused(message):
-        run(settings, 1)
-    # The folder's own record is that of the task that was brought last.
-    record = work / "build.json"
-    ours = record.read_text("utf-8")
-    record.write_text(ours.replace('"seed": 5', '"seed": 8'), "utf-8")
-    with refused(message):
-        build_dataset(settings, merge=True)
-    record.write_text(ours, "utf-8")
-    shutil.rmtree(work / "tasks" / "00002-of-00003")
-    run(settings, 2)
-    with refused(r"of one COUNT.*\[3, 4\]"):
-        run(settings, 0, count=4)
-    build_dataset(settings, merge=True)
-
-
-def test_doubled_tasks_and_a_merge_beside_a_task_are_refused(
-    settings, monkeypatch
-):
-    output = pathlib.Path(settings.output_dir)
-
-    def meet(*unused):
-        with pytest.raises(BlockingIOError, match="00000-of-00003 is in use"):
-            run(settings, 0)
+def test_a_merge_beside_a_task_is_refused(settings, monkeypatch):
+    def merge(*unused):
         with pytest.raises(BlockingIOError, match=r"\.build is in use by"):
-            build_dataset(settings, merge=True)
-        assert "['0/3', '2/3']" in run(settings, 1)[0]
-        met.append(True)
+            build_dataset(settings, resume=True)
         raise KeyboardInterrupt
 
-    met, build_part = [], shards.build_part
-    monkeypatch.setattr(
-        shards,
-        "build_part",
-        lambda *rest: build_part(*rest) if met else meet(met.append(0)),
-    )
+    monkeypatch.setattr(shards, "build_part", merge)
     with pytest.raises(KeyboardInterrupt):
         run(settings, 0)
-    assert met == [0, True]
+    record = shards.build_plan(settings).record()
     with (
-        claim_folder(output, shards.build_plan(settings).record(), True),
+        claim_folder(pathlib.Path(settings.output_dir), record, True),
         pytest.raises(BlockingIOError, match=r"\.build is in use by"),
     ):
         run(settings, 2)
@@ -152,4 +116,4 @@ def test_doubled_tasks_and_a_merge_beside_a_task_are_refused(
 @pytest.mark.parametrize("task", ["3/3", "1", "-1/3", "0/0", "1/2/3"])
 def test_a_task_that_cannot_be_is_refused(settings, task):
     with refused(f"0 to COUNT - 1.*: {task}"):
-        build_share(settings, task)
+        run_task(settings, task)
