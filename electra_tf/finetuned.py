@@ -157,7 +157,7 @@ class FinetunedModel(LoadedModel):
         *,
         questions: Iterable[str] | None = None,
         contexts: Iterable[str] | None = None,
-    ) -> list[predictions.Prediction]:
+    ) -> list[Any]:
         """Answers for any number of texts, of the kind that the model reads.
 
         They are `texts`, with `pairs` where it reads two, or `questions` and

@@ -6,6 +6,7 @@ original's (`configure_finetuning.py`); names that its users know are kept.
 """
 
 import dataclasses
+import importlib.util
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -20,13 +21,32 @@ from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
 from electra_tf.config.schema import require_choice
 
-OWN_KINDS = (
-    *("classification", "multilabel", "regression", "multiple_choice"),
-    *("ranking", "tagging", "qa"),
-)
+TASK_KINDS: Mapping[str, str] = {
+    "classification": "sentences.classification.ClassificationTask",
+    "multilabel": "sentences.multilabel.MultilabelTask",
+    "regression": "sentences.regression.RegressionTask",
+    "multiple_choice": "sentences.comparisons.MultipleChoiceTask",
+    "ranking": "sentences.comparisons.RankingTask",
+    "tagging": "tagging.tagging_task.TaggingTask",
+    "qa": "question_answering.answering_task.QuestionAnsweringTask",
+}
+"""Kind of task to its class in `electra_tf.tasks`."""
 PROJECTIONS = ("query", "key", "value",
                "attention_output", "intermediate", "output")  # fmt: skip
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
+
+
+def require_kind(name: str) -> None:
+    """Raises `ConfigError` unless there is a kind of task, or a module."""
+    try:
+        is_known = name in TASK_KINDS or importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        is_known = False
+    require(
+        bool(is_known),
+        "`own.kind` must be a kind of task, or a module of your own that can "
+        f"be imported. Received: {name!r}. {schema.suggest(name, TASK_KINDS)}",
+    )
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -60,7 +80,8 @@ class TaskConfig:
 class OwnTaskConfig:
     """A user's own data, the task called `own`: files and their columns."""
 
-    kind: Annotated[str, schema.one_of(*OWN_KINDS)] = "classification"
+    # One of `TASK_KINDS`, or a module that defines another kind.
+    kind: str = "classification"
     train_file: str = ""
     dev_file: str = ""
     test_file: str = ""  # predicted; scored too if it has labels
@@ -107,6 +128,7 @@ class OwnTaskConfig:
         return _split_names(self.labels)
 
     def __post_init__(self) -> None:
+        require_kind(self.kind)
         require(
             self.min_value < self.max_value,
             "`own.min_value` must be less than `own.max_value`. Received: "

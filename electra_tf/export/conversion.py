@@ -26,6 +26,7 @@ from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.processes import atomic
+from electra_tf.tasks import kinds
 from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -165,8 +166,8 @@ def _describe_task(
 ) -> portable.PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
-    kind = portable.KINDS[task.kind] if task else None
-    takes_labels = bool(kind and kind.has_labels) or not labels
+    kind = kinds.find_kind(task.kind) if task else None
+    takes_labels = bool(kind and kind.outputs_are_labels) or not labels
     takes_pairs = bool(kind and kind.takes_pairs)
     if not takes_labels or (options.has_pairs and not takes_pairs):
         raise ValueError(

@@ -25,10 +25,6 @@ PADDING = {"replaced_logits": PADDING_LOGIT}
 NO_WORD = -1
 # Predictions for every token, fewer where the vocabulary is smaller.
 NUM_PREDICTIONS = 5
-# The score of an answer where there is none.
-NO_ANSWER_SCORE = -10000.0
-# Null odds of a context without a single piece.
-NO_CONTEXT_ODDS = 1e6
 
 # Servers ignore this folder of a SavedModel.
 EXTRA_FOLDER = "assets.extra"

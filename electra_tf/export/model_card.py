@@ -15,6 +15,7 @@ from electra_tf.export import export_metadata
 from electra_tf.finetuning import portable_trial
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
+from electra_tf.tasks import kinds
 
 
 def write(
@@ -42,7 +43,7 @@ def write(
         result = history.result
         scores = result.scores.get(task.name, {}) if result else {}
     has_pairs = task is not None and portable_trial.reads_pairs(task)
-    low, high = task.value_range if task else (0, 1)
+    note = kinds.find_kind(task.kind).card_note(task.options) if task else ""
     for path in sorted(folder.rglob(hugging_face.CONFIG_FILE)):
         (architecture,) = schema.read_object(path)["architectures"]
         texts = {
@@ -73,7 +74,7 @@ def write(
             name=name,
             summary=texts["summary"],
             facts=facts,
-            example=texts["example"].format(**texts, low=low, high=high),
+            example=texts["example"].format(**texts, note=note),
             version=electra_tf.__version__,
         )
         (path.parent / "README.md").write_text(page, "utf-8")

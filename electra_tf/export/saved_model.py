@@ -14,7 +14,6 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf import installed
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
@@ -32,12 +31,6 @@ from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-
-_MODULES: dict[str, type[finetuned.FinetunedModule]] = {
-    **dict.fromkeys(finetuning_config.OWN_KINDS, finetuned.SentenceModule),
-    "tagging": finetuned.TaggingModule,
-    "qa": finetuned.AnsweringModule,
-}
 
 
 @schema.frozen
@@ -184,12 +177,6 @@ def load_task(
     )
     name = results.choose_task(folder, list(prepared.tasks), name)
     task, length = prepared.tasks[name], prepared.lengths[name]
-    if task.kind not in _MODULES:
-        raise ValueError(
-            f"Tasks that can be exported are of {', '.join(_MODULES)}. "
-            f"Received: {task.name!r}, a {type(task).__name__}. Write a "
-            "FinetunedModule for it."
-        )
     checkpoint = (
         trial_lib.final_checkpoint(folder, settings)
         if options.checkpoint == "latest"
@@ -203,7 +190,7 @@ def load_task(
         )
         variables = [*encoder.variables, *head.variables]
         checkpoints.load_weights(checkpoint, {v.path: v for v in variables})
-        module = _MODULES[task.kind](
+        module = finetuned.FinetunedModule(
             encoder,
             head,
             tokenizer_lib.Tokenizer(vocabulary),

@@ -194,7 +194,11 @@ class Session:
         if trial_lib.read_result(trial.folder) is None:
             trial.check()
         tasks = trial.prepared.tasks.items()
-        conventions = {n: t.conventions for n, t in tasks if t.conventions}
+        conventions = {
+            name: dataclasses.asdict(task.conventions)
+            for name, task in tasks
+            if task.conventions
+        }
         known = trial.prepared.labels, source, conventions
         description = trial_lib.TrialDescription(
             trial.settings, loaded.settings, *known

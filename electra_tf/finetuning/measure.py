@@ -24,9 +24,9 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import keras_models
+from electra_tf.tasks import base
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import training_run
 
@@ -95,7 +95,7 @@ def measure_guessing(
 
 def read_tasks(
     tasks_dir: pathlib.Path, task_names: Sequence[str]
-) -> list[tuple[task_lib.Task, Sequence[Any], Sequence[Any]]]:
+) -> list[tuple[base.Task, Sequence[Any], Sequence[Any]]]:
     """Reads tasks, and their examples of `train` and of the dev split.
 
     Of MNLI the matched one. All files are read before the first minute of work.
@@ -108,7 +108,7 @@ def read_tasks(
     return [(task, task.read("train"), _read_dev(task)) for task in tasks]
 
 
-def _read_dev(task: task_lib.Task) -> Sequence[Any]:
+def _read_dev(task: base.Task) -> Sequence[Any]:
     return task.read(task.dev_splits[0])
 
 
@@ -118,7 +118,7 @@ def _read_rows(
     task_names: Sequence[str],
     max_examples: int = 0,
     seed: int = 0,
-) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
+) -> Iterator[tuple[base.Task, rows_lib.EncodedRows, rows_lib.EncodedRows]]:
     """Yields tasks with the wanted training rows and all rows of dev."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
     most = loaded.settings.max_position_embeddings
@@ -135,7 +135,7 @@ def _read_rows(
 
 
 def _score(
-    task: task_lib.Task, dev: rows_lib.Rows, outputs: task_lib.Outputs
+    task: base.Task, dev: rows_lib.EncodedRows, outputs: base.Outputs
 ) -> float:
     """The share of right answers, from `[labels, classes]` of each row."""
     if _POSITIONS not in dev.ragged:
@@ -147,12 +147,12 @@ def _score(
 
 def _fine_tune(
     loaded: model_lib.LoadedEncoder,
-    task: task_lib.Task,
-    train: rows_lib.Rows,
-    dev: rows_lib.Rows,
+    task: base.Task,
+    train: rows_lib.EncodedRows,
+    dev: rows_lib.EncodedRows,
     num_steps: int,
     seed: int,
-) -> task_lib.Outputs:
+) -> base.Outputs:
     """Trains everything for a few steps; predicts `dev`."""
     head = task.build_head(loaded.settings.hidden_size, seed)
     model = model_lib.FinetuningModel(loaded.encoder, {task.name: head}, seed)
@@ -184,8 +184,10 @@ def _fine_tune(
 
 
 def probe(
-    encoder: encoder_lib.Encoder, train: rows_lib.Rows, dev: rows_lib.Rows
-) -> task_lib.Outputs:
+    encoder: encoder_lib.Encoder,
+    train: rows_lib.EncodedRows,
+    dev: rows_lib.EncodedRows,
+) -> base.Outputs:
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
     It sees the frozen encoder's last layer, standardized: for classification
@@ -221,7 +223,7 @@ def probe(
     return {"logits": np.split(logits, ends[:-1])}
 
 
-def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
+def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
     """Which labels of all rows are told, and those that are, flat."""
     if "tags" in rows.ragged:
         is_told = rows.ragged["tag_weights"].values > 0
@@ -235,7 +237,7 @@ def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _collect_vectors(
-    encoder: encoder_lib.Encoder, rows: rows_lib.Rows
+    encoder: encoder_lib.Encoder, rows: rows_lib.EncodedRows
 ) -> list[np.ndarray]:
     """The vectors of each row that have labels, `[labels, D or 2D]`."""
 

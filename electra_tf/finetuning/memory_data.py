@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.tasks import kinds
 
 _CONFIG = "configs/finetune/own.py"
 _PAIR = "text_pair"
@@ -50,7 +50,8 @@ def build_settings(
     frame, given = pandas.concat(frames.values()), sections.get("own", {})
     kind = given.get("kind") or _guess_kind(frame, given)
     values = config.run_file(_CONFIG, kind).to_dict()
-    own |= _find_out(frame, kind, values["own"] | dict(given)) | dict(given)
+    known = values["own"] | dict(given)
+    own |= kinds.find_kind(kind).describe_frame(frame, known) | dict(given)
     # What a program does later needs no deterministic kernels.
     values["training"]["deterministic"] = False
     for name, fields in {**sections, "own": own}.items():
@@ -64,38 +65,9 @@ def _to_plain(value: Any) -> Any:
 
 
 def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:
-    """The kind of data of which no kind is given."""
-    known = finetuning_config.OwnTaskConfig(**given)
-    labels = frame.get(known.label_column)
-    if known.question_column in frame:
-        return "multiple_choice" if known.choices_column in frame else "qa"
-    if labels is not None and len(labels):
-        if isinstance(labels.iloc[0], list | tuple):
-            return "tagging"
-        if labels.dtype.kind == "f":
-            return "regression"
-    return "classification"
-
-
-def _find_out(frame: Any, kind: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """What the data say of `own`, whose other fields are known."""
-    if kind == "qa":
-        # Without a column of starts, answers are searched for.
-        is_known = own["answer_start_column"] in frame
-        return {} if is_known else {"answer_start_column": ""}
-    names = own["text_column"], own["label_column"]
-    if not len(frame) or not set(names) <= set(frame):
-        raise errors.DataError(
-            f"Data must be rows of {' and '.join(names)}, or of questions. "
-            f"Received: {len(frame)} rows of {', '.join(map(str, frame))}. "
-            "Name other columns by "
-            'own={"text_column": NAME, "label_column": NAME}.'
-        )
-    found: dict[str, Any] = {}
-    if _PAIR in frame and not own["text_pair_column"]:
-        found["text_pair_column"] = _PAIR
-    if kind == "regression":
-        labels = frame[own["label_column"]]
-        found["min_value"] = float(labels.min())
-        found["max_value"] = float(labels.max())
-    return found
+    """Returns the first kind that recognizes the data, or else the default."""
+    own = finetuning_config.OwnTaskConfig(**given)
+    for name in finetuning_config.TASK_KINDS:
+        if kinds.find_kind(name).recognizes(frame, own):
+            return name
+    return own.kind

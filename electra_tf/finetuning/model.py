@@ -27,8 +27,8 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import optimizers
 from electra_tf.training import schedules
@@ -343,9 +343,9 @@ class Predictor:
     def predict(
         self,
         name: str,
-        rows: rows_lib.Rows,
+        rows: rows_lib.EncodedRows,
         before_batch: Callable[[], None] = lambda: None,
-    ) -> task_lib.Outputs:
+    ) -> base.Outputs:
         """Returns what the head of a task says of each row, in their order."""
         if not rows.num_rows:
             return {}

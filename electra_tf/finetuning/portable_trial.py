@@ -10,17 +10,16 @@ from typing import Any, NamedTuple, cast
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
+from electra_tf.tasks import kinds
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import own
-from electra_tf.tasks.sentences import task as sentence_task
-from electra_tf.tasks.tagging import words
-from electra_tf.tasks.task import Task
+from electra_tf.tasks.sentences import own_files
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -59,13 +58,8 @@ def read(
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
     tensors = checkpoints.load_tensors(checkpoint, "model") if is_whole else {}
     labels = description.labels.get(task.name, ())
-    portable_task = _describe(task, labels)
-    if found := (description.conventions or {}).get(task.name):
-        portable_task = dataclasses.replace(
-            portable_task,
-            tag_scheme=found.scheme,
-            splits_punctuation=found.splits_punctuation,
-        )
+    conventions = (description.conventions or {}).get(task.name)
+    portable_task = portable.describe_task(task, labels, conventions)
     settings = description.settings
     # Settings of an own task are refused where there is none.
     none = finetuning_config.OwnTaskConfig()
@@ -96,24 +90,6 @@ def read(
     return model
 
 
-def _describe(task: Task, labels: tuple[str, ...]) -> portable.PortableTask:
-    described = portable.PortableTask(
-        task.name,
-        task.kind,
-        labels,
-        isinstance(task, sentence_task.TextTask) and task.has_hidden_layer,
-        has_pairs=task.name == own.NAME
-        and task.has_pairs
-        and portable.KINDS[task.kind].takes_pairs,
-    )
-    if isinstance(task, sentence_task.MultilabelTask):
-        return dataclasses.replace(described, threshold=task.threshold)
-    if isinstance(task, sentence_task.RegressionTask):
-        value_range = float(task.min_value), float(task.max_value)
-        return dataclasses.replace(described, value_range=value_range)
-    return described
-
-
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
@@ -125,12 +101,12 @@ def write(
     vocabulary = model.require_vocabulary()
     task = cast(portable.PortableTask, model.task)  # It is fine-tuned.
     old_head = task.head
-    if task.name != own.NAME and _find_standard(task) is None:
+    if task.name != own_files.NAME and _find_standard(task) is None:
         # It reads pairs if it did.
         task = dataclasses.replace(
-            task, name=own.NAME, has_pairs=reads_pairs(task)
+            task, name=own_files.NAME, has_pairs=reads_pairs(task)
         )
-    if not portable.KINDS[task.kind].has_labels:
+    if not kinds.find_kind(task.kind).outputs_are_labels:
         task = dataclasses.replace(task, labels=())
     else:
         task = _with_labels(task)
@@ -144,10 +120,8 @@ def write(
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
     portable.check(model)
-    conventions = None
-    if task.tag_scheme is not None:
-        found = words.Conventions(task.tag_scheme, task.splits_punctuation)
-        conventions = {task.name: found}
+    known = _find_conventions(task)
+    conventions = {task.name: known} if known else None
     description = trial_lib.TrialDescription(
         _settings(task, renamed),
         model.encoder,
@@ -170,6 +144,11 @@ def write(
     if result and task.name in result.scores:  # It may have another name now.
         trial_lib.write_result(folder, result)
     return model
+
+
+def _find_conventions(task: portable.PortableTask) -> dict[str, Any] | None:
+    known = kinds.find_kind(task.kind).restore_conventions(task.options)
+    return dataclasses.asdict(known) if known else None
 
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
@@ -195,8 +174,8 @@ def _find_standard(
         labels = tuple(known.labels)
     except (OSError, ValueError):
         labels = ()  # Only its files tell.
-    standard = _describe(known, labels)
-    if (standard.kind, standard.value_range) != (task.kind, task.value_range):
+    standard = portable.describe_task(known, labels, _find_conventions(task))
+    if (standard.kind, standard.options) != (task.kind, task.options):
         return None
     if task.labels and labels and set(labels) != set(task.labels):
         return None
@@ -205,7 +184,7 @@ def _find_standard(
 
 def reads_pairs(task: portable.PortableTask) -> bool:
     """Whether a model of a task reads pairs of texts, told or known."""
-    is_known = portable.KINDS[task.kind].takes_pairs
+    is_known = kinds.find_kind(task.kind).takes_pairs
     spec = glue.TASKS.get(task.name) if is_known else None
     return task.has_pairs or (spec is not None and spec.has_pairs)
 
@@ -213,30 +192,22 @@ def reads_pairs(task: portable.PortableTask) -> bool:
 def _settings(
     task: portable.PortableTask, head: portable.Tensors
 ) -> finetuning_config.FinetuningConfig:
-    sections: dict[str, Any] = {
-        "task": finetuning_config.TaskConfig(
-            names=task.name, hidden_layer=task.has_hidden_layer
-        )
+    layers = {path.split("/")[2] for path in head}
+    kind = kinds.find_kind(task.kind)
+    sections = kind.restore_settings(task.options, layers)
+    sections["task"] = {
+        "names": task.name,
+        "hidden_layer": task.has_hidden_layer,
     }
-    if task.name == own.NAME:
+    own = sections.pop("own", {})
+    if task.name == own_files.NAME:
         # A label with a comma cannot stand there; the trial lists all apart.
         is_listable = not any("," in label for label in task.labels)
-        sections["own"] = finetuning_config.OwnTaskConfig(
-            kind=task.kind,
-            labels=",".join(task.labels) if is_listable else "",
-            text_pair_column="text_pair"
-            if task.has_pairs or task.kind == "ranking"
-            else "",
-            min_value=task.value_range[0],
-            max_value=task.value_range[1],
-            threshold=task.threshold,
-        )
-    if task.kind == "qa":
-        # The optional layers of the head are told by their names.
-        layers = {path.split("/")[2] for path in head}
-        sections["qa"] = finetuning_config.QuestionAnsweringConfig(
-            joint_prediction="qa_hidden" in layers,
-            answerable_classifier="dense_2" in layers,
-            answerable_uses_start_logits="dense_3" in layers,
-        )
-    return finetuning_config.FinetuningConfig(**sections)
+        own |= {
+            "kind": task.kind,
+            "labels": ",".join(task.labels) if is_listable else "",
+        }
+        if task.has_pairs:
+            own["text_pair_column"] = "text_pair"
+        sections["own"] = own
+    return schema.build(finetuning_config.FinetuningConfig, sections)

@@ -48,7 +48,7 @@ class PreparedTasks:
         vocabulary: vocabulary_lib.Vocabulary,
         num_positions: int,
         labels: Mapping[str, tuple[str, ...]] | None = None,
-        conventions: Mapping[str, Any] | None = None,
+        conventions: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.settings = settings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
@@ -59,20 +59,11 @@ class PreparedTasks:
             f"{num_positions} positions. Received: {wanted}. Lower it, or set "
             "it to 0 to take as many as the task wants and the encoder has.",
         )
-        labels, conventions = labels or {}, conventions or {}
-        if labels.get("own"):
-            # As many as there are: no training file is needed to find them.
-            # F1 of spans wants tags of spans.
-            mark = "B-" * (settings.own.metric == "f1")
-            numbers = range(len(labels["own"]))
-            listed = ",".join(f"{mark}{number}" for number in numbers)
-            settings = schema.replace_fields(settings, own={"labels": listed})
-        tasks = catalog.build_tasks(settings)
+        tasks = catalog.build_tasks(settings, labels or {})
         self.tasks = {task.name: task for task in tasks}
-        for name, known in labels.items():
-            self.tasks[name].use_labels(known)
-        for name in set(conventions) & set(self.tasks):
-            self.tasks[name].conventions = conventions[name]
+        for name, known in (conventions or {}).items():
+            if name in self.tasks:
+                self.tasks[name].use_conventions(known)
         self.lengths = {
             task.name: wanted or min(task.max_seq_length, num_positions)
             for task in tasks
@@ -86,7 +77,7 @@ class PreparedTasks:
         """Task name to labels; empty for tasks that have none."""
         return {name: tuple(task.labels) for name, task in self.tasks.items()}
 
-    def _build_rows(self, name: str, split: str) -> rows_lib.Rows:
+    def _build_rows(self, name: str, split: str) -> rows_lib.EncodedRows:
         examples, length = self.examples(name, split), self.lengths[name]
         return self.tasks[name].build_rows(
             examples, self._tokenizer, length, is_training=split == "train"
@@ -102,7 +93,7 @@ class PreparedTasks:
         return found
 
     @functools.cached_property
-    def training_rows(self) -> Mapping[str, rows_lib.Rows]:
+    def training_rows(self) -> Mapping[str, rows_lib.EncodedRows]:
         """Task name to training rows; raises `DataError` if a task has none."""
         found = {name: self.rows(name, "train") for name in self.tasks}
         if empty := [name for name, rows in found.items() if not rows.num_rows]:
@@ -205,7 +196,7 @@ class RowTable:
 
     def __init__(
         self,
-        rows: Mapping[str, rows_lib.Rows],
+        rows: Mapping[str, rows_lib.EncodedRows],
         columns: Mapping[str, Mapping[str, task_heads.Column]],
     ) -> None:
         parts = list(rows.values())
@@ -252,7 +243,7 @@ class RowTable:
 def _spread(
     full_name: str,
     column: task_heads.Column,
-    own: rows_lib.Rows,
+    own: rows_lib.EncodedRows,
     is_own: np.ndarray,
 ) -> tf.Tensor | tf.RaggedTensor:
     """A column for the rows of all tasks, zero or empty in those of others."""

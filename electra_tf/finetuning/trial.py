@@ -24,14 +24,11 @@ from electra_tf.config import schema
 from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.formats import hugging_face
 from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 from electra_tf.processes import stopping
 from electra_tf.tasks import files
-from electra_tf.tasks.sentences import scores as sentence_scores
-from electra_tf.tasks.tagging import words as tagging_words
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -70,8 +67,8 @@ class TrialDescription:
     encoder: config.EncoderConfig
     labels: Mapping[str, tuple[str, ...]]  # by task, in the outputs' order
     source: str  # where the encoder's first weights came from
-    # By task, of taggers: how their training files write words and tags
-    conventions: Mapping[str, tagging_words.Conventions] | None = None
+    # By task, what else it keeps of its training file: `Task.conventions`
+    conventions: Mapping[str, Mapping[str, Any]] | None = None
     format: Literal[1] = 1  # version of the file
 
 
@@ -82,7 +79,7 @@ class Score:
     metrics: Mapping[str, pydantic.FiniteFloat]  # shares in percent
     is_degenerate: bool  # the model says the same of everything
     # Files of earlier versions do not tell; their only error was this one.
-    lower_is_better: tuple[str, ...] = sentence_scores.LOWER_IS_BETTER
+    lower_is_better: tuple[str, ...] = ("mse",)
 
     def merit(self, metric: str) -> float:
         """Returns the metric, negative where less is better."""
@@ -443,15 +440,8 @@ class _Training(training_run.TrainingRun):
                 "\nWarning: so few steps teach little. Raise --config.training."
                 "num_train_epochs, or lower --config.training.train_batch_size."
             )
-        tasks, qa = self.trial.prepared.tasks, self.trial.settings.qa
-        if (qa.joint_prediction or qa.answerable_classifier) and any(
-            task.kind == "qa" for task in tasks.values()
-        ):
-            notes += (
-                "\nA model with this head for questions cannot be saved in "
-                "Hugging Face's format; one trained with "
-                f"{hugging_face.PLAIN_QA_HEAD} can."
-            )
+        for task in self.trial.prepared.tasks.values():
+            notes += f"\n{task.storage_note}" * bool(task.storage_note)
         return (
             f"{len(new)} new variables: {files.list_some(new)}. {trained:,} of "
             f"{total:,} weights are trained. {num_rows:,} {what}, "

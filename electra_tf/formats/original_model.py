@@ -16,6 +16,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import storage
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import original_hparams
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
@@ -24,6 +25,7 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
+from electra_tf.tasks import catalog
 from electra_tf.training import checkpoints
 
 HPARAMS_FILE = "hparams.json"
@@ -38,19 +40,11 @@ _WRITABLE = (
     "cloze_predictions",
     portable.TASK_HEADS,
 )
-_KINDS = {
-    "regression": "stsb",
-    "tagging": "chunking",
-    "qa": "squad1 squad2 newsqa naturalqs triviaqa searchqa",
-    "classification": "cola mrpc mnli sst2 rte qnli qqp",
-}
-_TASKS = {
-    name: PortableTask(
-        name, kind, value_range=(0.0, 5.0) if name == "stsb" else (0.0, 1.0)
-    )
-    for kind, names in _KINDS.items()
-    for name in names.split()
-}
+_TASKS = (
+    *("cola", "mrpc", "mnli", "sst2", "rte", "qnli", "qqp", "stsb"),
+    *("chunking", "squad1", "squad2", "newsqa", "naturalqs", "triviaqa"),
+    "searchqa",
+)
 _ROW_LENGTH = 128  # of the original, where there are as many positions
 _HEAD_WIDTH = 64  # the original's rule
 # What TensorFlow raises for damaged files; TypeError is for the step.
@@ -142,15 +136,22 @@ def _name_task(
     scopes = sorted({name.split("/")[1] for name in heads})
     if not scopes:
         return variables, None
-    name = parameter_names.TASK_ALIASES.get(scopes[0], scopes[0])
+    name = catalog.ALIASES.get(scopes[0], scopes[0])
     if len(scopes) > 1 or name not in _TASKS:
         raise errors.ModelError(
             f"{origin} must be fine-tuned on one task of the original: "
             f"{', '.join(sorted(_TASKS))}. Received: {', '.join(scopes)}. "
             "Fine-tune on one of them."
         )
-    task, scope = _TASKS[name], f"{portable.TASK_HEADS}/{scopes[0]}"
+    scope = f"{portable.TASK_HEADS}/{scopes[0]}"
+    task = _build_task(name)
     return portable.replace_part(variables, scope, task.head), task
+
+
+def _build_task(name: str) -> PortableTask:
+    """Builds a task as the original has it; files name no labels."""
+    task = catalog.build_task(name, finetuning_config.FinetuningConfig())
+    return portable.describe_task(task, ())
 
 
 def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
@@ -253,13 +254,14 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 def _original_task_names(
     tensors: portable.Tensors, task: PortableTask
 ) -> Arrays:
-    if dataclasses.replace(task, labels=()) != _TASKS.get(task.name):
+    unnamed = dataclasses.replace(task, labels=())
+    if task.name not in _TASKS or unnamed != _build_task(task.name):
         raise errors.ModelError(
             "The original has one linear layer for each of its tasks "
             f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). Received: "
             f"{task}. Leave the head out with --drop={portable.TASK_HEADS}."
         )
-    ours = {name: alias for alias, name in parameter_names.TASK_ALIASES.items()}
+    ours = {name: alias for alias, name in catalog.ALIASES.items()}
     scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
     return portable.replace_part(tensors, task.head, scope)
 

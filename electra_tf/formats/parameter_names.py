@@ -8,7 +8,7 @@ missing, left over or no weight.
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -89,14 +89,13 @@ HUGGING_FACE = NameTable(
 """Models of one encoder, which is called `electra`; without a task's head."""
 
 
-def hugging_face(kind: str) -> NameTable:
-    """Returns the names of a model with a head for this kind of task."""
+def hugging_face(output_layer: str, hidden_layer: str) -> NameTable:
+    """Returns the names of a model with a task's head of these layers."""
     head = f"^{portable.TASK_HEADS}/[^/]+"
-    known = portable.KINDS[kind]
     # The layer `outputs` has start and end side by side.
     replacements = (
-        (f"{head}/(dense|outputs)/", f"{known.dense}/"),
-        (f"{head}/hidden/", f"{known.hidden}/"),
+        (f"{head}/(dense|outputs)/", f"{output_layer}/"),
+        (f"{head}/hidden/", f"{hidden_layer}/"),
         *HUGGING_FACE.replacements,
     )
     return dataclasses.replace(HUGGING_FACE, replacements=replacements)
@@ -119,15 +118,6 @@ KERAS_HUB = NameTable(
     )
 )
 """The variables of an `ElectraBackbone`, without the axis for the heads."""
-
-TASK_ALIASES: Mapping[str, str] = {
-    "sst": "sst2",
-    "sts": "stsb",
-    "squad": "squad2",
-    "squadv1": "squad1",
-    "chunk": "chunking",
-}
-"""Tasks that the original calls otherwise, also in its variables' names."""
 
 
 def take(

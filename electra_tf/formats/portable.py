@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +21,9 @@ from electra_tf.config import schema
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
-from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
+from electra_tf.tasks import kinds
+from electra_tf.tasks.sentences import own_files
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
@@ -57,36 +59,6 @@ _GENERATOR_HEADS: dict[str, Any] = {
 _NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Others, as those of a quantized model, are no weights."""
-_CLASSIFIER = "ElectraForSequenceClassification"
-
-
-class Kind(NamedTuple):
-    """What sets a kind of task apart."""
-
-    hugging_face: str  # the class there
-    problem_type: str | None = None  # what a config there calls it
-    has_labels: bool = False  # outputs have names; otherwise there is one
-    takes_pairs: bool = False  # of texts, if the user's files have them
-    dense: str = "classifier.out_proj"  # the output layer there
-    hidden: str = "classifier.dense"  # the one before; empty if there is none
-
-
-# fmt: off
-KINDS = {
-    "classification": Kind(
-        _CLASSIFIER, "single_label_classification", True, True),
-    "multilabel": Kind(_CLASSIFIER, "multi_label_classification", True, True),
-    "regression": Kind(_CLASSIFIER, "regression", False, True),
-    "multiple_choice": Kind("ElectraForMultipleChoice", dense="classifier",
-                            hidden="sequence_summary.summary"),
-    # A cross-encoder; a field of our own tells it from regression.
-    "ranking": Kind(_CLASSIFIER),
-    "tagging": Kind("ElectraForTokenClassification", has_labels=True,
-                    dense="classifier", hidden=""),
-    "qa": Kind("ElectraForQuestionAnswering", dense="qa_outputs", hidden=""),
-}
-# fmt: on
-"""Every one of `finetuning_config.OWN_KINDS`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,19 +66,19 @@ class PortableTask:
     """What a fine-tuned model was trained for."""
 
     name: str  # as in the paths of its head, `task_specific/<name>/`
-    kind: str  # one of `finetuning_config.OWN_KINDS`
+    kind: str  # see `tasks.kinds`
     # In the order of the outputs; empty if there are none or files do not say.
     labels: tuple[str, ...] = ()
     # Of heads on [CLS]: whether a dense layer with gelu stands before the
     # output layer, as in Hugging Face.
     has_hidden_layer: bool = False
-    # Of regression, which values an output of 0 and of 1 mean.
-    value_range: tuple[float, float] = (0.0, 1.0)
-    threshold: float = 0.5  # of multi-label classification, a probability
     has_pairs: bool = False  # of a task called `own`; of others it is known
-    # Of tagging, see `tagging.words.Conventions`; None if files do not say.
-    tag_scheme: str | None = None
-    splits_punctuation: bool = False
+    options: Any = None  # the kind's `options_class`; None: its defaults
+
+    def __post_init__(self) -> None:
+        if self.options is None:
+            options = kinds.find_kind(self.kind).options_class()
+            object.__setattr__(self, "options", options)
 
     @property
     def head(self) -> str:
@@ -159,6 +131,21 @@ class PortableModel:
     def with_notes(self, *notes: str) -> "PortableModel":
         """Returns the same model with more notes."""
         return dataclasses.replace(self, notes=self.notes + notes)
+
+
+def describe_task(
+    task: base.Task, labels: tuple[str, ...], conventions: Any = None
+) -> PortableTask:
+    """Describes a task of the catalog, as a trained model has it."""
+    is_own = task.name == own_files.NAME
+    return PortableTask(
+        task.name,
+        task.kind,
+        labels,
+        task.has_hidden_layer,
+        is_own and task.has_pairs and task.takes_pairs,
+        task.options(conventions),
+    )
 
 
 def part_of(path: str) -> str:
@@ -294,23 +281,15 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
     where the labels are not known, and which of its optional layers a head of
     question answering has.
     """
-    head: task_heads.TaskHead
-    if task.kind == "qa":
-        own = take_part(there, task.head)
-        found = {path.removeprefix(task.head).split("/")[1] for path in own}
-        head = task_heads.QuestionAnsweringHead(
-            seed=0,
-            joint_prediction="qa_hidden" in found,
-            answerable_classifier=bool(found & {"dense_2", "dense_3"}),
-            answerable_uses_start_logits="dense_3" in found,
-            name=task.name,
-        )
-    else:
-        outputs = len(task.labels) if KINDS[task.kind].has_labels else 1
-        outputs = outputs or (there.get(f"{task.head}/dense/bias") or (1,))[-1]
-        head = task_heads.ClassificationHead(
-            outputs, 0, task.has_hidden_layer, name=task.name
-        )
+    start = f"{task.head}/"
+    own = {
+        path.removeprefix(start): shape
+        for path, shape in there.items()
+        if path.startswith(start)
+    }
+    head = kinds.find_kind(task.kind).restore_head(
+        len(task.labels), own, task.has_hidden_layer, seed=0, name=task.name
+    )
     shapes = _built_shapes(head, None, None, hidden_size)
     return {f"{TASK_HEADS}/{path}": shape for path, shape in shapes.items()}
 

@@ -1,51 +1,78 @@
 """All tasks, by name."""
 
+import types
+from collections.abc import Mapping, Sequence
+
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.formats import parameter_names
-from electra_tf.tasks import task as task_lib
+from electra_tf.tasks import base
+from electra_tf.tasks import kinds
+from electra_tf.tasks.question_answering import answering_task
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import task as qa
-from electra_tf.tasks.sentences import comparisons
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import own
-from electra_tf.tasks.sentences import task as sentence_task
-from electra_tf.tasks.tagging import task as tagging
+from electra_tf.tasks.sentences import own_files
+from electra_tf.tasks.tagging import tagging_task
 
-ALIASES = parameter_names.TASK_ALIASES
-"""The original's names of tasks to ours."""
+ALIASES: Mapping[str, str] = {
+    "sst": "sst2",
+    "sts": "stsb",
+    "squad": "squad2",
+    "squadv1": "squad1",
+    "chunk": "chunking",
+}
+"""Tasks that the original calls otherwise, also in its variables' names."""
 
 Settings = finetuning_config.FinetuningConfig
 
-_OWN_KINDS = {"tagging": tagging.build_own_task, "qa": qa.build_own_task}
-TASK_NAMES = (*glue.NAMES, *records.SOURCES, tagging.CHUNKING, own.NAME)
-"""What `task.names` may list."""
+TASK_NAMES = (
+    *glue.NAMES,
+    *records.SOURCES,
+    tagging_task.CHUNKING,
+    own_files.NAME,
+)
+"""The names that `task.names` may list."""
 
 
-def build_task(name: str, settings: Settings) -> task_lib.Task:
-    """Builds the task of one of `TASK_NAMES` or `ALIASES`."""
+def build_task(
+    name: str,
+    settings: Settings,
+    labels: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
+) -> base.Task:
+    """Builds the task of one of `TASK_NAMES` or `ALIASES`.
+
+    Args:
+        name: of the task.
+        settings: of the fine-tuning.
+        labels: those of a trained model by task, instead of the files' own.
+    """
     known = ALIASES.get(name, name)
-    if known in glue.NAMES:
-        return glue.build_task(known, settings)
-    if known in records.SOURCES:
-        return qa.build_task(known, settings)
-    if known == tagging.CHUNKING:
-        return tagging.build_chunking(settings)
-    if known == own.NAME:
-        build = _OWN_KINDS.get(settings.own.kind, own.build_task)
-        task: task_lib.Task = build(settings)
+    if known == own_files.NAME:
+        kind = kinds.find_kind(settings.own.kind)
+        task = kind.build_own(settings, labels.get(known, ()))
         # It is scored if it has labels.
         task.test_splits = tuple(s for s in task.splits if s == "test")
-        return task
-    raise ValueError(
-        "`task.names` must list tasks between commas, or be glue alone. "
-        f"Received: {name!r}. {schema.suggest(name, TASK_NAMES)}"
-    )
+    elif known in glue.NAMES:
+        task = glue.build_task(known, settings)
+    elif known in records.SOURCES:
+        task = answering_task.build_task(known, settings)
+    elif known == tagging_task.CHUNKING:
+        task = tagging_task.build_chunking(settings)
+    else:
+        raise ValueError(
+            "`task.names` must list tasks between commas, or be glue alone. "
+            f"Received: {name!r}. {schema.suggest(name, TASK_NAMES)}"
+        )
+    if labels.get(task.name):
+        task.use_labels(labels[task.name])
+    return task
 
 
-def build_tasks(settings: Settings) -> list[task_lib.Task]:
+def build_tasks(
+    settings: Settings,
+    labels: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
+) -> list[base.Task]:
     """Builds all tasks that a config names; `mnli` and `ax` are the same."""
-    tasks = [build_task(name, settings) for name in settings.task_names]
+    tasks = [build_task(name, settings, labels) for name in settings.task_names]
     names = [task.name for task in tasks]
     if not tasks or len(set(names)) < len(names):
         raise ValueError(
@@ -54,14 +81,18 @@ def build_tasks(settings: Settings) -> list[task_lib.Task]:
             f"{f', which are {names}' if names else ''}. Set "
             "--config.task.names."
         )
-    compared = [isinstance(x, comparisons.ComparisonTask) for x in tasks]
     schema.require(
-        len(tasks) == 1 or not any(compared),
+        set(labels) <= set(names),
+        f"Labels must be of the tasks {', '.join(names)}. Received: labels of "
+        f"{', '.join(labels)}.",
+    )
+    schema.require(
+        len(tasks) == 1 or not any(task.is_trained_alone for task in tasks),
         "Multiple choice and ranking are learned alone. Received: "
         f"task.names={settings.task.names!r}. Train two models.",
     )
     for task in tasks if settings.task.hidden_layer else ():
-        if not isinstance(task, sentence_task.TextTask):
+        if not task.takes_hidden_layer:
             raise ValueError(
                 "`task.hidden_layer` is not for tagging and questions. "
                 f"Received: it with the task {task.name!r}. Leave it out."

@@ -40,16 +40,7 @@ class Record:
     """One row of a table."""
 
     place: str  # the file and the line on which the row begins, for errors
-    values: dict[str, Any]  # column to value: strings, or what JSON holds
-
-    def text(self, column: str) -> str:
-        """A column's text; JSON may hold a whole number, for an id say."""
-        value = self.values[column]
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if not isinstance(value, str):
-            raise unexpected(self.place, f"a text in column {column!r}", value)
-        return value
+    values: dict[str, Any]  # column to cell, see `cells`: strings, or JSON
 
 
 def unexpected(

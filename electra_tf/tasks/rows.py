@@ -1,7 +1,7 @@
 """Rows of tokens: how texts are split, windowed, laid out, padded and kept.
 
-All is TensorFlow, for a whole split or inside an exported model. `Rows` is what
-a training keeps of a split, unpadded, in NumPy.
+All is TensorFlow, for a whole split or inside an exported model. `EncodedRows`
+are what a training keeps of a split, unpadded, in NumPy.
 """
 
 import dataclasses
@@ -280,7 +280,7 @@ class Ragged:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class EncodedRows:
     """N rows of one task."""
 
     ids: Ragged  # `[N, (tokens)]` int32, [CLS] and [SEP] included

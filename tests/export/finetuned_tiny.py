@@ -15,7 +15,6 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.tasks.tagging import words
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -23,7 +22,7 @@ from electra_tf.training import checkpoints
 LENGTH = 24
 TASKS = "sst2,mrpc,stsb,chunking,squad2"
 LABELS = {"chunking": ("B-NP", "E-NP", "I-NP", "O", "S-NP", "S-VP")}
-CONVENTIONS = {"chunking": words.Conventions("BIOES")}
+CONVENTIONS = {"chunking": {"scheme": "BIOES", "splits_punctuation": False}}
 _WORDS = (
     "the cat sat on mat dog table returns number of items in a cafe where who "
     "what un ##aff ##able ##s ##ed smith ##son ' . , ! ? ( ) … 東 京 ##京 ά s "

@@ -39,7 +39,7 @@ class StubExport:
 
     def __init__(self, signature, rows=(), **metadata):
         defaults = {"labels": (), "scores": None, "qa_na_threshold": -1.0,
-                    "threshold": None}  # fmt: skip
+                    "threshold": None, "task": "own"}  # fmt: skip
         self.metadata = types.SimpleNamespace(
             signatures=(signature,), **(defaults | metadata)
         )
@@ -347,7 +347,7 @@ def test_other_texts_than_a_model_answers_are_named_with_their_flags():
 
 
 def test_a_pretrained_model_is_referred_to_the_other_command():
-    detector = StubExport("score_text", kind="detector")
+    detector = StubExport("score_text", kind="detector", task=None)
     with pytest.raises(ValueError, match="electra-score is for pre-trained"):
         describe(detector, texts=["a"])
 

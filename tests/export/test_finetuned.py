@@ -12,9 +12,8 @@ from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import spans as spans_lib
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.tagging import conll
-from electra_tf.tasks.tagging import words
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -348,7 +347,7 @@ def test_long_own_texts_are_tagged_to_the_end(tmp_path):
 def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
     labels = ("B-X", "I-X", "E-X", "S-X", "S-Y", "O")
     settings = finetuned_tiny.build_own_settings(32, kind="tagging")
-    conventions = {"own": words.Conventions(scheme, True)}
+    conventions = {"own": {"scheme": scheme, "splits_punctuation": True}}
     trial = finetuned_tiny.write_trial(
         tmp_path, settings, {"own": labels}, conventions=conventions
     )

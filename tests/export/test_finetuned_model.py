@@ -13,12 +13,13 @@ import yaml
 import electra_tf
 from electra_tf import errors
 from electra_tf import finetuned
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import hugging_face
-from electra_tf.formats import portable
+from electra_tf.tasks import kinds
+from electra_tf.tasks.question_answering import answering_task
 from tests import tiny_electra
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -97,7 +98,8 @@ def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
 
 def test_every_kind_has_a_card_for_the_hub():
     cards = export_metadata.read_table("readme.toml")["card"]
-    assert {k.hugging_face for k in portable.KINDS.values()} <= {*cards}
+    found = map(kinds.find_kind, finetuning_config.TASK_KINDS)
+    assert {kind.hugging_face for kind in found} <= {*cards}
 
 
 @pytest.mark.parametrize(
@@ -110,15 +112,17 @@ def test_a_head_that_a_format_lacks_is_told_before_training(
     settings = finetuned_tiny.build_settings(
         joint_prediction=is_joint, answerable_classifier=has_classifier
     )
+    task = answering_task.build_task("squad2", settings)
+    prepared = types.SimpleNamespace(tasks={"squad2": task})
     training = types.SimpleNamespace(
-        trial=tiny_trial._replace(settings=settings),
+        trial=tiny_trial._replace(prepared=prepared),
         model=tiny_trial.model,
         table=types.SimpleNamespace(row_lengths=[5], group_size=1),
         units_per_step=8,
         num_steps=999,
     )
     told = trial_lib._Training.describe(training)
-    assert (hugging_face.PLAIN_QA_HEAD in told) == is_told
+    assert (answering_task.PLAIN_HEAD_FLAGS in told) == is_told
 
 
 @pytest.mark.parametrize(

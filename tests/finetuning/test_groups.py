@@ -53,7 +53,7 @@ def test_the_loss_of_several_labels_by_hand():
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_no_batch_splits_a_group(replicas):
     lengths = np.array([3, 4, 5, 9, 6, 6, 8, 3])
-    rows = rows_lib.Rows(
+    rows = rows_lib.EncodedRows(
         rows_lib.Ragged.of([np.full(n, i) for i, n in enumerate(lengths)]),
         segment_starts=lengths.astype(np.int32),
         examples=np.arange(8, dtype=np.int32),

@@ -127,7 +127,7 @@ def test_a_saved_model_is_the_model(tmp_path):
 
 @pytest.mark.parametrize("length", [0, 16])
 def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
-    rows = rows_lib.Rows(
+    rows = rows_lib.EncodedRows(
         rows_lib.Ragged.of([[7 + n] * n for n in (3, 16, 5, 2, 16, 4)]),
         np.full(6, 16, np.int32),
         np.arange(6, dtype=np.int32),
@@ -156,7 +156,7 @@ def test_columns_of_a_width_of_their_own_are_predicted(length):
 
     model.heads["mood"] = Echo(3, seed=1, name="mood")
     labels = np.eye(3, dtype=np.float32)
-    rows = rows_lib.Rows(
+    rows = rows_lib.EncodedRows(
         rows_lib.Ragged.of([[2] * n for n in (4, 8, 6)]),
         np.full(3, 2, np.int32),
         np.arange(3, dtype=np.int32),

@@ -13,9 +13,9 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import finetune
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from tests.finetuning import little_task
 
 
@@ -49,7 +49,7 @@ class CountingHead(task_heads.TaskHead):
         return {"count": self.dense(total)[:, 0]}
 
 
-class CountingTask(task_lib.Task):
+class CountingTask(base.Task):
     """The number of words, learned from sentences of one to eight."""
 
     metric, num_train_epochs = "within_one", 12.0
@@ -69,7 +69,7 @@ class CountingTask(task_lib.Task):
         pieces = tokenizer.tokenize([e.text for e in examples]).to_list()
         first, last = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
         ids = [[first, *p[: max_seq_length - 2], last] for p in pieces]
-        return rows_lib.Rows(
+        return rows_lib.EncodedRows(
             rows_lib.Ragged.of(ids),
             segment_starts=np.array([len(row) for row in ids], np.int32),
             examples=np.arange(len(ids), dtype=np.int32),

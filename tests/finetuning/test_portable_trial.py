@@ -14,7 +14,6 @@ from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
-from electra_tf.tasks.tagging import words
 from tests.export import finetuned_tiny
 from tests.formats import tiny_models
 
@@ -62,7 +61,7 @@ def test_a_range_and_a_label_with_a_comma_travel_along(tmp_path):
         ("classification", {"labels": ("LABEL_0", "LABEL_1", "LABEL_2")}),
         ("answering", {"name": "duorc"}),
         # Values that are not scaled, as of Hugging Face's own models.
-        ("regression", {"value_range": (0.0, 1.0)}),
+        ("regression", {"options": None}),
         # A name of a task of another kind.
         ("tagging", {"name": "mnli", "labels": ("a", "b", "c")}),
         ("hidden_regression", {"name": "squad1"}),
@@ -139,7 +138,7 @@ def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):
     settings = finetuned_tiny.build_own_settings(**own)
     settings = schema.replace_fields(settings, task={"names": "own,rte"})
     labels = {"own": ("B-X", "O"), "rte": ("entailment", "not_entailment")}
-    conventions = {"own": words.Conventions("BIO", False)}
+    conventions = {"own": {"scheme": "BIO", "splits_punctuation": False}}
     trial = finetuned_tiny.write_trial(
         tmp_path, settings, labels, conventions=conventions
     )

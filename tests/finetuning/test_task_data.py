@@ -13,7 +13,7 @@ TAGS = {"tags": task_heads.Column(is_ragged=True)}
 
 
 def _rows(lengths, starts=None, **columns):
-    return rows_lib.Rows(
+    return rows_lib.EncodedRows(
         rows_lib.Ragged.of([np.arange(10, 10 + n) for n in lengths]),
         segment_starts=np.array(starts or lengths, np.int32),
         examples=np.arange(len(lengths), dtype=np.int32),

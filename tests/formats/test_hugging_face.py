@@ -11,7 +11,9 @@ import safetensors.numpy
 
 from electra_tf import errors
 from electra_tf.formats import hugging_face
+from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import portable
+from electra_tf.tasks import kinds
 from tests.formats import tiny_models
 
 
@@ -97,6 +99,7 @@ def test_what_has_no_class_or_name_there_is_not_written(
 
 
 _LABELS = {"0": "a", "1": "b", "2": "c"}
+_REGRESSION = {"problem_type": "regression"}
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,8 @@ _LABELS = {"0": "a", "1": "b", "2": "c"}
         ({"id2label": _LABELS | {"2": "c\nd"}}, ""),
         ({"problem_type": "other"}, ""),
         ({"text_pairs": "false"}, ""),
-        ({"regression_value_range": [0, 1, 2]}, ""),
-        ({"regression_value_range": [0, math.inf]}, ""),
+        (_REGRESSION | {"regression_value_range": [0, 1, 2]}, ""),
+        (_REGRESSION | {"regression_value_range": [0, math.inf]}, ""),
     ],
 )
 def test_what_ours_does_not_compute_is_refused(tmp_path, fields, message):
@@ -196,9 +199,11 @@ def test_a_linear_layer_and_its_gelu_twin_are_equal(tmp_path, kind):
 
 def test_a_head_that_differs_anywhere_is_no_twin():
     model = tiny_models.build("classification")
-    tensors = hugging_face.to_class(model.tensors, model.task)
+    head_class = hugging_face_heads.class_of(model.task)
+    tensors = head_class.write_head(model.tensors, model.task)
     head = model.task.head
-    assert not hugging_face.from_class(tensors, model.task)[1].has_hidden_layer
+    _, task = head_class.read_head(tensors, model.task)
+    assert not task.has_hidden_layer
     # The bias of the output is the linear layer's own.
     for layer in ("hidden/kernel", "hidden/bias", "dense/kernel"):
         value = tensors[f"{head}/{layer}"]
@@ -211,16 +216,17 @@ def test_a_head_that_differs_anywhere_is_no_twin():
                 else -value[place]
             )
             found = {**tensors, f"{head}/{layer}": changed}
-            _, task = hugging_face.from_class(found, model.task)
+            _, task = head_class.read_head(found, model.task)
             assert task.has_hidden_layer, (layer, place)
 
 
 def test_more_labels_than_half_the_width_have_no_twin():
     task = tiny_models.build("classification").task
     path = f"{task.head}/dense/kernel"
-    hugging_face.to_class({path: np.ones([16, 8], np.float32)}, task)
+    write = hugging_face_heads.class_of(task).write_head
+    write({path: np.ones([16, 8], np.float32)}, task)
     with pytest.raises(errors.ModelError, match="up to 8 labels.*9"):
-        hugging_face.to_class({path: np.ones([16, 9], np.float32)}, task)
+        write({path: np.ones([16, 9], np.float32)}, task)
 
 
 @pytest.mark.parametrize("name", ["My Task", "a/b", "-x", "\u00e9", ""])
@@ -255,9 +261,9 @@ def test_a_task_is_what_its_class_and_config_say(
     kind, problem, stated, expected
 ):
     fields = {"id2label": _LABELS, "text_pairs": True, "problem_type": problem}
-    name = hugging_face.CLASSES[kind]
+    head = hugging_face_heads.CLASSES[kinds.find_kind(kind).hugging_face]
     known = hugging_face._Config(**fields | stated)
-    task = hugging_face._read_task(known, name, pathlib.Path("a"))
+    task = hugging_face._read_task(known, head, {}, pathlib.Path("a"))
     assert task == portable.PortableTask(
         stated.get("finetuning_task", "own"),
         *expected,

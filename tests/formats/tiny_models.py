@@ -8,6 +8,8 @@ import numpy as np
 from electra_tf import config
 from electra_tf.export import conversion
 from electra_tf.formats import portable
+from electra_tf.tasks.sentences import multilabel
+from electra_tf.tasks.sentences import regression
 from electra_tf.text import vocabulary as vocabulary_lib
 
 VOCABULARY = vocabulary_lib.Vocabulary(
@@ -51,16 +53,23 @@ _TASKS = {
     "classification": _task(
         "mnli", "classification", ("contradiction", "entailment", "neutral")
     ),
-    "regression": _task("stsb", "regression", value_range=(0.0, 5.0)),
+    "regression": _task(
+        "stsb", "regression", options=regression.RegressionOptions((0.0, 5.0))
+    ),
     "tagging": _task("chunking", "tagging", ("B-NP", "I-NP", "O")),
     "answering": _task("squad1", "qa"),
     "joint_answering": _task("squad2", "qa"),
     "hidden_layer": _task(
         "rte", "classification", ("entailment", "not_entailment"), True
     ),
-    "hidden_regression": _task("own", "regression", (), True, (-10.0, 30.0)),
+    "hidden_regression": _task(
+        *("own", "regression", (), True),
+        options=regression.RegressionOptions((-10.0, 30.0)),
+    ),
     "multilabel": _task(
-        "own", "multilabel", ("a", "b"), threshold=0.25, has_pairs=True
+        *("own", "multilabel", ("a", "b")),
+        has_pairs=True,
+        options=multilabel.MultilabelOptions(0.25),
     ),
     "multiple_choice": _task("own", "multiple_choice"),
     "ranking": _task("own", "ranking", (), True),

@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import base
 from electra_tf.tasks import catalog
-from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -42,7 +42,7 @@ def own_settings(**fields: object) -> finetuning_config.FinetuningConfig:
 
 def build_own(
     folder: pathlib.Path, text: str, name: str = "train.csv", **fields: object
-) -> task_lib.Task:
+) -> base.Task:
     """One's own task, whose training file holds this text."""
     (folder / name).write_text(text, "utf-8")
     path = str(folder / name)

@@ -8,11 +8,9 @@ from rich import table as rich_table
 from rich import text as rich_text
 
 from electra_tf.export.clients import scoring
+from electra_tf.text import terminal
 
 _MARK_STYLE = "bold red"
-MARKS = (">>", "<<")
-"""What stands around marked words, also where colours are not visible."""
-_BAR_WIDTH = 30
 
 
 def print_scored(
@@ -69,10 +67,13 @@ def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
     marked = rich_text.Text()
     position = 0
     for start, end in sorted(spans):
-        marked.append(printable(data[position:start]))
-        marked.append(printable(data[start:end]).join(MARKS), style=_MARK_STYLE)
+        marked.append(terminal.printable(data[position:start]))
+        marked.append(
+            terminal.printable(data[start:end]).join(terminal.MARKS),
+            style=_MARK_STYLE,
+        )
         position = end
-    marked.append(printable(data[position:]))
+    marked.append(terminal.printable(data[position:]))
     return marked
 
 
@@ -89,24 +90,14 @@ def build_table(
     table.add_column("", no_wrap=True)
     for word in scored.words:
         value = word[3]
-        drawn = "" if scored.is_likelihood else bar(value)
+        drawn = "" if scored.is_likelihood else terminal.draw_bar(value)
         is_marked = word in marked
         table.add_row(
-            rich_text.Text(printable(scored.data[word.start : word.end])),
+            rich_text.Text(
+                terminal.printable(scored.data[word.start : word.end])
+            ),
             f"{value:.3f}",
             f"{drawn} <-- {worst}".lstrip() if is_marked else drawn,
             style=_MARK_STYLE if is_marked else None,
         )
     return table
-
-
-def printable(text: str | bytes) -> str:
-    """Text that cannot steer a terminal or break a line."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def bar(share: float) -> str:
-    """A probability as the length of a bar."""
-    return "#" * round(share * _BAR_WIDTH)

@@ -118,7 +118,7 @@ def _build_predictor(
         "range": [metadata.min_value, metadata.max_value],
     }
 
-    def predict(*columns: list[str]) -> list[predictions.Prediction]:
+    def predict(*columns: list[str]) -> list[Any]:
         inputs = dict(zip(names, columns, strict=True))
         return [p for _, p in predictions.predict(model, metadata, inputs)]
 

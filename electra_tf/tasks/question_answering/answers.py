@@ -15,8 +15,8 @@ import numpy as np
 import scipy.special
 import tensorflow as tf
 
+from electra_tf.tasks import base
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
@@ -49,8 +49,8 @@ class Predictions:
 
 
 def decode(
-    rows: rows_lib.Rows,
-    outputs: task_lib.Outputs,
+    rows: rows_lib.EncodedRows,
+    outputs: base.Outputs,
     settings: questions.Settings,
     has_unanswerable: bool,
 ) -> Predictions:

@@ -127,7 +127,7 @@ def build_rows(
     max_seq_length: int,
     settings: Settings,
     is_training: bool,
-) -> rows_lib.Rows:
+) -> rows_lib.EncodedRows:
     """Makes the rows of a whole split, as `lay_out`.
 
     In training `COLUMNS` tell the answers. Otherwise they are zeros, and
@@ -163,7 +163,7 @@ def build_rows(
             table = _label_windows(chunk, tokenizer)
         columns.append(table)
     table = np.concatenate(columns, axis=1).astype(np.int32)
-    return rows_lib.Rows(
+    return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
         segment_starts=np.concatenate(starts).astype(np.int32),
         examples=np.concatenate(owners).astype(np.int32),

@@ -20,6 +20,7 @@ from electra_tf import errors
 from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.tasks import cells
 from electra_tf.tasks import files
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
@@ -415,7 +416,7 @@ def _add_answer(
     """The example with what its row tells of an answer."""
     if settings.answer_column not in row.values:
         return example
-    if row.values[settings.answer_column] in (None, ""):
+    if cells.is_empty(row, settings.answer_column):
         return dataclasses.replace(example, golds=(), is_impossible=True)
     text = _text_of(row, settings.answer_column)
     place = f"{row.place} (question {example.id!r})"
@@ -434,7 +435,7 @@ def _add_answer(
 
 
 def _text_of(row: files.Record, column: str) -> str:
-    text = row.text(column)
+    text = cells.read_text(row, column)
     if not text.strip():
         raise files.unexpected(row.place, f"a text in column {column!r}", text)
     return text

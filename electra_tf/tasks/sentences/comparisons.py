@@ -7,20 +7,29 @@ says nothing by itself; a softmax over those of a group gives probabilities.
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import itertools
+import pathlib
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
 import scipy.stats
+from sklearn import metrics as sklearn_metrics
 
+from electra_tf.config import schema
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
+from electra_tf.tasks import cells
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
-from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences import task as sentence_task
-from electra_tf.tasks.sentences.task import Example
-from electra_tf.tasks.sentences.task import Examples
+from electra_tf.tasks.sentences import own_files
+from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.tasks.sentences.text_task import Examples
+from electra_tf.tasks.sentences.text_task import OwnSettings
+from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
 
 
@@ -31,8 +40,16 @@ class ComparedScores(NamedTuple):
     groups: list[np.ndarray]  # the places of each question's, `[n]` int
 
 
-class ComparisonTask(sentence_task.TextTask):
-    """Multiple choice or ranking, as `kind` says; one head, one loss.
+@dataclasses.dataclass(frozen=True)
+class ComparisonPrediction:
+    """How well a second text goes with a first one, a question or query."""
+
+    score: float  # a logit, to be compared with those of other second texts
+    num_truncated: int  # as in `LabelPrediction`
+
+
+class ComparisonTask(text_task.TextTask):
+    """Texts with a score each: one head, one loss.
 
     To learn from, all groups are filled up to one size, so that shapes are
     static, or cut to `max_choices`: relevant texts stay, then the first ones.
@@ -41,23 +58,36 @@ class ComparisonTask(sentence_task.TextTask):
     signature = "compare"
     head_class = task_heads.ComparisonHead
     has_pairs = True
+    is_trained_alone = True
+    # Of the relevance and the scores of one group
+    group_metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 
     def __init__(
-        self,
-        name: str,
-        readers: task_lib.Readers,
-        kind: str,
-        metrics: Sequence[str],
-        max_choices: int,
+        self, name: str, readers: base.Readers, max_choices: int
     ) -> None:
         super().__init__(name, readers)
-        self.kind = kind
+        self.max_choices = max_choices
         self.known_metrics = {
             name: functools.partial(_mean_over_groups, function)
-            for name, function in scores.COMPARISON_METRICS[kind].items()
+            for name, function in self.group_metrics.items()
         }
-        self.use_metrics(metrics)
-        self.max_choices = max_choices
+        self.use_metrics(list(self.known_metrics))
+
+    @classmethod
+    def build_own(
+        cls, settings: base.Settings, labels: Sequence[str] = ()
+    ) -> "ComparisonTask":
+        """Builds the task of a user's own files."""
+        own = settings.own
+        cls.check_settings(own)
+        task = cls(own_files.NAME, {}, own.max_choices)
+        own_files.connect(task, own)
+        task.use_metrics(text_task.order_metrics(own, list(task.known_metrics)))
+        return task
+
+    @classmethod
+    def check_settings(cls, own: OwnSettings) -> None:
+        """Raises `ConfigError` for columns that do not fit."""
 
     def build_rows(
         self,
@@ -65,7 +95,7 @@ class ComparisonTask(sentence_task.TextTask):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.Rows:
+    ) -> rows_lib.EncodedRows:
         """Makes a row of each example; to learn from, groups of one size."""
         common = tokenizer, max_seq_length, is_training
         if not is_training:
@@ -87,23 +117,26 @@ class ComparisonTask(sentence_task.TextTask):
         return {"choice_score": outputs["prediction"]}
 
     def decode(
-        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
+        self,
+        examples: Examples,
+        rows: rows_lib.EncodedRows,
+        outputs: base.Outputs,
     ) -> ComparedScores:
         """Returns the scores of the examples, in groups."""
-        found = np.asarray(outputs["prediction"], np.float64)
-        return ComparedScores(found, _find_groups(examples))
+        scores = np.asarray(outputs["prediction"], np.float64)
+        return ComparedScores(scores, _find_groups(examples))
 
     def is_degenerate(
         self, examples: Examples, predictions: ComparedScores
     ) -> bool:
-        """Whether all texts of every group are found alike."""
-        found, groups = predictions
-        spreads = [np.ptp(scipy.special.softmax(found[g])) for g in groups]
-        return max(spreads, default=1.0) < sentence_task.LEAST_SPREAD
+        """Whether all texts of every group have one score."""
+        scores, groups = predictions
+        spreads = [np.ptp(scipy.special.softmax(scores[g])) for g in groups]
+        return max(spreads, default=1.0) < text_task.LEAST_SPREAD
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists rank and probability of each text."""
-        columns = self._format(predictions)[0]
+        columns = self._format(predictions).columns
         pairs = zip(columns["rank"], columns["probability"], strict=True)
         return [{"rank": int(r), "probability": float(p)} for r, p in pairs]
 
@@ -113,32 +146,174 @@ class ComparisonTask(sentence_task.TextTask):
     def _to_targets(self, predictions: ComparedScores) -> Any:
         return predictions
 
-    def _format(self, predictions: ComparedScores) -> Any:
-        """Places in the group from 0, ranks from 1, scores, probabilities."""
-        found, groups = predictions
-        table = np.tile(found, (4, 1))
+    def _format(
+        self, predictions: ComparedScores
+    ) -> text_task.WrittenPredictions:
+        """Formats places from 0, ranks from 1, scores, probabilities."""
+        scores, groups = predictions
+        table = np.tile(scores, (4, 1))
         for group in groups:
-            own = found[group]
+            own = scores[group]
             table[0, group] = np.arange(len(own))
             table[1, group] = scipy.stats.rankdata(-own, "ordinal")
             table[3, group] = scipy.special.softmax(own)
         names = ("choice", "rank", "score", "probability")
-        columns = zip(names, table, strict=True)
-        return {name: [f"{v:.7g}" for v in row] for name, row in columns}, []
+        columns = {
+            name: [f"{value:.7g}" for value in row]
+            for name, row in zip(names, table, strict=True)
+        }
+        return text_task.WrittenPredictions(columns, [])
+
+    @classmethod
+    def read_prediction(
+        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+    ) -> ComparisonPrediction:
+        """Reads the score."""
+        score = float(row["choice_score"])
+        return ComparisonPrediction(score, int(row["num_truncated"]))
+
+    @classmethod
+    def show_all(
+        cls, metadata: Any, rows: Iterable[tuple[base.Texts, Any]]
+    ) -> Iterator[str]:
+        """Shows successive texts with one first text together, best first."""
+        for query, own in itertools.groupby(rows, key=lambda item: item[0][0]):
+            pairs, predictions = zip(*own, strict=True)
+            scores = np.array([prediction.score for prediction in predictions])
+            shares = scipy.special.softmax(scores)
+            lines = [
+                f"  {shares[place]:.3f}  {scores[place]:8.3f}  "
+                f"{terminal.printable(pairs[place][1])}"
+                for place in np.argsort(-scores, kind="stable")
+            ]
+            yield "\n".join([terminal.printable(query), *lines])
+
+
+class MultipleChoiceTask(ComparisonTask):
+    """A question with choices, of which one is right."""
+
+    kind = "multiple_choice"
+    hugging_face = "ElectraForMultipleChoice"
+    group_metrics = {
+        "accuracy": lambda right, scores: right[scores.argmax()],
+    }
+
+    @classmethod
+    def check_settings(cls, own: OwnSettings) -> None:
+        """Raises `ConfigError` for a column of second texts."""
+        schema.require(
+            not own.text_pair_column,
+            "Multiple choice has `own.choices_column` instead of "
+            f"`own.text_pair_column`. Received: {own.text_pair_column!r}.",
+        )
+
+    @classmethod
+    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
+        """Whether there are questions with choices."""
+        return own.question_column in frame and own.choices_column in frame
+
+    def text_columns(self, own: OwnSettings) -> list[str]:
+        """Lists the column of the question and those of the choices."""
+        return [own.text_column, *_choice_columns(own)]
+
+    def parse_label(self, record: files.Record, own: OwnSettings) -> int:
+        """Reads which choice is right: a number from 0, or a letter from A."""
+        name = str(record.values.get(own.label_column)).strip()
+        count = len(cells.read_choices(record, _choice_columns(own)))
+        letters = string.ascii_uppercase
+        places = {letter: place for place, letter in enumerate(letters)}
+        place = int(name) if name.isdecimal() else places.get(name, -1)
+        if not 0 <= place < count:
+            expected = (
+                f"the right one of {count} choices in {own.label_column!r}, "
+                f"as 0 to {count - 1} or A to {letters[:count][-1]}"
+            )
+            remedy = "Count from 0, or repair the row."
+            raise files.unexpected(record.place, expected, name, remedy)
+        return place
+
+    def expand(
+        self, record: files.Record, example: Example, own: OwnSettings
+    ) -> list[Example]:
+        """Makes an example of each choice; the right one has the label 1."""
+        expanded = []
+        choices = cells.read_choices(record, _choice_columns(own))
+        for place, choice in enumerate(choices):
+            label = None if example.label is None else place == example.label
+            expanded.append(example._replace(pair=choice, label=label))
+        return expanded
+
+
+def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
+    """One over the rank of the best relevant of `[n]`, 0 if none is relevant.
+
+    Ties count against it: scores that are all equal must not look good.
+    """
+    relevant, others = scores[relevance > 0], scores[relevance <= 0]
+    best = relevant.max(initial=-np.inf)
+    return float(len(relevant) > 0) / (1 + np.count_nonzero(others >= best))
+
+
+def ndcg_at_10(relevance: np.ndarray, scores: np.ndarray) -> float:
+    """Discounted gain of the best ten of `[n]`, a share of the highest.
+
+    Gains are the relevance itself; ties have the mean of their places.
+    """
+    # scikit-learn wants two: one more at the end, irrelevant, changes nothing.
+    gains, last = np.append(relevance, 0.0), scores.min() - 1.0
+    padded = [np.append(scores, last)]
+    return float(sklearn_metrics.ndcg_score([gains], padded, k=10))
+
+
+class RankingTask(ComparisonTask):
+    """A query with texts that are more or less relevant; a cross-encoder."""
+
+    kind = "ranking"
+    texts_are_names = True
+    group_metrics = {"mrr": reciprocal_rank, "ndcg_at_10": ndcg_at_10}
+
+    @classmethod
+    def check_settings(cls, own: OwnSettings) -> None:
+        """Raises `ConfigError` without a column of second texts."""
+        schema.require(
+            bool(own.text_pair_column) and own.min_value >= 0,
+            "Ranking needs `own.text_pair_column`, the text that is ranked, "
+            "and `own.min_value` of 0 or more. Received: "
+            f"{own.text_pair_column!r} and {own.min_value}.",
+        )
+
+    def parse_label(self, record: files.Record, own: OwnSettings) -> float:
+        """Reads the relevance."""
+        bounds = own.min_value, own.max_value
+        return cells.read_number(record, own.label_column, *bounds)
+
+    def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
+        """Raises `DataError` if nothing is relevant."""
+        if not any(example.label for example in examples):
+            label = self.own.label_column if self.own else "label"
+            raise files.unexpected(path, f"more than 0 in a row's {label!r}")
+
+    @classmethod
+    def restore_settings(cls, options: Any, layers: Any) -> dict:
+        """Returns the column of the texts that are ranked."""
+        return {"own": {"text_pair_column": "text_pair"}}
+
+
+def _choice_columns(own: OwnSettings) -> list[str]:
+    return [name.strip() for name in own.choices_column.split(",")]
 
 
 def _find_groups(examples: Examples) -> list[np.ndarray]:
-    """The places of the examples of each name, in their order."""
-    found: dict[Any, list[int]] = {}
+    """Returns the places of the examples of each name, in their order."""
+    groups: dict[Any, list[int]] = {}
     for place, example in enumerate(examples):
-        found.setdefault(example.eid, []).append(place)
-    return [np.array(places) for places in found.values()]
+        groups.setdefault(example.eid, []).append(place)
+    return [np.array(places) for places in groups.values()]
 
 
 def _mean_over_groups(
     function: Any, relevance: np.ndarray, predictions: ComparedScores
 ) -> float:
-    found, groups = predictions
-    return 100 * float(
-        np.mean([function(relevance[g], found[g]) for g in groups])
-    )
+    scores, groups = predictions
+    values = [function(relevance[g], scores[g]) for g in groups]
+    return 100 * float(np.mean(values))

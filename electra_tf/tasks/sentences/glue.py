@@ -14,8 +14,10 @@ from absl import logging
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import files
-from electra_tf.tasks.sentences import task as task_lib
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences import classification
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.sentences.text_task import Example
 
 MIN_SCORE, MAX_SCORE = 0.0, 5.0
 """The range of the scores of STS-B."""
@@ -127,7 +129,7 @@ drawn so that it misleads. AX is predicted by the model of MNLI."""
 
 def build_task(
     name: str, settings: finetuning_config.FinetuningConfig
-) -> task_lib.TextTask:
+) -> text_task.TextTask:
     """Builds the task of one of `NAMES`; it reads from `task.data_dir`."""
     spec = TASKS["mnli" if name == DIAGNOSTIC else name]
     data_dir = settings.task.data_dir
@@ -136,13 +138,13 @@ def build_task(
         for split in spec.splits
         if name != DIAGNOSTIC or not split.startswith("test")
     }
-    task: task_lib.TextTask
+    task: text_task.TextTask
     if spec.labels:
-        task = task_lib.ClassificationTask(
+        task = classification.ClassificationTask(
             spec.name, readers, tuple(spec.labels), spec.metrics
         )
     else:
-        task = task_lib.RegressionTask(
+        task = regression.RegressionTask(
             spec.name, readers, MIN_SCORE, MAX_SCORE, spec.metrics
         )
     task.is_unordered = spec.is_unordered and settings.task.double_unordered

@@ -5,14 +5,14 @@ sentence; tables a row for each, with a column of words and one of tags.
 """
 
 import functools
-import json
 import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from absl import logging
 
 from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import cells
 from electra_tf.tasks import files
 
 # The first field of a line that only says that a document begins.
@@ -143,36 +143,13 @@ def read_table(
     required = (word_column, tag_column)[: 1 + needs_tags]
     sentences = []
     for record in files.read_table(path, file_format, required, [tag_column]):
-        words, tags = _parse_items(record, word_column), None
-        if needs_tags or record.values.get(tag_column) not in (None, "", []):
-            tags = _parse_items(record, tag_column)
+        words, tags = cells.read_words(record, word_column), None
+        has_tags = record.values.get(tag_column) not in (None, "", [])
+        if needs_tags or has_tags:
+            tags = cells.read_words(record, tag_column)
             if len(tags) != len(words):
                 expected = f"a tag for every word in {tag_column!r}"
                 received = f"{len(words)} words, {len(tags)} tags"
                 raise files.unexpected(record.place, expected, received)
         sentences.append(Sentence(words, tags, record.place))
     return sentences
-
-
-def _parse_items(record: files.Record, column: str) -> tuple[str, ...]:
-    """A list's strings, or the parts of a string between blanks."""
-    items: Any = record.values[column]
-    if isinstance(items, str) and items.lstrip().startswith('["'):
-        try:
-            items = json.loads(items)
-        except (ValueError, RecursionError):
-            items = None
-    elif isinstance(items, str):
-        items = items.split()
-    if (
-        not isinstance(items, list)
-        or not items
-        or not all(isinstance(item, str) and item.strip() for item in items)
-        or any("\t" in item or "\n" in item for item in items)
-    ):
-        expected = (
-            f"in {column!r} a list of strings, none of them empty or with tabs "
-            "or line ends, or a string of parts between blanks"
-        )
-        raise files.unexpected(record.place, expected, record.values[column])
-    return tuple(items)

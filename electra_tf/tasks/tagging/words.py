@@ -220,7 +220,7 @@ def build_rows(
     tokenizer: tokenizer_lib.Tokenizer,
     max_seq_length: int,
     cuts_early: bool = True,
-) -> rows_lib.Rows:
+) -> rows_lib.EncodedRows:
     """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
 
     `ragged["word_positions"]` says where in a row words are looked at,
@@ -246,7 +246,7 @@ def build_rows(
         sentence = np.arange(begin, begin + len(chunk), dtype=np.int32)
         owners.append(np.repeat(sentence, np.diff(rows.row_splits.numpy())))
     examples = np.concatenate(owners)
-    return rows_lib.Rows(
+    return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join(ids),
         # As in the original, all of a sentence is segment 1.
         segment_starts=np.zeros_like(examples),

@@ -7,7 +7,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import settings_of
 
 

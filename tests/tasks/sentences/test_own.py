@@ -6,7 +6,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks import catalog
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 

@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks import catalog
-from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences import comparisons
+from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 
@@ -137,13 +137,13 @@ def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
 def test_a_query_without_differences_or_relevance():
     relevance, alike = np.array([0.0, 2.0, 1.0, 0.0]), np.zeros(4)
     # A constant must not look good, whatever the order of the file.
-    assert scores.reciprocal_rank(relevance, alike) == 1 / 3
-    assert scores.reciprocal_rank(0 * relevance, alike) == 0
-    assert scores.ndcg_at_10(0 * relevance, alike) == 0
-    assert scores.ndcg_at_10(np.array([3.0]), np.array([-7.0])) == 1
+    assert comparisons.reciprocal_rank(relevance, alike) == 1 / 3
+    assert comparisons.reciprocal_rank(0 * relevance, alike) == 0
+    assert comparisons.ndcg_at_10(0 * relevance, alike) == 0
+    assert comparisons.ndcg_at_10(np.array([3.0]), np.array([-7.0])) == 1
     eleven, last = np.zeros(11), np.arange(11.0)
     eleven[0] = 1.0
-    assert scores.ndcg_at_10(eleven, last) == 0
+    assert comparisons.ndcg_at_10(eleven, last) == 0
 
 
 @pytest.mark.parametrize(

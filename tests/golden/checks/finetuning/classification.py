@@ -14,9 +14,10 @@ from electra_tf.modeling.task_heads import ClassificationHead
 from electra_tf.modeling.task_heads import RegressionHead
 from electra_tf.tasks import catalog
 from electra_tf.tasks import files
+from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences.task import add_swapped
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.sentences.text_task import add_swapped
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.comparison import Line
@@ -158,7 +159,7 @@ def _compute_metrics(arrays):
     num_right = np.sum((labels == 1) & (predictions == 1))
     precision = 100 * num_right / max(1, np.sum(predictions == 1))
     recall = 100 * num_right / max(1, np.sum(labels == 1))
-    classes = scores.CLASSIFICATION_METRICS
+    classes = classification.METRICS
     accuracy, mcc = classes["accuracy"], classes["mcc"]
     original = "precision", "recall", "f1"
     return {
@@ -169,7 +170,7 @@ def _compute_metrics(arrays):
         "mcc_constant_prediction": {"mcc": mcc(labels, labels * 0 + 1)},
         "regression": {
             name: score(arrays["targets"], arrays["target_predictions"])
-            for name, score in scores.REGRESSION_METRICS.items()
+            for name, score in regression.METRICS.items()
         },
         "extra_not_from_original": {
             "f1_standard": classes["f1"](labels, predictions),

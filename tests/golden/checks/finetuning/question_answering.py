@@ -17,8 +17,8 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import scores as qa_scores
 from electra_tf.tasks.question_answering import spans
-from electra_tf.tasks.question_answering import task as qa_task
 from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
@@ -296,10 +296,12 @@ def _check_postprocessing_scores(path):
         golds = _golds(_read_records(folder, run["task"]))
         if form == records.SQUAD2:
             odds = run["null_odds"]
-            ours = qa_task.compute_squad2_scores(golds, texts, odds, threshold)
+            ours = qa_scores.compute_squad2_scores(
+                golds, texts, odds, threshold
+            )
         else:
             is_mrqa = form == records.MRQA
-            ours = qa_task.compute_squad1_scores(golds, texts, is_mrqa)
+            ours = qa_scores.compute_squad1_scores(golds, texts, is_mrqa)
         line.compare_all(ours, expected, f"{tag} ")
     yield line
 
@@ -324,12 +326,12 @@ def _check_evaluation(path):
     gold_path = path.with_name("evaluation_gold.json")
     golds = _golds(records.read_squad(gold_path))
     texts, odds = expected["predictions"], expected["null_odds"]
-    raw = qa_task.compute_raw_scores(golds, texts)
+    raw = qa_scores.compute_raw_scores(golds, texts)
     missing = expected["missing_in_v1"]
     answered = {key: gold for key, gold in golds.items() if gold}
     given = {key: text for key, text in texts.items() if key not in missing}
-    squad1 = qa_task.compute_squad1_scores
-    squad2 = qa_task.compute_squad2_scores
+    squad1 = qa_scores.compute_squad1_scores
+    squad2 = qa_scores.compute_squad2_scores
     for name, ours, theirs in (
         ("raw_exact", raw["exact"], expected["raw_exact"]),
         ("raw_f1", raw["f1"], expected["raw_f1"]),
@@ -347,7 +349,7 @@ def _check_evaluation(path):
 def _check_normalized_answers(path):
     line = Line("qa, normalized_answers")
     for case in loading.read_json(path):
-        ours = qa_task.normalize_answer(case["text"])
+        ours = qa_scores.normalize_answer(case["text"])
         line.add(repr(case["text"]), ours != case["normalized"])
     yield line
 

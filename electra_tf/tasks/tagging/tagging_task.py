@@ -7,7 +7,7 @@ Tags mark spans of words (chunks, names), which are scored whole and learned as
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from absl import logging
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
 from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging import signatures
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
+from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
 
 Settings = finetuning_config.FinetuningConfig
@@ -33,7 +35,15 @@ Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(task_lib.Task):
+@schema.frozen
+class TaggingOptions:
+    """What other formats keep of such a model, see `words.Conventions`."""
+
+    tag_scheme: str | None = None  # None if files do not say
+    splits_punctuation: bool = False
+
+
+class TaggingTask(base.Task):
     """A tag for every word.
 
     `labels` are tags that may occur, in any scheme; empty for those of the
@@ -43,12 +53,17 @@ class TaggingTask(task_lib.Task):
     """
 
     kind = "tagging"
+    signature = "tag"
+    head_class = task_heads.TaggingHead
+    outputs_are_labels = True
+    hugging_face = "ElectraForTokenClassification"
+    options_class = TaggingOptions
     max_seq_length = 256
 
     def __init__(
         self,
         name: str,
-        readers: task_lib.Readers,
+        readers: base.Readers,
         metric: str = "",
         labels: Sequence[str] = (),
         cuts_early: bool = False,
@@ -57,6 +72,45 @@ class TaggingTask(task_lib.Task):
         self.cuts_early = cuts_early
         self._listed = tuple(labels)
         self._metric = metric
+
+    @classmethod
+    def build_own(
+        cls, settings: Settings, labels: Sequence[str] = ()
+    ) -> "TaggingTask":
+        """Builds the task of a user's own files.
+
+        Its scores are of spans or of words, as `metric` says.
+        """
+        own = settings.own
+        listed = tuple(dict.fromkeys(own.label_names))
+        schema.require(
+            not own.id_column,
+            "`own.id_column` must be empty for tagging: predictions are in the "
+            f"order of the file. Received: {own.id_column!r}.",
+        )
+        if own.metric:
+            schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
+        schema.require(
+            bool(labels or listed or own.train_file),
+            "Tagging needs to know its tags. Received: no training file and no "
+            "labels. Give --config.own.train_file or --config.own.labels.",
+        )
+        schema.require(
+            own.metric != "f1" or all(map(spans.is_span_tag, listed)),
+            "`own.labels` of spans must be O, or tags that begin with B-, I-, "
+            f"E- or S-. Received: {own.labels!r}.",
+        )
+        read = functools.partial(conll.read_own, own)
+        readers = _reading_once(read, own.files)
+        return cls("own", readers, own.metric, listed)
+
+    @classmethod
+    def recognizes(cls, frame: Any, own: Any) -> bool:
+        """Whether labels of texts are lists."""
+        labels = frame.get(own.label_column, ())
+        if not len(labels) or own.question_column in frame:
+            return False
+        return isinstance(labels.iloc[0], list | tuple)
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
@@ -95,9 +149,9 @@ class TaggingTask(task_lib.Task):
         scheme = "BIO" if is_chunking else self._find_scheme(list(zip(labels)))
         self.conventions = words_lib.Conventions(scheme, is_chunking)
 
-    def describe_export(self) -> dict[str, bool]:
-        """Says how long sentences are treated."""
-        return {"cuts_early": self.cuts_early}
+    def use_conventions(self, values: Mapping[str, Any]) -> None:
+        """Takes the conventions of a trained model."""
+        self.conventions = schema.build(words_lib.Conventions, values)
 
     def read(self, split: str) -> Examples:
         """Reads sentences, as `Task.read`; tags are as in the file."""
@@ -130,7 +184,7 @@ class TaggingTask(task_lib.Task):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.Rows:
+    ) -> rows_lib.EncodedRows:
         """Makes the rows of sentences (`words.build_rows`), with their tags."""
         rows = words_lib.build_rows(
             [example.words for example in examples],
@@ -167,12 +221,11 @@ class TaggingTask(task_lib.Task):
         }
         return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
-    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
-        return task_heads.TaggingHead(len(self.labels), **kwargs)
-
     def decode(
-        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
+        self,
+        examples: Examples,
+        rows: rows_lib.EncodedRows,
+        outputs: base.Outputs,
     ) -> Predictions:
         """Returns the likeliest tag of each word."""
         predictions: Predictions = [[None] * len(e.words) for e in examples]
@@ -242,12 +295,62 @@ class TaggingTask(task_lib.Task):
             rows = zip(*(c for c in columns if c is not None), strict=True)
             lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"
-        return [task_lib.write_file(path, lines)]
+        return [base.write_file(path, lines)]
+
+    def build_signatures(self, model: base.ServedModel) -> base.Signatures:
+        """Builds what computes the answers of an export."""
+        return signatures.TaggingSignatures(
+            model, self.labels, self.conventions, self.cuts_early
+        )
+
+    def describe_export(self) -> dict[str, bool]:
+        """Says how long sentences are treated."""
+        return {"cuts_early": self.cuts_early}
+
+    @classmethod
+    def read_prediction(
+        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+    ) -> signatures.TagPrediction:
+        """Reads words with tags, and the spans that these mark."""
+        return signatures.read_prediction(metadata.labels or (), texts[0], row)
+
+    @classmethod
+    def show_prediction(
+        cls,
+        prediction: signatures.TagPrediction,
+        metadata: Any,
+        texts: base.Texts,
+    ) -> list[str]:
+        """Shows a word with its tag on each line."""
+        words = [terminal.printable(word.text) for word in prediction.words]
+        width = max(map(len, words), default=0)
+        return [
+            f"{text:{width}}  {word.tag:8}  {word.probability:.3f}"
+            for text, word in zip(words, prediction.words, strict=True)
+        ]
+
+    def options(self, conventions: Any = None) -> TaggingOptions:
+        """Returns how the training file writes words and tags, if known."""
+        if conventions is None:
+            return TaggingOptions()
+        scheme = conventions["scheme"]
+        return TaggingOptions(scheme, conventions["splits_punctuation"])
+
+    @classmethod
+    def restore_conventions(
+        cls, options: TaggingOptions
+    ) -> words_lib.Conventions | None:
+        """Returns them if the files say."""
+        if options.tag_scheme is None:
+            return None
+        return words_lib.Conventions(
+            options.tag_scheme, options.splits_punctuation
+        )
 
 
 def _reading_once(
     read: Callable[[str], Examples], splits: Iterable[str]
-) -> task_lib.Readers:
+) -> base.Readers:
     return {s: functools.cache(functools.partial(read, s)) for s in splits}
 
 
@@ -256,31 +359,3 @@ def build_chunking(settings: Settings) -> TaggingTask:
     read = functools.partial(conll.read_chunking, settings.task.data_dir)
     readers = _reading_once(read, ("train", "dev", "test"))
     return TaggingTask(CHUNKING, readers, "f1", cuts_early=True)
-
-
-def build_own_task(settings: Settings) -> TaggingTask:
-    """Builds the task of a user's own data, as section `own` describes them.
-
-    Its scores are of spans or of words, as `TaggingTask` has it.
-    """
-    own = settings.own
-    labels = tuple(dict.fromkeys(own.label_names))
-    schema.require(
-        not own.id_column,
-        "`own.id_column` must be empty for tagging: predictions are in the "
-        f"order of the file. Received: {own.id_column!r}.",
-    )
-    if own.metric:
-        schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
-    schema.require(
-        bool(labels or own.train_file),
-        "Tagging needs to know its tags. Received: no training file and no "
-        "labels. Give --config.own.train_file or --config.own.labels.",
-    )
-    readers = _reading_once(functools.partial(conll.read_own, own), own.files)
-    schema.require(
-        own.metric != "f1" or all(map(spans.is_span_tag, labels)),
-        "`own.labels` of spans must be O, or tags that begin with B-, I-, E- "
-        f"or S-. Received: {own.labels!r}.",
-    )
-    return TaggingTask("own", readers, own.metric, labels)

@@ -10,7 +10,11 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import task
+from electra_tf.tasks.question_answering import scores as qa_scores
+from electra_tf.tasks.question_answering.answering_task import (
+    QuestionAnsweringTask,
+)
+from electra_tf.tasks.question_answering.answering_task import build_task
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
 from tests.tasks.question_answering.conftest import CONTEXT
@@ -43,7 +47,7 @@ def _predictions(texts, odds=()):
 def test_a_head_answers_in_the_words_of_the_document(
     folder, tokenizer, is_joint
 ):
-    qa = task.build_task("squad2", _settings(folder, joint_prediction=is_joint))
+    qa = build_task("squad2", _settings(folder, joint_prediction=is_joint))
     examples = qa.read("dev")
     rows = qa.build_rows(examples, tokenizer, 24, is_training=False)
     head = qa.build_head(hidden_size=6, seed=1)
@@ -72,7 +76,7 @@ def _features(rows, width):
     ],
 )
 def test_scores_are_those_of_the_official_script(tmp_path, name, keys):
-    qa = task.build_task(name, _settings(tmp_path))
+    qa = build_task(name, _settings(tmp_path))
     examples = [records.Example("a", "who", "cat", ("cat",))]
     if name == "squad2":
         examples.append(records.Example("b", "who", "cat", (), None, True))
@@ -86,7 +90,7 @@ def test_scores_are_those_of_the_official_script(tmp_path, name, keys):
 
 
 def test_files_hold_answers_by_id(tmp_path):
-    qa = task.build_task("squad2", _settings(tmp_path, qa_na_threshold=0.5))
+    qa = build_task("squad2", _settings(tmp_path, qa_na_threshold=0.5))
     predictions = _predictions({"a": "cat", "b": "mat"}, [0.5, 0.6])
     paths = qa.write_predictions(tmp_path, "dev", [], predictions)
     contents = {path.name: json.loads(path.read_text()) for path in paths}
@@ -97,7 +101,7 @@ def test_files_hold_answers_by_id(tmp_path):
         "dev_submission.json": {"a": "cat", "b": ""},
     }
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(contents)
-    plain = task.build_task("squad1", _settings(tmp_path))
+    plain = build_task("squad1", _settings(tmp_path))
     paths = plain.write_predictions(tmp_path, "dev", [], predictions)
     names = ["dev_predictions.json", "dev_nbest.json"]
     assert [path.name for path in paths] == names
@@ -109,7 +113,7 @@ def test_examples_stand_beside_what_is_answered(tmp_path):
         records.Example(identity, "Who?", "The cat sat.", golds)
         for identity, golds in (("a", ("cat",)), ("b", ()))
     ]
-    qa = task.build_task("squad2", _settings(tmp_path))
+    qa = build_task("squad2", _settings(tmp_path))
     qa.write_examples(tmp_path / "dev.jsonl", examples, answered)
     lines = (tmp_path / "dev.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
@@ -118,7 +122,7 @@ def test_examples_stand_beside_what_is_answered(tmp_path):
 
 
 def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
-    qa = task.build_task("squad2", _settings(tmp_path))
+    qa = build_task("squad2", _settings(tmp_path))
     examples = [
         records.Example("a", "who", "cat", ("cat",)),
         records.Example("b", "who", "cat", (), None, True),
@@ -135,7 +139,7 @@ def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
 
 
 def _own(**fields):
-    return task.build_own_task(own_settings(kind="qa", **fields))
+    return QuestionAnsweringTask.build_own(own_settings(kind="qa", **fields))
 
 
 def test_own_data_has_the_splits_that_are_named(write):
@@ -158,4 +162,4 @@ def test_own_data_needs_a_file_and_a_known_metric():
 
 def test_an_unanswerable_question_has_no_score_of_1_1():
     with pytest.raises(ValueError, match="answers of question 'c'"):
-        task.compute_squad1_scores({"c": ()}, {"c": "cat"})
+        qa_scores.compute_squad1_scores({"c": ()}, {"c": "cat"})

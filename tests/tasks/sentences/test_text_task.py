@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from electra_tf.tasks.sentences import classification
+from electra_tf.tasks.sentences import confusion
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences import task as task_lib
-from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import settings_of
 
 LABELS = ("contradiction", "entailment", "neutral")
@@ -110,7 +111,9 @@ def test_the_submission_has_three_decimals_within_the_range(stsb, tmp_path):
 def test_glue_files_are_sorted_by_index_under_the_sites_header(tmp_path):
     cola = glue.build_task("cola", settings_of())
     examples = [Example(10, "a"), Example(2, "b"), Example(0, "c")]
-    found = task_lib.ClassPredictions(np.array([1, 0, 1]), np.eye(3)[:, :2])
+    found = classification.ClassPredictions(
+        np.array([1, 0, 1]), np.eye(3)[:, :2]
+    )
     assert len(cola.write_predictions(tmp_path, "dev", examples, found)) == 1
     paths = cola.write_predictions(tmp_path, "test", examples, found)
     assert paths[1] == tmp_path / "CoLA.tsv"
@@ -123,15 +126,15 @@ def _arrays(*lists):
 
 def test_one_answer_for_everything_correlates_with_nothing():
     labels, predictions = _arrays([1, 0, 1, 1], [1, 1, 1, 1])
-    assert scores.CLASSIFICATION_METRICS["mcc"](labels, predictions) == 0
-    assert scores.REGRESSION_METRICS["pearson"](labels, predictions) == 0
-    assert scores.REGRESSION_METRICS["spearman"](labels, predictions) == 0
+    assert classification.METRICS["mcc"](labels, predictions) == 0
+    assert regression.METRICS["pearson"](labels, predictions) == 0
+    assert regression.METRICS["spearman"](labels, predictions) == 0
 
 
 def test_macro_f1_is_the_mean_over_classes():
     # Class 0: precision 1, recall 1/2; class 1: 1/2 and 1; class 2: 1 and 1.
     labels, predictions = _arrays([0, 0, 1, 2], [0, 1, 1, 2])
-    score = scores.CLASSIFICATION_METRICS["macro_f1"](labels, predictions)
+    score = classification.METRICS["macro_f1"](labels, predictions)
     assert score == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)
 
 
@@ -140,6 +143,6 @@ def test_a_picture_is_drawn_whatever_the_labels(tmp_path, num_classes):
     names = [f"$x_{i} {'long ' * (i % 9)}" for i in range(num_classes)]
     labels = np.arange(num_classes).repeat(2)
     path = tmp_path / "a.png"
-    scores.draw_confusion(path, labels, labels[::-1], names, "100 %, $")
+    confusion.draw_confusion(path, labels, labels[::-1], names, "100 %, $")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.iterdir()) == [path]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks.tagging import task as task_lib
+from electra_tf.tasks.tagging import tagging_task
 from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
@@ -23,11 +23,13 @@ the DT B-NP
 
 def _chunking(data_dir):
     settings = settings_of(names="chunking", data_dir=str(data_dir))
-    return task_lib.build_chunking(settings)
+    return tagging_task.build_chunking(settings)
 
 
 def _build(**fields):
-    return task_lib.build_own_task(own_settings(kind="tagging", **fields))
+    return tagging_task.TaggingTask.build_own(
+        own_settings(kind="tagging", **fields)
+    )
 
 
 def _own(folder, text, name="train.conll", **fields):

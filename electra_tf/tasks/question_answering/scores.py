@@ -1,0 +1,150 @@
+"""The official scores of answers to questions.
+
+An answer is compared with the gold answer that it is most like, by the rules of
+the scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019: without case, punctuation,
+articles and superfluous blanks. Scores are in percent.
+"""
+
+import collections
+import functools
+import re
+import string
+from collections.abc import Mapping, Sequence
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+Golds = Mapping[str, Sequence[str]]
+"""Id to the texts of the right answers; none for unanswerable questions."""
+Texts = Mapping[str, str]
+"""Id to the predicted text."""
+
+
+@functools.lru_cache(maxsize=65_536)
+def normalize_answer(text: str) -> str:
+    """Reduces an answer to what is compared.
+
+    >>> normalize_answer("The  cat's.")
+    'cats'
+    """
+    plain = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def compute_raw_scores(
+    golds: Golds, predictions: Texts
+) -> dict[str, dict[str, float]]:
+    """Scores all questions that have a prediction, by SQuAD 2.0's rules.
+
+    The right answer of an unanswerable question is the empty text. Returns
+    `exact` and `f1`, 0 to 1, by id.
+    """
+    exact, f1 = {}, {}
+    for identity in golds:
+        if identity in predictions:
+            right = [a for a in golds[identity] if normalize_answer(a)] or [""]
+            text = predictions[identity]
+            exact[identity] = max(_is_exact(text, answer) for answer in right)
+            # Without words the F1 is 1 if both sides are.
+            scores = [_f1(text, answer) for answer in right]
+            f1[identity] = max(exact[identity], *scores)
+    return {"exact": exact, "f1": f1}
+
+
+def compute_squad1_scores(
+    golds: Golds, predictions: Texts, skip_missing: bool = False
+) -> dict[str, float]:
+    """Computes `exact_match` and `f1` of SQuAD 1.1 and of MRQA.
+
+    A missing prediction counts 0, or not at all as in the original's MRQA.
+    `ValueError` for a question without answers.
+    """
+    exact, f1 = 0.0, 0.0
+    total = 0
+    for identity, right in golds.items():
+        if not right:
+            raise ValueError(
+                f"Expected answers of question {identity!r} to score with. "
+                "Received: none. Unanswerable questions belong to SQuAD 2.0."
+            )
+        text = predictions.get(identity)
+        total += text is not None or not skip_missing
+        if text is not None:
+            exact += max(_is_exact(text, answer) for answer in right)
+            f1 += max(_f1(text, answer) for answer in right)
+    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
+
+
+def compute_squad2_scores(
+    golds: Golds,
+    predictions: Texts,
+    null_odds: Mapping[str, float],
+    threshold: float,
+) -> dict[str, float]:
+    """Computes all scores of the official script of SQuAD 2.0.
+
+    They are `exact`, `f1`, `total`, the same over questions with (`HasAns_`)
+    and without (`NoAns_`) answers, and the best ones with their thresholds.
+    Null odds above `threshold` make an answer empty.
+    """
+    raw = compute_raw_scores(golds, predictions)
+    groups = {
+        "": list(golds),
+        "HasAns_": [identity for identity in golds if golds[identity]],
+        "NoAns_": [identity for identity in golds if not golds[identity]],
+    }
+    results: dict[str, float] = {}
+    for prefix, chosen in groups.items():
+        for name, scores in raw.items() if chosen else ():
+            total = sum(
+                not golds[i] if null_odds[i] > threshold else scores[i]
+                for i in chosen
+            )
+            results[f"{prefix}{name}"] = 100.0 * total / len(chosen)
+            results[f"{prefix}total"] = len(chosen)
+    for name, scores in raw.items():
+        best = f"best_{name}"
+        results[best], results[f"{best}_thresh"] = _find_best_threshold(
+            golds, predictions, scores, null_odds
+        )
+    return results
+
+
+def _find_best_threshold(
+    golds: Golds,
+    predictions: Texts,
+    scores: Mapping[str, float],
+    null_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """The best mean score that a threshold on the null odds reaches.
+
+    Tried are 0 with all answers empty, then every question's null odds; the
+    lowest threshold that reaches the best score counts.
+    """
+    current = float(sum(not right for right in golds.values()))
+    best, best_threshold = current, 0.0
+    for identity in sorted(null_odds, key=null_odds.__getitem__):
+        if identity in scores:
+            if golds[identity]:
+                current += scores[identity]
+            elif predictions[identity]:
+                current -= 1
+            if current > best:
+                best, best_threshold = current, null_odds[identity]
+    return 100.0 * best / len(scores), best_threshold
+
+
+def _is_exact(text: str, answer: str) -> float:
+    return float(normalize_answer(text) == normalize_answer(answer))
+
+
+def _f1(text: str, answer: str) -> float:
+    """Harmonic mean of precision and recall of words; 0 without any."""
+    ours = normalize_answer(text).split()
+    theirs = normalize_answer(answer).split()
+    num_same = (collections.Counter(ours) & collections.Counter(theirs)).total()
+    if num_same == 0:
+        return 0.0
+    precision = num_same / len(ours)
+    recall = num_same / len(theirs)
+    return 2 * precision * recall / (precision + recall)

@@ -1,0 +1,160 @@
+"""The answers of an export for questions, in TensorFlow and as objects."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.tasks import base
+from electra_tf.tasks.question_answering import questions as questions_lib
+from electra_tf.tasks.question_answering import spans as spans_lib
+
+NO_ANSWER_SCORE = -10000.0
+"""The score of an answer where there is none."""
+NO_CONTEXT_ODDS = 1e6
+"""Null odds of a context without a single piece."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerPrediction:
+    """The part of a context that answers a question best.
+
+    There is nearly always one, even if the context does not answer; then
+    `null_odds` exceed the threshold that was best on the development data, or
+    `qa.qa_na_threshold` where no scores are known, and nothing is answerable.
+    """
+
+    text: str  # `context[start:end]`; empty if there is none at all
+    start: int
+    end: int
+    score: float  # log probabilities, or logits, of start and end, added up
+    null_odds: float  # the higher, the less answerable the question
+    is_answerable: bool
+
+
+class AnsweringSignatures(tf.Module):
+    """Answers to questions, as spans of contexts of any length."""
+
+    def __init__(
+        self, model: base.ServedModel, settings: questions_lib.Settings
+    ) -> None:
+        super().__init__()
+        self._model = model
+        self._settings = settings
+        longest = self._settings.max_query_length
+        taken = longest + questions_lib.NUM_SPECIAL
+        if model.max_length <= taken:
+            raise ValueError(
+                "Windows must have room for a context beside a question of "
+                f"{longest} pieces, so more than {taken} tokens. Received: "
+                f"{model.max_length}. Give a larger --max_length."
+            )
+        self._finder = spans_lib.SpanFinder(model.tokenizer)
+
+    def answer_text(
+        self, questions: tf.Tensor, contexts: tf.Tensor
+    ) -> base.Tensors:
+        """Answers to questions, out of contexts."""
+        model = self._model
+        questions, texts = model.check_pairs(
+            questions=questions, contexts=contexts
+        )
+        pieces = questions_lib.build_contexts(model.tokenizer, texts)
+        asked = model.tokenizer.tokenize(questions)
+        rows = questions_lib.lay_out(
+            model.tokenizer.vocabulary,
+            asked,
+            pieces.ids,
+            tf.range(tf.size(texts, tf.int64)),
+            model.max_length,
+            self._settings,
+        )
+        windows = rows.windows
+        found, odds = self._read_windows(rows)
+        best = spans_lib.choose_windows(found.scores, windows.splits)
+        chosen = spans_lib.Spans(*(tf.gather(v, best) for v in found))
+        begins = tf.gather(windows.starts, best)
+        first, last = begins + chosen.firsts, begins + chosen.lasts
+        places = self._finder.find(texts, pieces, first, last, chosen.is_found)
+        odds = self._combine_odds(odds, windows.splits, chosen)
+        has_pieces = windows.totals > 0
+        num_windows = tf.where(has_pieces, windows.counts, 0)
+        num_cut = asked.row_lengths() - self._settings.max_query_length
+        odds = tf.where(has_pieces, odds, NO_CONTEXT_ODDS)
+        return {
+            "answers": places.texts,
+            "answer_starts": places.starts,
+            "answer_ends": places.ends,
+            "answer_byte_starts": places.byte_starts,
+            "answer_byte_ends": places.byte_ends,
+            "answer_scores": _scores_of(chosen),
+            "null_odds": odds,
+            "num_windows": tf.cast(num_windows, tf.int32),
+            "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
+        }
+
+    def answer_ids(self, **inputs: tf.Tensor) -> base.Tensors:
+        """Answers for rows of ids, each a window by itself."""
+        ids, mask, segments = self._model.check_ids(**inputs)
+        is_document = tf.cast(mask * segments > 0, tf.int64)
+        # A row without tokens has a first one too.
+        shifts = tf.argmax(tf.pad(is_document, [[0, 0], [0, 1]]), axis=1)
+        # Less [SEP].
+        lengths = tf.reduce_sum(is_document, 1) - 1
+        outputs = self._model.apply_head(ids, mask, segments)
+        found = spans_lib.find_best(
+            *spans_lib.list_candidates(outputs, shifts, lengths, self._settings)
+        )
+        odds = spans_lib.compute_null_odds(outputs)
+        splits = tf.range(tf.size(odds, tf.int64) + 1)
+        first, last = (
+            tf.where(found.is_found, tf.cast(places + shifts, tf.int32), 0)
+            for places in (found.firsts, found.lasts)
+        )
+        return {
+            "start_positions": first,
+            "end_positions": last,
+            "answer_scores": _scores_of(found),
+            "null_odds": self._combine_odds(odds, splits, found),
+        }
+
+    def _combine_odds(
+        self, odds: tf.Tensor, splits: tf.Tensor, best: spans_lib.Spans
+    ) -> tf.Tensor:
+        """Null odds of questions, `[B]`, from those of their windows."""
+        ragged = tf.RaggedTensor.from_row_splits(odds, splits, validate=False)
+        least = tf.reduce_min(ragged.to_tensor(tf.float32.max), axis=1)
+        if self._settings.answerable_classifier:
+            return least
+        # An answer that is not found has no scores to subtract.
+        return least - tf.where(best.is_found, best.scores, 0.0)
+
+    def _read_windows(
+        self, rows: questions_lib.QuestionRows
+    ) -> tuple[spans_lib.Spans, tf.Tensor]:
+        """Best spans and null odds of all windows, in buckets."""
+        padded = self._model.pad(rows.ids, rows.shifts)
+        numbers = tf.range(tf.size(rows.shifts))
+
+        def compute_rows(chosen: Any) -> base.Tensors:
+            outputs = self._model.apply_head(*map(chosen.trim, padded))
+            shifts, lengths = map(
+                chosen.pick, (rows.shifts, rows.windows.lengths)
+            )
+            candidates, is_valid = spans_lib.list_candidates(
+                outputs, shifts, lengths, self._settings
+            )
+            is_valid &= spans_lib.have_most_context(
+                candidates, rows.windows, chosen.pick(numbers)
+            )[:, :, tf.newaxis]
+            found = spans_lib.find_best(candidates, is_valid)
+            odds = spans_lib.compute_null_odds(outputs)
+            return found._asdict() | {"odds": odds}
+
+        computed = self._model.compute_in_buckets(compute_rows, padded[1])
+        odds = computed.pop("odds")
+        return spans_lib.Spans(**computed), odds
+
+
+def _scores_of(spans: spans_lib.Spans) -> tf.Tensor:
+    return tf.where(spans.is_found, spans.scores, NO_ANSWER_SCORE)

@@ -1,0 +1,277 @@
+"""Classification: one of several labels for a text or a pair of texts."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from sklearn import metrics as sklearn_metrics
+
+from electra_tf import errors
+from electra_tf import storage
+from electra_tf.config import schema
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
+from electra_tf.tasks import cells
+from electra_tf.tasks import files
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import confusion
+from electra_tf.tasks.sentences import own_files
+from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.sentences.text_task import Examples
+from electra_tf.tasks.sentences.text_task import OwnSettings
+from electra_tf.text import terminal
+
+MAX_SHOWN = 5
+"""The most probable labels of a text that are shown."""
+
+METRICS: Mapping[str, text_task.Metric] = {
+    "accuracy": text_task.in_percent(sklearn_metrics.accuracy_score),
+    # 0 for equal predictions.
+    "mcc": text_task.in_percent(sklearn_metrics.matthews_corrcoef),
+    # Of class 1 of two; 0 without a true positive. The original's F1 leaves out
+    # gold positives that were not predicted, and so equals its precision.
+    "f1": text_task.in_percent(sklearn_metrics.f1_score, zero_division=0),
+    # Without classes that are neither among the labels nor predicted.
+    "macro_f1": text_task.in_percent(
+        sklearn_metrics.f1_score, average="macro", zero_division=0
+    ),
+}
+"""Name to function of labels and predictions, `[N]` integers."""
+
+
+class ClassPredictions(NamedTuple):
+    """Predicted classes, `[N]` int32, and probabilities, `[N, C]` float64.
+
+    Where there may be several, classes are `[N, C]`, zeros and ones.
+    """
+
+    classes: np.ndarray
+    probabilities: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelPrediction:
+    """The label of a text, or of a pair of texts."""
+
+    label: str  # the most probable one
+    probabilities: Mapping[str, float]  # of all labels, most probable first
+    num_truncated: int  # pieces of text that did not fit, and were not seen
+
+
+class ClassificationTask(text_task.TextTask):
+    """One class for a text or a pair of texts: an index of `labels`.
+
+    Args:
+        name: that of the catalog, or `own`.
+        readers: split to the function that reads its examples.
+        labels: in the order of the outputs.
+        metrics: names, the deciding one first.
+    """
+
+    kind = "classification"
+    signature = "classify"
+    decision = "label_index"  # the key of `answer` with the classes
+    head_class = task_heads.ClassificationHead
+    outputs_are_labels = True
+    head_output = "logits"
+    takes_pairs = True
+    problem_type = "single_label_classification"
+    known_metrics = METRICS
+    draws_confusion = True
+
+    def __init__(
+        self,
+        name: str,
+        readers: base.Readers,
+        labels: Sequence[str],
+        metrics: Sequence[str] = ("accuracy",),
+    ) -> None:
+        super().__init__(name, readers)
+        self.labels = tuple(labels)
+        self.use_metrics(metrics)
+
+    @classmethod
+    def build_own(
+        cls, settings: base.Settings, labels: Sequence[str] = ()
+    ) -> "ClassificationTask":
+        """Builds the task of a user's own files."""
+        own = settings.own
+        labels = labels or cls._find_labels(own)
+        task = cls(own_files.NAME, {}, labels, list(cls.known_metrics))
+        own_files.connect(task, own)
+        task.use_labels(labels)
+        return task
+
+    @classmethod
+    def _find_labels(cls, own: OwnSettings) -> tuple[str, ...]:
+        """Returns the labels of the config, or those of the training file."""
+        labels = own.label_names
+        if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
+            raise errors.DataError(
+                "`own.labels` must list two or more different labels between "
+                f"commas. Received: {own.labels!r}."
+            )
+        if labels or not own.train_file:
+            return labels
+        path, column = storage.path(own.train_file), own.label_column
+        records = files.read_table(path, own.file_format, [column])
+        names = {name for row in records for name in cls.list_labels(row, own)}
+        if len(names) < 2:
+            expected = f"at least two labels in column {column!r}"
+            raise files.unexpected(path, expected, sorted(names))
+        return tuple(sorted(names))
+
+    @staticmethod
+    def list_labels(record: files.Record, own: OwnSettings) -> tuple[str, ...]:
+        """Reads the labels of a row of an own file."""
+        return cells.read_labels(record, own.label_column)
+
+    def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
+        """Reads the label of a row, which must be known."""
+        (label,) = self._list_known_labels(record, own)
+        return label
+
+    def _list_known_labels(
+        self, record: files.Record, own: OwnSettings
+    ) -> tuple[str, ...]:
+        names = self.list_labels(record, own)
+        for label in names:
+            if label not in self.labels:
+                hint = schema.suggest(label, self.labels)
+                remedy = f"{hint} Repair the row, or set --config.own.labels."
+                raise files.unexpected(
+                    record.place, "one of the labels", label, remedy
+                )
+        return names
+
+    def use_labels(self, labels: Sequence[str]) -> None:
+        """Takes the labels of a trained model, in its order."""
+        if self.own is None and set(labels) != set(self.labels):
+            raise ValueError(
+                f"Expected a model of {self.name} with the labels "
+                f"{', '.join(self.labels)}. Received one with "
+                f"{', '.join(labels)}. Name the task that it was trained on."
+            )
+        self.labels = tuple(labels)
+        if self.own is not None:
+            known = list(self.known_metrics)
+            if len(labels) > 2 and "f1" in known:
+                # It is about one class of two.
+                known.remove("f1")
+            self.use_metrics(text_task.order_metrics(self.own, known))
+
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, once the labels are known."""
+        if not self.labels:
+            raise errors.DataError(
+                "Expected the labels of your own task. Received: none. Give "
+                "--config.own.train_file=FILE, or --config.own.labels=A,B."
+            )
+        return super().new_head(**kwargs)
+
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the likeliest label of each text, and all probabilities."""
+        logits = outputs["logits"]
+        best = tf.argmax(logits, axis=1, output_type=tf.int32)
+        return {
+            "label": tf.gather(tf.constant(self.labels), best),
+            "label_index": best,
+            "probabilities": tf.nn.softmax(logits),
+            "logits": logits,
+        }
+
+    def decode(
+        self,
+        examples: Examples,
+        rows: rows_lib.EncodedRows,
+        outputs: base.Outputs,
+    ) -> ClassPredictions:
+        """Returns the likeliest class of every example, and probabilities."""
+        logits = np.asarray(outputs["logits"], np.float64)
+        logits = logits.reshape(-1, len(self.labels))
+        answer = self.answer({"logits": tf.constant(logits)})
+        return ClassPredictions(
+            answer[self.decision].numpy(), answer["probabilities"].numpy()
+        )
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the names of the classes."""
+        return self._name(predictions.classes)
+
+    def write_predictions(
+        self,
+        folder: pathlib.Path,
+        split: str,
+        examples: Examples,
+        predictions: ClassPredictions,
+    ) -> list[pathlib.Path]:
+        """Writes a table, the file for GLUE, and a picture of known classes."""
+        paths = super().write_predictions(folder, split, examples, predictions)
+        if self.draws_confusion and examples and self.has_labels(examples):
+            paths.append(folder / f"{split}_confusion.png")
+            confusion.draw_confusion(
+                paths[-1],
+                self._targets(examples),
+                self._to_targets(predictions),
+                self.labels,
+                f"{self.name}, {split}",
+            )
+        return paths
+
+    def _targets(self, examples: Examples) -> np.ndarray:
+        index: dict[Any, int] = {None: 0}
+        index |= {label: place for place, label in enumerate(self.labels)}
+        return np.array([index[e.label] for e in examples], np.int32)
+
+    def _to_targets(self, predictions: ClassPredictions) -> np.ndarray:
+        return predictions.classes
+
+    def _format(
+        self, predictions: ClassPredictions
+    ) -> text_task.WrittenPredictions:
+        names = self._name(predictions.classes)
+        columns = {"label": names}
+        shares = predictions.probabilities.T
+        for label, column in zip(self.labels, shares, strict=True):
+            columns[f"probability_{label}"] = [f"{p:.6f}" for p in column]
+        return text_task.WrittenPredictions(columns, names)
+
+    def _name(self, classes: np.ndarray) -> list[str]:
+        return [self.labels[index] for index in classes]
+
+    @classmethod
+    def read_prediction(
+        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+    ) -> Any:
+        """Reads the likeliest label and all probabilities."""
+        ranked = rank_labels(metadata, row)
+        best = next(iter(ranked))
+        return LabelPrediction(best, ranked, int(row["num_truncated"]))
+
+    @classmethod
+    def show_prediction(
+        cls, prediction: Any, metadata: Any, texts: base.Texts
+    ) -> list[str]:
+        """Shows the likeliest labels with bars."""
+        shown = list(prediction.probabilities.items())[:MAX_SHOWN]
+        return show_probabilities(dict(shown))
+
+
+def rank_labels(metadata: Any, row: Mapping[str, np.ndarray]) -> dict:
+    """Returns label to probability, most probable first."""
+    shares = row["probabilities"].tolist()
+    pairs = zip(metadata.labels or (), shares, strict=True)
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def show_probabilities(shares: Mapping[str, float]) -> list[str]:
+    """Returns a line with a bar for each label."""
+    width = max(len(label) for label in shares)
+    lines = (
+        f"{label:{width}}  {share:.3f}  {terminal.draw_bar(share)}"
+        for label, share in shares.items()
+    )
+    return [line.rstrip() for line in lines]

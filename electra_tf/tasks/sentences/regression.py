@@ -1,0 +1,208 @@
+"""Regression: a number for a text or a pair of texts."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pydantic
+import scipy.stats
+import tensorflow as tf
+from sklearn import metrics as sklearn_metrics
+
+from electra_tf.config import schema
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
+from electra_tf.tasks import cells
+from electra_tf.tasks import files
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import own_files
+from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.sentences.text_task import Examples
+from electra_tf.tasks.sentences.text_task import OwnSettings
+
+_Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+
+
+def _correlate(
+    targets: np.ndarray, predictions: np.ndarray, coefficient_fn: Callable
+) -> float:
+    if np.ptp(targets) == 0 or np.ptp(predictions) == 0:
+        # Undefined; a model that says the same of everything explains nothing.
+        return 0.0
+    # float64: the deviations of close numbers cancel in float32.
+    coefficient = coefficient_fn(
+        np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
+    )[0]
+    return 0.0 if math.isnan(coefficient) else coefficient
+
+
+METRICS: Mapping[str, text_task.Metric] = {
+    # 0 if a side is constant.
+    "spearman": text_task.in_percent(
+        _correlate, coefficient_fn=scipy.stats.spearmanr
+    ),
+    "pearson": text_task.in_percent(
+        _correlate, coefficient_fn=scipy.stats.pearsonr
+    ),
+    # In the unit of the targets, squared.
+    "mse": lambda targets, predictions: float(
+        sklearn_metrics.mean_squared_error(targets, predictions)
+    ),
+}
+"""Name to function of targets and predictions, `[N]` floats."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberPrediction:
+    """The number of a text, or of a pair of texts."""
+
+    value: float  # in the unit of the training data; may be out of its range
+    num_truncated: int  # as in `LabelPrediction`
+
+
+@schema.frozen
+class RegressionOptions:
+    """What other formats keep of such a model."""
+
+    # The values that outputs of 0 and of 1 mean.
+    regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
+
+
+class RegressionTask(text_task.TextTask):
+    """One number for a text or a pair of texts.
+
+    The head learns the place in a range, 0 to 1; errors are of places, as in
+    the original. Predictions have the task's own unit, and may be outside.
+    """
+
+    kind = "regression"
+    signature = "regress"
+    head_class = task_heads.RegressionHead
+    takes_pairs = True
+    problem_type = "regression"
+    options_class = RegressionOptions
+    known_metrics = METRICS
+    lower_is_better = ("mse",)
+
+    def __init__(
+        self,
+        name: str,
+        readers: base.Readers,
+        min_value: float,
+        max_value: float,
+        metrics: Sequence[str] = tuple(METRICS),
+    ) -> None:
+        super().__init__(name, readers)
+        self.min_value = min_value
+        self.max_value = max_value
+        self.use_metrics(metrics)
+
+    @classmethod
+    def build_own(
+        cls, settings: base.Settings, labels: Sequence[str] = ()
+    ) -> "RegressionTask":
+        """Builds the task of a user's own files."""
+        own = settings.own
+        metrics = text_task.order_metrics(own, list(METRICS))
+        task = cls(own_files.NAME, {}, own.min_value, own.max_value, metrics)
+        own_files.connect(task, own)
+        return task
+
+    @classmethod
+    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
+        """Whether labels of texts are floats."""
+        labels = frame.get(own.label_column)
+        if labels is None or own.question_column in frame:
+            return False
+        return labels.dtype.kind == "f"
+
+    @classmethod
+    def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
+        """Finds the range of the labels, and the second text."""
+        found = super().describe_frame(frame, own)
+        labels = frame[own["label_column"]]
+        return found | {
+            "min_value": float(labels.min()),
+            "max_value": float(labels.max()),
+        }
+
+    def parse_label(self, record: files.Record, own: OwnSettings) -> float:
+        """Reads the number of a row."""
+        bounds = own.min_value, own.max_value
+        return cells.read_number(record, own.label_column, *bounds)
+
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the number of each text, in the task's own range."""
+        scale = self.max_value - self.min_value
+        return {"score": self.min_value + outputs["prediction"] * scale}
+
+    def decode(
+        self,
+        examples: Examples,
+        rows: rows_lib.EncodedRows,
+        outputs: base.Outputs,
+    ) -> np.ndarray:
+        """Returns the number of every example, `[N]` float64."""
+        places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
+        return self.answer({"prediction": tf.constant(places)})["score"].numpy()
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the numbers."""
+        return predictions.round(6).tolist()
+
+    def _targets(self, examples: Examples) -> np.ndarray:
+        numbers: list[Any] = [
+            self.min_value if e.label is None else e.label for e in examples
+        ]
+        return self._to_targets(np.asarray(numbers, np.float64))
+
+    def _to_targets(self, predictions: np.ndarray) -> np.ndarray:
+        return (predictions - self.min_value) / (
+            self.max_value - self.min_value
+        )
+
+    def _format(self, predictions: np.ndarray) -> text_task.WrittenPredictions:
+        inside = np.clip(predictions, self.min_value, self.max_value)
+        columns = {"prediction": [f"{number:.6f}" for number in predictions]}
+        answers = [f"{number:.3f}" for number in inside]
+        return text_task.WrittenPredictions(columns, answers)
+
+    def describe_export(self) -> dict[str, float]:
+        """Returns the range that the head learned."""
+        return {"min_value": self.min_value, "max_value": self.max_value}
+
+    @classmethod
+    def read_prediction(
+        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+    ) -> NumberPrediction:
+        """Reads the number."""
+        return NumberPrediction(float(row["score"]), int(row["num_truncated"]))
+
+    @classmethod
+    def show_prediction(
+        cls, prediction: NumberPrediction, metadata: Any, texts: base.Texts
+    ) -> list[str]:
+        """Shows the number and the range of those that were learned from."""
+        span = f"{metadata.min_value:g} to {metadata.max_value:g}"
+        return [f"{prediction.value:.3f} (trained on {span})"]
+
+    def options(self, conventions: Any = None) -> RegressionOptions:
+        """Returns the range."""
+        return RegressionOptions((float(self.min_value), float(self.max_value)))
+
+    @classmethod
+    def card_note(cls, options: RegressionOptions) -> str:
+        """Says in which unit transformers answers."""
+        low, high = options.regression_value_range
+        return (
+            f"\n# It gives the place in the range {low:g} to {high:g}, if it "
+            'is asked with\n# function_to_apply="none".'
+        )
+
+    @classmethod
+    def restore_settings(cls, options: RegressionOptions, layers: Any) -> dict:
+        """Returns the range."""
+        low, high = options.regression_value_range
+        return {"own": {"min_value": low, "max_value": high}}

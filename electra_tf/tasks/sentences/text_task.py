@@ -1,0 +1,235 @@
+"""Tasks with one answer for a text or a pair of texts.
+
+`glue` and `own_files` read their examples. Every kind has a module with a
+subclass of `TextTask`.
+"""
+
+import abc
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
+from electra_tf.tasks import base
+from electra_tf.tasks import files
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+
+LEAST_SPREAD = 1e-3
+"""Numbers that differ by less, as a share of the range, say nothing: rounding
+in batches of other lengths moves them too."""
+
+Metric = Callable[[Any, Any], float]
+OwnSettings = finetuning_config.OwnTaskConfig
+
+
+class Example(NamedTuple):
+    """One text or pair of texts."""
+
+    # Its number in the file, from 0; or the user's name for it. Texts that are
+    # compared have the name of their question or query.
+    eid: int | str
+    text: str  # the first text
+    pair: str | None = None  # the second one, if any
+    # The class's name, the number, or the names of all labels, if told
+    label: str | float | tuple[str, ...] | None = None
+
+
+Examples = Sequence[Example]
+
+
+class WrittenPredictions(NamedTuple):
+    """Predictions as they are written."""
+
+    columns: dict[str, list[str]]  # of a table
+    answers: list[str]  # as GLUE takes them
+
+
+class TextTask(base.Task):
+    """A task with one answer for a text or a pair of texts."""
+
+    takes_hidden_layer = True
+    hugging_face = "ElectraForSequenceClassification"
+    head_class: Any  # it learns from one column
+    head_output = "prediction"  # the output of the head that `answer` reads
+    known_metrics: Mapping[str, Metric]  # of targets and predictions
+    texts_are_names = False  # whether rows of an own file belong to their text
+    is_unordered = False  # whether pairs are learned in both orders
+    own: OwnSettings | None = None  # of the task `own`
+    # Split to the file in which the GLUE site expects its predictions
+    submissions: Mapping[str, str] = {}
+
+    def use_metrics(self, metrics: Sequence[str]) -> None:
+        """Sets which metrics are computed, the deciding one first."""
+        self.metrics = tuple(metrics)
+        self.metric = self.metrics[0]
+
+    def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
+        """Reads the label of a row of an own file; raises `DataError`."""
+        raise NotImplementedError
+
+    def text_columns(self, own: OwnSettings) -> list[str]:
+        """Lists the columns of an own file that hold texts."""
+        names = own.text_column, own.text_pair_column
+        return [name for name in names if name]
+
+    def expand(
+        self, record: files.Record, example: Example, own: OwnSettings
+    ) -> list[Example]:
+        """Makes the examples of one row of an own file."""
+        return [example]
+
+    def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
+        """Raises `DataError` if nothing can be learned from a labelled file."""
+
+    @classmethod
+    def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
+        """Finds the second text, if a frame has one."""
+        super().describe_frame(frame, own)
+        has_pairs = "text_pair" in frame and not own["text_pair_column"]
+        return {"text_pair_column": "text_pair"} if has_pairs else {}
+
+    def build_rows(
+        self,
+        examples: Examples,
+        tokenizer: tokenizer_lib.Tokenizer,
+        max_seq_length: int,
+        is_training: bool,
+    ) -> rows_lib.EncodedRows:
+        """Makes a row of each example; two to learn from unordered pairs."""
+        numbers = np.arange(len(examples), dtype=np.int32)
+        if is_training and self.is_unordered:
+            examples = add_swapped(examples)
+            numbers = np.repeat(numbers, 2)
+        texts = [example.text for example in examples]
+        pairs = [example.pair for example in examples]
+        ids, starts = rows_lib.pack_split(
+            texts, pairs, tokenizer, max_seq_length
+        )
+        ((name, column),) = self.head_class.columns.items()
+        columns = {name: self._targets(examples).astype(column.dtype)}
+        return rows_lib.EncodedRows(ids, starts, numbers, columns)
+
+    @abc.abstractmethod
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Reads answers off the head's `[B, ...]` outputs, also in a graph."""
+
+    def has_labels(self, examples: Examples) -> bool:
+        """Whether all examples have labels."""
+        return all(example.label is not None for example in examples)
+
+    def score(self, examples: Examples, predictions: Any) -> dict:
+        """Computes the task's metrics."""
+        pair = self._targets(examples), self._to_targets(predictions)
+        return {name: self.known_metrics[name](*pair) for name in self.metrics}
+
+    def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
+        """Whether there are several examples, and all have one prediction."""
+        if len(examples) < 2:
+            return False
+        spreads = np.ptp(self._to_targets(predictions), axis=0)
+        return bool(np.max(spreads) < LEAST_SPREAD)
+
+    def write_predictions(
+        self,
+        folder: pathlib.Path,
+        split: str,
+        examples: Examples,
+        predictions: Any,
+    ) -> list[pathlib.Path]:
+        """Writes a table, and the file that GLUE takes."""
+        columns, answers = self._format(predictions)
+        columns = {"index": [str(e.eid) for e in examples]} | columns
+        rows = [list(columns), *zip(*columns.values(), strict=True)]
+        path = folder / f"{split}_predictions.tsv"
+        paths = [base.write_file(path, map("\t".join, rows))]
+        if split in self.submissions:
+            eids = [int(example.eid) for example in examples]
+            ordered = sorted(zip(eids, answers, strict=True))
+            lines = [f"{eid}\t{answer}" for eid, answer in ordered]
+            path = folder / self.submissions[split]
+            lines.insert(0, "index\tprediction")
+            paths.append(base.write_file(path, lines))
+        return paths
+
+    def build_signatures(self, model: base.ServedModel) -> base.Signatures:
+        """Builds what computes the answers of an export."""
+        return _TextSignatures(self, model)
+
+    @abc.abstractmethod
+    def _targets(self, examples: Examples) -> np.ndarray:
+        """Returns what is learned and scored, `[N, ...]`; 0 without a label."""
+
+    @abc.abstractmethod
+    def _to_targets(self, predictions: Any) -> np.ndarray:
+        """Converts predictions to the unit of `_targets`."""
+
+    @abc.abstractmethod
+    def _format(self, predictions: Any) -> WrittenPredictions:
+        """Formats predictions for files."""
+
+
+class _TextSignatures:
+    """Answers for texts or pairs of texts, in the graph of an export."""
+
+    def __init__(self, task: TextTask, model: base.ServedModel) -> None:
+        self._task = task
+        self._model = model
+
+    def answer_text(
+        self, texts: tf.Tensor, text_pairs: tf.Tensor | None = None
+    ) -> base.Tensors:
+        """Answers for texts, or for pairs of texts."""
+        model = self._model
+        if text_pairs is not None:
+            texts, text_pairs = model.check_pairs(
+                texts=texts, text_pairs=text_pairs
+            )
+        packed = rows_lib.pack_texts(
+            model.tokenizer, texts, text_pairs, model.max_length
+        )
+        return self._answer(*model.pad(packed.ids, packed.segment_starts)) | {
+            "num_tokens": tf.cast(packed.ids.row_lengths(), tf.int32),
+            "num_truncated": tf.cast(packed.num_truncated, tf.int32),
+        }
+
+    def answer_ids(self, **inputs: tf.Tensor) -> base.Tensors:
+        """Answers for rows of ids."""
+        return self._answer(*self._model.check_ids(**inputs))
+
+    def _answer(self, *rows: tf.Tensor) -> base.Tensors:
+        outputs = [self._task.head_output]
+        computed = self._model.apply_head_in_buckets(outputs, *rows)
+        return self._task.answer(computed)
+
+
+def in_percent(function: Callable, **options: Any) -> Metric:
+    """Makes a metric of a function whose best value is 1."""
+    return lambda targets, predictions: (
+        100 * float(function(targets, predictions, **options))
+    )
+
+
+def order_metrics(own: OwnSettings, known: Sequence[str]) -> list[str]:
+    """Lists all metrics, that of `own.metric` or else the first one first."""
+    if own.metric and own.metric not in known:
+        raise ValueError(
+            f"`own.metric` must be a metric of this {own.kind}. Received: "
+            f"{own.metric!r}. {schema.suggest(own.metric, known)}"
+        )
+    first = own.metric or known[0]
+    return [first, *(name for name in known if name != first)]
+
+
+def add_swapped(examples: Sequence[Example]) -> list[Example]:
+    """Returns every pair, followed by it swapped, with another number."""
+    doubled = []
+    for eid, text, pair, label in examples:
+        doubled.append(Example(eid, text, pair, label))
+        other = eid + len(examples) if isinstance(eid, int) else eid
+        doubled.append(Example(other, pair or "", text, label))
+    return doubled

@@ -1,0 +1,168 @@
+"""The answers of an exported tagger, in TensorFlow and as objects."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.tasks import base
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import words as words_lib
+
+NO_WORD = -1
+"""The offsets that stand where there is no word."""
+
+
+class TaggedText(NamedTuple):
+    """A word or a span of words, `text[start:end]` in characters."""
+
+    text: str
+    start: int
+    end: int
+    tag: str  # of a span its kind: `PER` of the tags `B-PER` and `I-PER`
+    probability: float  # of the tag, of a span the lowest; 0 if not seen
+
+
+@dataclasses.dataclass(frozen=True)
+class TagPrediction:
+    """The words of a text with their tags, and the spans that these mark."""
+
+    words: tuple[TaggedText, ...]
+    spans: tuple[TaggedText, ...]  # none where tags do not mark spans
+    num_truncated: int  # as in `LabelPrediction`
+
+
+class TaggingSignatures(tf.Module):
+    """A tag for every word, in the graph of an export."""
+
+    def __init__(
+        self,
+        model: base.ServedModel,
+        labels: Sequence[str],
+        conventions: words_lib.Conventions,
+        cuts_early: bool,
+    ) -> None:
+        super().__init__()
+        self._model = model
+        self._is_apart = conventions.splits_punctuation
+        scheme = conventions.scheme
+        # Tags as they are given back, and after a word of the same kind; last
+        # those of words that were not seen, and of padding.
+        rest = [spans.OUTSIDE if scheme else "", ""]
+        self._tags, self._next_tags = (
+            [*(spans.translate(t, scheme, f) for t in labels), *rest]
+            for f in (False, True)
+        )
+        kinds = [label.partition("-")[2] for label in labels]
+        self._kinds = [*map(kinds.index, kinds), -1, -1]
+        self._builder = words_lib.WordRowBuilder(
+            model.tokenizer, model.max_length, cuts_early
+        )
+
+    def answer_text(self, texts: tf.Tensor) -> base.Tensors:
+        """Words with tags."""
+        with tf.device("/CPU:0"):
+            split = words_lib.split_text(texts, self._is_apart)
+        rows = self._builder.build(split.words)
+        padded = self._model.pad(
+            rows.ids, tf.zeros([rows.ids.nrows()], tf.int64)
+        )
+        answers = self._answer(rows.positions.to_tensor(0), *padded)
+        best, probabilities = (
+            tf.RaggedTensor.from_tensor(
+                answers[name], rows.positions.row_lengths()
+            ).values
+            for name in ("best", "tag_probabilities")
+        )
+        padding = len(self._tags) - 1
+        best = tf.where(rows.positions.values > 0, best, padding - 1)
+        # The words of all rows in order are those of all texts.
+        words = split.words
+        best = words.with_values(best).to_tensor(padding)
+        starts, ends = (
+            tf.cast(places.to_tensor(NO_WORD), tf.int32)
+            for places in (split.starts, split.ends)
+        )
+        return {
+            "words": words.to_tensor(""),
+            "tags": self._write_tags(best),
+            "tag_probabilities": words.with_values(probabilities).to_tensor(),
+            "tagged_starts": starts,
+            "tagged_ends": ends,
+            "num_words": tf.cast(words.row_lengths(), tf.int32),
+            "num_tokens": tf.cast(rows.num_tokens, tf.int32),
+            "num_truncated": tf.cast(rows.num_truncated, tf.int32),
+        }
+
+    def answer_ids(
+        self, word_positions: tf.Tensor, **rows: Any
+    ) -> base.Tensors:
+        """Tags for rows of ids with the positions of words."""
+        ids, mask, segments = self._model.check_ids(**rows)
+        size = tf.shape(ids)
+        is_token = (word_positions >= 0) & (word_positions < size[1])
+        check = self._model.require(
+            (tf.shape(word_positions)[0] == size[0]) & is_token,
+            "`word_positions` must be tokens of the row, from 0, in as many "
+            "rows as `input_ids`.",
+            word_positions,
+        )
+        with tf.control_dependencies([check]):
+            positions = tf.identity(word_positions)
+        answers = self._answer(positions, ids, mask, segments)
+        return answers | {"tags": self._write_tags(answers["best"])}
+
+    def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> base.Tensors:
+        """Labels of the words at positions `[B, W]`, 0 for none."""
+        logits = self._model.apply_head_in_buckets(
+            ["logits"], *rows, word_positions=positions
+        )["logits"]
+        is_seen = positions > 0
+        best = tf.argmax(logits, axis=2, output_type=tf.int32)
+        probabilities = tf.reduce_max(tf.nn.softmax(logits), 2)
+        return {
+            "best": tf.where(is_seen, best, len(self._tags) - 1),
+            "tag_probabilities": tf.where(is_seen, probabilities, 0.0),
+            "tag_logits": tf.where(tf.expand_dims(is_seen, 2), logits, 0.0),
+        }
+
+    def _write_tags(self, best: tf.Tensor) -> tf.Tensor:
+        """Tags of words, `[B, W]`, in the training file's scheme."""
+        kinds = tf.gather(self._kinds, best)
+        before = tf.pad(kinds, [[0, 0], [1, 0]], constant_values=-1)[:, :-1]
+        return tf.where(
+            kinds == before,
+            tf.gather(tf.constant(self._next_tags), best),
+            tf.gather(tf.constant(self._tags), best),
+        )
+
+
+def read_prediction(
+    labels: Sequence[str], text: bytes, row: Mapping[str, Any]
+) -> TagPrediction:
+    """Reads words and spans off a row of outputs of `answer_text`."""
+    # A character begins with each byte but 10xxxxxx.
+    begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80
+    place_of = np.concatenate([[0], np.cumsum(begins)])
+    columns = (
+        [word.decode("utf-8", "replace") for word in row["words"]],
+        place_of[row["tagged_starts"]].tolist(),
+        place_of[row["tagged_ends"]].tolist(),
+        [tag.decode() for tag in row["tags"]],
+        row["tag_probabilities"].tolist(),
+    )
+    words = [TaggedText(*word) for word in zip(*columns, strict=True)]
+    words, marked = words[: int(row["num_words"])], []
+    if spans.mark_spans(labels):
+        characters = text.decode("utf-8", "replace")
+        tags = [word.tag for word in words]
+        # Where the kind changes, every scheme begins another span.
+        for first, last, kind in spans.find_spans(tags, spans.IOB1):
+            start, end = words[first].start, words[last].end
+            least = min(w.probability for w in words[first : last + 1])
+            marked.append(
+                TaggedText(characters[start:end], start, end, kind, least)
+            )
+    return TagPrediction(tuple(words), tuple(marked), int(row["num_truncated"]))

@@ -1,0 +1,17 @@
+"""Text and numbers on a terminal."""
+
+MARKS = (">>", "<<")
+"""Strings around marked words, also where colours are not visible."""
+_BAR_WIDTH = 30
+
+
+def printable(text: str | bytes) -> str:
+    """Replaces characters that could steer a terminal or break a line."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def draw_bar(share: float) -> str:
+    """Draws a probability as the length of a bar."""
+    return "#" * round(share * _BAR_WIDTH)
