@@ -10,7 +10,11 @@ def count_matrix_products(function, *arguments) -> float:
         function: traced with the arguments; nothing is run.
         *arguments: nests of tensors with static shapes.
     """
-    graph = tf.function(function).get_concrete_function(*arguments).graph
+    graph = (
+        tf.function(function, autograph=False)
+        .get_concrete_function(*arguments)
+        .graph
+    )
     operations = _executed(graph)
     # The profiler does not look into calls and loops, and counts a product of
     # unknown size as nothing: there must be neither.

@@ -23,7 +23,9 @@ def test_rows_are_summed_by_their_ids(num_rows, num_used, num_ids):
     expected = np.zeros([num_ids, 6])
     np.add.at(expected, ids, rows)
     for jit_compile in (False, True):
-        compute = tf.function(lookups.sum_rows, jit_compile=jit_compile)
+        compute = tf.function(
+            lookups.sum_rows, jit_compile=jit_compile, autograph=False
+        )
         found = compute(tf.constant(rows), tf.constant(ids, tf.int32), num_ids)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-5)
 

@@ -202,7 +202,9 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
     for draw_fn in draw_fns:
         seed = tf.constant([8, 9], tf.int64)
         eager = run(inputs, seed, draw_fn)
-        compiled = tf.function(run, jit_compile=True)(inputs, seed, draw_fn)
+        compiled = tf.function(run, jit_compile=True, autograph=False)(
+            inputs, seed, draw_fn
+        )
         for ours, theirs in zip(eager, compiled, strict=True):
             assert theirs.shape.is_fully_defined()
             np.testing.assert_array_equal(ours, theirs)
@@ -278,7 +280,9 @@ def test_the_rule_is_followed_word_by_word(continuation_share, length, slots):
     arguments = tf.constant(rows), num, keys.astype(np.float32), slots
     positions, weights = _draw(*arguments)
     if length == 9:
-        compiled = tf.function(_draw, jit_compile=True)(*arguments)
+        compiled = tf.function(_draw, jit_compile=True, autograph=False)(
+            *arguments
+        )
         np.testing.assert_array_equal(compiled[0], positions)
         np.testing.assert_array_equal(compiled[1], weights)
     for index, row in enumerate(rows):

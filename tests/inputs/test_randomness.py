@@ -72,7 +72,9 @@ def _require_equal_numbers(function, argument):
         is_whole = scope is fusion.Scope.STEP
         for jit_compile in {is_whole, True}:
             with fusion.switched(scope):
-                traced = tf.function(function, jit_compile=jit_compile)
+                traced = tf.function(
+                    function, jit_compile=jit_compile, autograph=False
+                )
                 np.testing.assert_array_equal(eager, traced(argument))
 
 
@@ -133,7 +135,7 @@ def test_a_step_that_is_compiled_whole_keeps_eight_choices_in_a_byte():
         return random_bits.draw_kept([6, 4, 8], seed, 9)
 
     with fusion.switched(fusion.Scope.STEP):
-        packed = tf.function(draw)()
+        packed = tf.function(draw, autograph=False)()
     assert (packed.shape, draw().shape) == ((6, 4, 1), (6, 4, 8))
 
 

@@ -55,7 +55,9 @@ def test_states_are_those_that_a_text_has_alone(model, uses_xla, monkeypatch):
     packed = _number(model, _lay_out(texts))
     alone = _number(model, _lay_out(*([text] for text in texts)))
     for network in (model.generator, model.main):
-        encode = tf.function(network.encoder.__call__, jit_compile=uses_xla)
+        encode = tf.function(
+            network.encoder.__call__, jit_compile=uses_xla, autograph=False
+        )
         found = encode(*packed).sequence_output[0, :15]
         monkeypatch.setattr(network.encoder, "is_packed", False)
         states = encode(*alone).sequence_output

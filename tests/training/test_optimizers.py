@@ -109,7 +109,9 @@ def require_close(variables, build_optimizer, num_steps, tolerance=1e-6):
 def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
     optimizer, variables = build(build_optimizer)
     update = tf.function(
-        optimizer.apply_in_replica_context, jit_compile=jit_compile
+        optimizer.apply_in_replica_context,
+        jit_compile=jit_compile,
+        autograph=False,
     )
     for step in range(5):
         update(gradients_of(step))

@@ -79,7 +79,7 @@ def check_case(path):
 def _run(variables, optimizer, arrays, make_sparse, config):
     """Feeds the gradients; yields rate and norm of each step."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def update(gradients):
         norm = tf.constant(0.0)
         if "clip_norm" in config:
