@@ -2,15 +2,15 @@ r"""Pre-trains a small ELECTRA with Keras' `fit`, from text to scored words.
 
     python examples/pretrain_electra.py --output_dir=runs/example
 
-The whole path in one file: vocabulary, rows, model, training, and what the
-model says about a sentence. The text is the documentation that ships with
-Python itself. `electra-pretrain` does the same for large corpora and
-several devices, and goes on to the bit where it was stopped.
+The whole path in one file: vocabulary, rows, model, training, and the scores of
+a sentence. The text is the documentation that ships with Python itself.
+`electra-pretrain` does the same for large corpora and several devices, and
+resumes with the same bits.
 
 ELECTRA (https://arxiv.org/abs/2003.10555) trains two networks together. A
-generator, a small masked language model, fills the [MASK] slots of a text. Its
-samples replace the original tokens, and the discriminator learns to tell for
-every token whether it was replaced. The discriminator is what is kept.
+generator, a small masked language model, predicts the masked tokens of a text.
+Its samples replace the original tokens, and the discriminator learns to tell
+for every token whether it was replaced. Only the discriminator is used later.
 """
 
 import argparse
@@ -55,8 +55,8 @@ def read_documents(num_documents: int | None) -> tuple[Documents, Documents]:
         corpus_lib.open_source(source, corpus.options)
         for source in corpus.sources
     )
-    found = itertools.chain.from_iterable(readers)
-    documents = [d.lines for d in itertools.islice(found, num_documents)]
+    read = itertools.chain.from_iterable(readers)
+    documents = [d.lines for d in itertools.islice(read, num_documents)]
     random.Random(1).shuffle(documents)
     count = max(1, int(HELD_OUT_SHARE * len(documents)))
     return documents[count:], documents[:count]
@@ -92,7 +92,7 @@ def build_settings(num_steps: int) -> config.ExperimentConfig:
     """
     return config.ExperimentConfig(
         encoder=config.EncoderConfig(
-            vocab_size=0,  # as many as the vocabulary has
+            vocab_size=0,  # the vocabulary's
             embedding_size=128,
             hidden_size=128,
             num_hidden_layers=2,
@@ -101,12 +101,12 @@ def build_settings(num_steps: int) -> config.ExperimentConfig:
             max_position_embeddings=LENGTH,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            initializer_range=0.0,  # by the width
+            initializer_range=0.0,  # computed from the width
         ),
         generator=config.GeneratorConfig(
             generator_hidden_size=1.0, num_attention_heads=4
         ),
-        # A quarter of the tokens of a row are hidden, all behind [MASK].
+        # A quarter of the tokens of a row become [MASK].
         masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
         objective=config.ObjectiveConfig(name="electra", disc_weight=10.0),
         data=config.DataConfig(max_seq_length=LENGTH),
@@ -118,11 +118,11 @@ def build_settings(num_steps: int) -> config.ExperimentConfig:
 
 
 def build_dataset(rows: Rows, is_training: bool) -> tf.data.Dataset:
-    """Batches of rows; masks are drawn later, anew for every step."""
+    """Batches rows; the model draws new masks in every step."""
     dataset = tf.data.Dataset.from_tensor_slices(rows)
     if is_training:
         dataset = dataset.shuffle(len(rows["input_ids"]), seed=1).repeat()
-    # Masks and samples are drawn for whole batches of a known size.
+    # The model needs batches of a known size.
     return dataset.batch(BATCH_SIZE, drop_remainder=True).prefetch(2)
 
 
@@ -135,13 +135,12 @@ def train(
 ) -> dict[str, list[float]]:
     """Trains with `fit` and keeps the best weights.
 
-    The losses need no argument of `compile`, because the model computes them.
-    In one step it masks the batch, lets the generator fill the slots, samples
-    from it, puts the samples into the text, and asks the discriminator for the
-    replaced tokens: `electra_tf/pretraining/electra.py`.
+    `compile` needs no loss, because the model computes its losses. In one step
+    it masks the batch, samples from the generator's predictions, puts the
+    samples into the text, and asks the discriminator for the replaced tokens: `electra_tf/pretraining/electra.py`.
 
     Returns:
-        Metric name to its value after every epoch; held-out ones begin with
+        The values of each metric after every epoch; held-out ones begin with
         `val_`.
     """
     schedule = schedules.PolynomialDecayTimesWarmup(
@@ -170,7 +169,7 @@ def score(
     vocabulary: vocabulary_lib.Vocabulary,
     text: str,
 ) -> list[tuple[str, float]]:
-    """Every token of a text, and the probability that it was replaced."""
+    """Returns each token of a text with its probability of being replaced."""
     ids = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant([text]))
     row = [vocabulary.cls_id, *ids[0].numpy()[: LENGTH - 2], vocabulary.sep_id]
     features = {
@@ -184,7 +183,7 @@ def score(
 
 
 def main(arguments: list[str] | None = None) -> dict[str, list[float]]:
-    """Runs all of it; returns the history of the metrics."""
+    """Runs the example and returns the history of the metrics."""
     parser = argparse.ArgumentParser(description="Pre-trains a small ELECTRA.")
     parser.add_argument("--output_dir", type=pathlib.Path, required=True)
     parser.add_argument("--num_steps", type=int, default=5000)
