@@ -137,7 +137,8 @@ def train(
 
     `compile` needs no loss, because the model computes its losses. In one step
     it masks the batch, samples from the generator's predictions, puts the
-    samples into the text, and asks the discriminator for the replaced tokens: `electra_tf/pretraining/electra.py`.
+    samples into the text, and asks the discriminator for the replaced tokens:
+    `electra_tf/pretraining/electra.py`.
 
     Returns:
         The values of each metric after every epoch; held-out ones begin with
