@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code: settings and commands."""
+"""Makes the pages of settings and commands from the code."""
 
 import ast
 import dataclasses
@@ -14,8 +14,6 @@ from electra_tf import config
 from electra_tf.config import finetuning
 
 ROOT = pathlib.Path(__file__).parent.parent
-# Their flags are those of a checkout, not of a user.
-_NO_COMMANDS = ("recompute_addons", "verify_golden")
 
 
 def on_files(all_files: files.Files, config: dict) -> files.Files:
@@ -47,7 +45,8 @@ def _describe_settings(title: str, schema: type) -> str:
     lines = [
         f"# {title}\n",
         "A file of `configs/` sets them, `--config.section.field=value` on the "
-        "command line overrides one. What stands nowhere has its default.\n",
+        "command line overrides one. A setting that neither names has its "
+        "default.\n",
     ]
     for section in dataclasses.fields(schema):
         kind = type(section.default)
@@ -63,12 +62,12 @@ def _describe_settings(title: str, schema: type) -> str:
 
 
 def _read_comments(kind: type) -> dict[str, str]:
-    """What the comments before and behind each field of a class say.
+    """Returns the comments above and behind each field of a class, by name.
 
-    A field without any has those of the base class.
+    A field without a comment has that of the base class.
     """
     (base,) = kind.__bases__
-    found = {} if base is object else _read_comments(base)
+    meanings = {} if base is object else _read_comments(base)
     source = inspect.getsource(kind)
     lines = source.splitlines()
     (tree,) = ast.parse(source).body
@@ -84,8 +83,8 @@ def _read_comments(kind: type) -> dict[str, str]:
         behind = last[node.end_col_offset :].lstrip(" #")
         meaning = " ".join([*above, behind]).strip()
         if meaning:
-            found[ast.unparse(node.target)] = meaning
-    return found
+            meanings[ast.unparse(node.target)] = meaning
+    return meanings
 
 
 def _describe_commands() -> str:
