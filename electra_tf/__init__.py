@@ -8,11 +8,13 @@ import os
 import pathlib
 import typing
 
-if typing.TYPE_CHECKING:
-    from electra_tf.electra import Electra
-    from electra_tf.finetuned import FinetunedModel
+from electra_tf import version
 
-__version__ = "0.1.0"
+if typing.TYPE_CHECKING:
+    from electra_tf.loaded_models.finetuned import FinetunedModel
+    from electra_tf.loaded_models.pretrained import PretrainedModel
+
+__version__ = version.VERSION
 
 if not pathlib.Path("/dev/nvidiactl").exists():
     # Without a GPU, TensorFlow would begin with six lines about missing CUDA.
@@ -28,8 +30,8 @@ def load(
     generator_path: str | os.PathLike[str] | None = None,
     precision: str = "float32",
     task: str = "",
-) -> "Electra | FinetunedModel":
-    """A trained model: an `Electra`, or a `FinetunedModel` that predicts.
+) -> "PretrainedModel | FinetunedModel":
+    """Loads a pre-trained model, or a fine-tuned one that predicts.
 
     Args:
         path: a folder of this project's (`model_dir` of a pre-training run,
@@ -48,6 +50,6 @@ def load(
     Raises `FileNotFoundError` if there is nothing; `ValueError` if it cannot be
     read as a whole, has no vocabulary, or does not fit its generator.
     """
-    from electra_tf import electra
+    from electra_tf.loaded_models import loading
 
-    return electra.load(path, format, generator_path, precision, task)
+    return loading.load(path, format, generator_path, precision, task)

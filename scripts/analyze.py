@@ -1,11 +1,11 @@
-r"""What does a trained model know? Studies that measure it.
+r"""What does a trained model know? Analyses that measure it.
 
     electra-analyze calibration --model=tiny-en --data=TEXT --output_dir=DIR
 
-Leaves findings.json, table.md and picture.png in DIR/STUDY. A study that was
-measured already is shown again, one that was stopped goes on. `electra-analyze
-report`, with the same model, puts all of DIR into one page.
-docs/analysis.md says what each study asks and what it takes.
+Leaves findings.json, table.md and picture.png in DIR/ANALYSIS. An analysis that
+was measured already is shown again, one that was stopped goes on.
+`electra-analyze report`, with the same model, puts all of DIR into one page.
+docs/analysis.md says what each analysis asks and what it takes.
 """
 
 import sys
@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 _REPORT = "report"
 flags.DEFINE_string("analysis", None, "Also the first argument.")
 flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
-flags.DEFINE_string("data", "", "What the study reads.")
+flags.DEFINE_string("data", "", "What the analysis reads.")
 flags.DEFINE_string("output_dir", "analysis", "For its folder.")
 flags.DEFINE_float("mask_prob", 0.15, "Share that the generator fills.")
 flags.DEFINE_string("other_model", "", "What the model is compared with.")
@@ -31,19 +31,19 @@ flags.DEFINE_integer("seed", 1, "Of all that is drawn.", 0)
 
 
 def main() -> None:
-    """Runs a study and prints its table."""
+    """Runs an analysis and prints its table."""
     model = installed.find_model(FLAGS.model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from analyses import analysis
     from analyses import report
-    from analyses import study
 
     asked = None
     if FLAGS.analysis != _REPORT:
-        asked = study.find(FLAGS.analysis)
+        asked = analysis.find_analysis(FLAGS.analysis)
     if not FLAGS.data:
         what = asked.data if asked else "a corpus, to show sentences of"
         raise ValueError(f"--data must be {what}. Received: nothing.")
-    request = study.Request(
+    request = analysis.Request(
         FLAGS.data,
         FLAGS.limit,
         FLAGS.seed,
@@ -51,14 +51,14 @@ def main() -> None:
         FLAGS.model,
         FLAGS.other_model,
     )
-    electra = study.load(model)
+    electra = analysis.load(model)
     output_dir = storage.path(FLAGS.output_dir)
     if asked is None:
         print(f"Page: {report.write(electra, request, output_dir)}")
         return
-    findings = study.run(FLAGS.analysis, electra, request, output_dir)
+    findings = analysis.run(FLAGS.analysis, electra, request, output_dir)
     print(findings.describe(asked.question))
-    print(f"Picture: {output_dir / FLAGS.analysis / study.PICTURE}")
+    print(f"Picture: {output_dir / FLAGS.analysis / analysis.PICTURE}")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from analyses import word_tests
 
-    from electra_tf import electra as electra_lib
     from electra_tf.formats import reading
+    from electra_tf.loaded_models import pretrained
 
     drawn, swaps = [], []
     if FLAGS.sentences:
@@ -54,7 +54,7 @@ def main() -> None:
         )
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
-    electra = electra_lib.Electra.from_portable(reading.read(model))
+    electra = pretrained.PretrainedModel.from_portable(reading.read(model))
     results = {}
     if drawn:
         results["sentences"] = word_tests.run(electra, drawn, FLAGS.seed)

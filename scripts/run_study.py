@@ -42,32 +42,32 @@ def main() -> int:
         manifest.require_dataset(storage.path(folder))
     if not (FLAGS.list or (folder and FLAGS.output_dir)):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
-    from electra_tf.analysis import studies
-    from electra_tf.analysis import study_runner
     from electra_tf.inputs import dataset
     from electra_tf.pretraining import model as model_lib
+    from electra_tf.studies import definition
+    from electra_tf.studies import runner
 
-    study = studies.load_study(pathlib.Path(FLAGS.study))
+    study = definition.load_study(pathlib.Path(FLAGS.study))
     if FLAGS.seeds:
-        study = studies.with_seeds(study, FLAGS.seeds)
+        study = definition.with_seeds(study, FLAGS.seeds)
     size = _USUAL_VOCABULARY
     if folder:
         size = dataset.load_vocabulary(storage.path(folder)).size
     tasks = FLAGS.tasks_dir or study.tasks_dir
-    plan = studies.plan_study(
+    plan = definition.plan_study(
         study,
         size,
         lambda settings: model_lib.Cost(settings).run_flops(),
         FLAGS.num_train_steps,
         has_tasks=bool(tasks) or FLAGS.list,
     )
-    plan = studies.select_arms(plan, FLAGS.arms)
-    print(f"{studies.format_plan(plan)}\nVocabulary: {size:,} entries.")
+    plan = definition.select_arms(plan, FLAGS.arms)
+    print(f"{definition.format_plan(plan)}\nVocabulary: {size:,} entries.")
     if FLAGS.list:
         return 0
     for length in {arm.settings.data.max_seq_length for arm in plan.arms}:
         dataset.open_dataset(storage.path(folder), length)
-    failures = study_runner.run_study(
+    failures = runner.run_study(
         plan,
         storage.path(folder),
         storage.path(FLAGS.output_dir),

@@ -37,18 +37,20 @@ def main() -> None:
     else:
         folder = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf import electra
     from electra_tf.export.clients import display
     from electra_tf.export.clients import scoring
     from electra_tf.export.clients import text_models
     from electra_tf.formats import reading
+    from electra_tf.loaded_models import pretrained
 
     texts, swap, num_marked = FLAGS.text, FLAGS.swap, FLAGS.num_marked
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [c.data.decode("utf-8", "surrogateescape") for c in swaps]
     score: Any
     if FLAGS.model:
-        score = electra.Electra.from_portable(reading.read(model)).score
+        score = pretrained.PretrainedModel.from_portable(
+            reading.read(model)
+        ).score
     else:
         export = text_models.LoadedExport(folder)
         signature = "score_text"

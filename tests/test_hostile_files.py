@@ -10,10 +10,10 @@ import pytest
 
 import electra_tf
 from electra_tf import config
-from electra_tf import electra
 from electra_tf import errors
 from electra_tf import hub
 from electra_tf.formats import reading
+from electra_tf.loaded_models import pretrained
 from electra_tf.records import manifest
 from electra_tf.tasks import files
 from tests import tiny_electra
@@ -27,7 +27,7 @@ def test_a_model_larger_than_the_machine_is_not_begun():
     )
     message = "memory of .* numbers to keep"
     with pytest.raises(errors.ConfigError, match=message):
-        electra.Electra.untrained(sizes, tiny_electra.VOCABULARY)
+        pretrained.PretrainedModel.untrained(sizes, tiny_electra.VOCABULARY)
 
 
 def _tensor(shape, size):

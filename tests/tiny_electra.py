@@ -5,8 +5,8 @@ import pathlib
 import keras
 
 from electra_tf import config
-from electra_tf import electra as electra_lib
 from electra_tf.config import schema
+from electra_tf.loaded_models import pretrained
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -25,11 +25,11 @@ def build_settings(objective: str = "electra") -> config.ExperimentConfig:
     return schema.replace_fields(settings, encoder={"initializer_range": 0.3})
 
 
-def build() -> electra_lib.Electra:
+def build() -> pretrained.PretrainedModel:
     """A random model, the same every time."""
     keras.utils.set_random_seed(5)
     settings = build_settings()
-    return electra_lib.Electra.untrained(
+    return pretrained.PretrainedModel.untrained(
         settings.encoder, VOCABULARY, settings.generator
     )
 

@@ -11,20 +11,20 @@ with a whole schedule; none is a checkpoint in the middle of a longer one.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Two objectives at a quarter, half and all of the cost."""
-    return studies.Study(
+    return definition.Study(
         name="equal_compute",
         question="Which objective learns more from the same compute?",
         base=config.load_file(_BASE),
         arms={
             "electra": {},
-            "mlm": studies.MASKED_LM_ARM,
+            "mlm": definition.MASKED_LM_ARM,
         },
         budget="flops",
         reference_arm="electra",

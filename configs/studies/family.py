@@ -14,20 +14,20 @@ docs/studies.md has what came out.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
 from electra_tf.config import schema
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 _TWO_TOWER = {"two_tower_generator": True}
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """ELECTRA, what others changed about it, and masked LM."""
     # All checkpoints are kept, for `electra-analyze dynamics`.
     kept = {"save_checkpoints_steps": 500, "keep_checkpoints": 100}
     base = schema.replace_fields(config.load_file(_BASE), training=kept)
     steps = base.training.num_train_steps
-    return studies.Study(
+    return definition.Study(
         name="family",
         question="Which of ELECTRA's successors learns most from the same "
         "compute?",
@@ -69,7 +69,7 @@ def get_study() -> studies.Study:
                 "objective": {"name": "electric"},
                 "generator": _TWO_TOWER,
             },
-            "mlm": studies.MASKED_LM_ARM,
+            "mlm": definition.MASKED_LM_ARM,
         },
         budget="flops",
         reference_arm="electra",

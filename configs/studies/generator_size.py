@@ -14,14 +14,14 @@ import dataclasses
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 _FIXED = dataclasses.asdict(config.GeneratorConfig())
 _BASE = pathlib.Path(__file__).with_name("base.py")
 _SIZES = {"1_8": 1 / 8, "1_4": 1 / 4, "1_2": 1 / 2, "3_4": 3 / 4, "1_1": 1.0}
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Five widths of the generator, and two that learn nothing."""
     sizes = {
         f"size_{name}": {
@@ -36,7 +36,7 @@ def get_study() -> studies.Study:
         kind: {"generator": _FIXED | {f"{kind}_generator": True}}
         for kind in ("uniform", "unigram")
     }
-    return studies.Study(
+    return definition.Study(
         name="generator_size",
         question="Which generator teaches the discriminator most?",
         base=config.load_file(_BASE),

@@ -11,14 +11,14 @@ generator is accurate enough to leave too few fakes at 15 %.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Four masking rates of joint training."""
-    return studies.Study(
+    return definition.Study(
         name="masking_rate",
         question="Which share of the tokens should be masked?",
         base=config.load_file(_BASE),

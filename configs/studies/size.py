@@ -13,13 +13,13 @@ import dataclasses
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 _FAMILY = pathlib.Path(__file__).with_name("family.py")
 _SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
 
 
-def _size(width: int) -> studies.Overrides:
+def _size(width: int) -> definition.Overrides:
     """The encoder of a width, and the generator's heads and rate with it."""
     scaled = config.load_file(_SCALED, f"{width}x2")
     rate = scaled.optimizer.learning_rate
@@ -32,15 +32,15 @@ def _size(width: int) -> studies.Overrides:
     }
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Two objectives at three widths, each trained for the same cost."""
     sizes = {width: _size(width) for width in (64, 128, 192)}
     electra = {f"electra_{w}": size for w, size in sizes.items()}
     mlm = {
-        f"mlm_{w}": size | studies.MASKED_LM_ARM for w, size in sizes.items()
+        f"mlm_{w}": size | definition.MASKED_LM_ARM for w, size in sizes.items()
     }
     return dataclasses.replace(
-        studies.load_study(_FAMILY),
+        definition.load_study(_FAMILY),
         name="size",
         question="Is replaced-token detection worth more where models are "
         "small?",

@@ -12,8 +12,8 @@ is the recipe, the second the paper's settings at this size.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
 from electra_tf.config import schema
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 _PAPER_ENCODER = {
@@ -30,13 +30,13 @@ _PAPER_OPTIMIZER = {
 }
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """The recipe, the paper's settings, and what lies between."""
     base = schema.replace_fields(
         config.load_file(_BASE), training={"train_batch_size": 64}
     )
     half = base.training.num_train_steps // 2
-    return studies.Study(
+    return definition.Study(
         name="small_models",
         question="What lets a small model leave the unigram plateau?",
         base=base,

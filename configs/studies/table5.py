@@ -15,8 +15,8 @@ are shown as [MASK], the others as they are.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
 from electra_tf.config import schema
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
@@ -38,9 +38,9 @@ def _base() -> config.ExperimentConfig:
     )
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Five objectives at the cost of ELECTRA's training."""
-    return studies.Study(
+    return definition.Study(
         name="table5",
         question="Is it the loss on all tokens, or that no [MASK] is shown?",
         base=_base(),
@@ -49,7 +49,7 @@ def get_study() -> studies.Study:
             "all_tokens_mlm": {"objective": {"name": "all_tokens_mlm"}},
             "replace_mlm": {"objective": {"name": "replace_mlm"}},
             "electra_15": {"objective": {"name": "electra_15"}},
-            "mlm": studies.MASKED_LM_ARM,
+            "mlm": definition.MASKED_LM_ARM,
         },
         budget="flops",
         reference_arm="electra",

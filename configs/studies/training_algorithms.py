@@ -18,13 +18,13 @@ own, which two-stage training needs to hand its weights over.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
 from electra_tf.config import schema
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """Seven ways to train the pair, and masked LM alone."""
     base = config.load_file(_BASE)
     base = schema.replace_fields(
@@ -32,7 +32,7 @@ def get_study() -> studies.Study:
     )
     half = base.training.num_train_steps // 2
     two_stage = {"name": "two_stage", "generator_steps": half}
-    return studies.Study(
+    return definition.Study(
         name="training_algorithms",
         question="Does anything beat training generator and discriminator "
         "jointly by maximum likelihood?",
@@ -61,7 +61,7 @@ def get_study() -> studies.Study:
                 "objective": two_stage
                 | {"generator_steps": half // 2, "freeze_generator": False}
             },
-            "mlm": studies.MASKED_LM_ARM,
+            "mlm": definition.MASKED_LM_ARM,
         },
         budget="flops",
         reference_arm="electra",

@@ -14,14 +14,14 @@ generator neither wider nor narrower there than shared ones.
 import pathlib
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
-def get_study() -> studies.Study:
+def get_study() -> definition.Study:
     """The four ways to tie two towers of one size."""
-    return studies.Study(
+    return definition.Study(
         name="weight_tying",
         question="Which weights should the two towers share?",
         base=config.load_file(_BASE),

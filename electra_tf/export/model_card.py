@@ -9,7 +9,7 @@ from typing import Any
 
 import huggingface_hub
 
-import electra_tf
+from electra_tf import version as version_lib
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.finetuning import portable_trial
@@ -75,6 +75,6 @@ def write(
             summary=texts["summary"],
             facts=facts,
             example=texts["example"].format(**texts, note=note),
-            version=electra_tf.__version__,
+            version=version_lib.VERSION,
         )
         (path.parent / "README.md").write_text(page, "utf-8")

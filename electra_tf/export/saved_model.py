@@ -11,9 +11,9 @@ from typing import Annotated, Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-import electra_tf
 from electra_tf import config
 from electra_tf import installed
+from electra_tf import version
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
@@ -89,7 +89,7 @@ class Trained(NamedTuple):
             device=options.device,
             max_length=module.max_length,
             num_positions=module.num_positions,
-            electra_tf=electra_tf.__version__,
+            electra_tf=version.VERSION,
             tensorflow=tf.__version__,
             **self.origin,
         )

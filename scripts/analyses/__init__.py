@@ -1,1 +1,1 @@
-"""The studies of `analyze.py`: each measures a model without training it."""
+"""The analyses of `analyze.py`: each measures a model without training it."""

@@ -1,6 +1,6 @@
 """Does a model prefer the acceptable one of two sentences?
 
-BLiMP's minimal pairs (`analysis.blimp`), by phenomenon: the discriminator's
+BLiMP's minimal pairs (`scoring.blimp`), by phenomenon: the discriminator's
 mean doubt in one pass, and a masked language model's pseudo-log-likelihood.
 """
 
@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses import study
-from electra_tf import electra as electra_lib
+from analyses import analysis
 from electra_tf import storage
-from electra_tf.analysis import blimp
-from electra_tf.analysis import sentence_scores
+from electra_tf.loaded_models import pretrained
+from electra_tf.scoring import blimp
+from electra_tf.scoring import sentence_scores
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """The share of pairs that each way to score gets right."""
     pairs = blimp.read_pairs(
         storage.path(request.data), request.limit, request.seed
@@ -37,7 +39,7 @@ def measure(
         "0.500; `fewer pieces` prefers the shorter sentence, and ties are half "
         "right. Error: the largest standard error of a row's shares.",
     )
-    return study.Findings(table, notes)
+    return analysis.Findings(table, notes)
 
 
 def judge(
@@ -59,7 +61,7 @@ def judge(
     return table.rename_axis("phenomenon")
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     shares = findings.table.drop(columns=["pairs", "error"])[::-1]
     shares.plot.barh(ax=axes[0], width=0.8)
     axes[0].axvline(0.5, ls=":", color="gray")
@@ -69,7 +71,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[0].set_ylabel("")
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="Does the model prefer acceptable sentences?",
     data="the folder of BLiMP's JSON lines files",
     picture="Bars, the shares of the table: for each phenomenon one of every "

@@ -17,18 +17,20 @@ import pandas as pd
 from scipy import optimize
 from scipy import special
 
+from analyses import analysis
 from analyses import corruption
-from analyses import study
 from analyses import texts
-from electra_tf import electra as electra_lib
+from electra_tf.loaded_models import pretrained
 
 NUM_BINS = 15
 _LEAST_PIECES = 200  # of a group that gets a row
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """Compares probabilities with truth, as they are and scaled."""
     sentences = texts.read(request.data, request.limit, request.seed)
     found = corruption.detect(electra, sentences, request, work)
@@ -52,11 +54,11 @@ def measure(
         f"{len(judged):,} pieces of {judged['sentence'].nunique():,} "
         f"sentences; temperature and share are those of "
         f"{int(is_fitted.sum()):,} pieces of as many other sentences. ECE "
-        f"over {NUM_BINS} bins; {study.BOUNDS} of sentences. Seed "
+        f"over {NUM_BINS} bins; {analysis.BOUNDS} of sentences. Seed "
         f"{request.seed}.",
     )
     series = {"as it is": bins(judged, own), "scaled": bins(judged, scaled)}
-    return study.Findings(table, notes, series)
+    return analysis.Findings(table, notes, series)
 
 
 def fit_temperature(pieces: pd.DataFrame) -> float:
@@ -112,12 +114,12 @@ def judge(
         "replaced": float(truth.mean()),
         "mean probability": float(probabilities.mean()),
         "ECE": float(calibration_error(sums.sum(0))),
-        **study.bounds(calibration_error, sums, seed),
+        **analysis.bounds(calibration_error, sums, seed),
         "Brier": float(np.mean((probabilities - truth) ** 2)),
     }
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     axes[0].plot([0, 1], [0, 1], ":", color="gray", label="calibrated")
     for name, series in findings.series.items():
         for axis, column in zip(axes, ("replaced", "pieces"), strict=True):
@@ -129,7 +131,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[1].set_yscale("log")
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="Are the discriminator's probabilities true?",
     data="a corpus, or the Brown corpus for parts of speech",
     picture="Over the probability, as it is and scaled: the share replaced, "

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from analyses import study
+from analyses import analysis
 from analyses import texts
 from electra_tf import config
-from electra_tf import electra as electra_lib
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import keras_models
 from electra_tf.pretraining import sampling
 
@@ -29,10 +29,10 @@ _COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
 
 def detect(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     sentences: Sequence[texts.Sentence],
-    request: study.Request,
-    work: study.Work | None = None,
+    request: analysis.Request,
+    work: analysis.Work | None = None,
 ) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
@@ -76,7 +76,7 @@ class Corrupted(NamedTuple):
 
 
 def corrupt(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     rows: Sequence[tf.Tensor],
     step: tf.Tensor | int,
     seed: int,
@@ -107,10 +107,10 @@ def corrupt(
 
 
 def _answer(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     rows: Any,
-    request: study.Request,
-    work: study.Work | None,
+    request: analysis.Request,
+    work: analysis.Work | None,
 ) -> np.ndarray:
     """All `_COLUMNS`, `[N, S, 5]` float32."""
 

@@ -25,14 +25,14 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from analyses import analysis
 from analyses import corruption
-from analyses import study
 from analyses import texts
-from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.formats import own_run
 from electra_tf.inputs import masking
+from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
@@ -44,8 +44,10 @@ _WIDTH = "half width: "  # before the name of a measure
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """Every checkpoint of the run that `request.model` names."""
     folder = installed.find_model(request.model)
     steps = checkpoints.all_checkpoints(folder)
@@ -66,7 +68,7 @@ def measure(
 
     def measure_one(paths: Sequence[Any]) -> np.ndarray:
         model = own_run.read(folder, str(paths[0]))
-        loaded = electra_lib.Electra.from_portable(model)
+        loaded = pretrained.PretrainedModel.from_portable(model)
         loaded.tokenizer = electra.tokenizer  # Which was traced for all.
         pieces = corruption.detect(loaded, sentences, request)
         found = describe(pieces, request.seed)
@@ -88,9 +90,9 @@ def measure(
         "three. Both are 0 of a network that did not learn at that step, and "
         "of a discriminator with a table of its own. A discriminator without "
         "knowledge has a precision of `replaced`.",
-        study.describe_widths("at the last step", bounds.iloc[-1]),
+        analysis.describe_widths("at the last step", bounds.iloc[-1]),
     )
-    return study.Findings(table, notes, {"bounds": bounds})
+    return analysis.Findings(table, notes, {"bounds": bounds})
 
 
 def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
@@ -115,8 +117,8 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
     for name, (values, is_counted) in shares.items():
         counted = pd.DataFrame({"of": values * is_counted, "all": is_counted})
         sums = counted.groupby(pieces["sentence"]).sum().to_numpy(np.float64)
-        found[name] = float(study.divide(sums.sum(0)))
-        width = study.half_width(study.divide, sums, seed)
+        found[name] = float(analysis.divide(sums.sum(0)))
+        width = analysis.half_width(analysis.divide, sums, seed)
         found[f"{_WIDTH}{name}"] = width
     return found
 
@@ -134,9 +136,9 @@ def weigh_losses(
 
 
 def trace_gradients(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     sentences: Sequence[texts.Sentence],
-    request: study.Request,
+    request: analysis.Request,
     gen_weight: float,
     disc_weight: float,
 ) -> dict[str, float]:
@@ -186,7 +188,7 @@ def trace_gradients(
     }
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     table = findings.table
     panels = ("entropy", "^right|^replaced", "recall", "rows")
     for axis, columns in zip(axes, panels, strict=True):
@@ -196,7 +198,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
         axis.grid(alpha=0.3)
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="How does the run learn?",
     data="text that the run has not read: a corpus, or the Brown corpus",
     picture="Four panels over the steps, all of it from the table: entropy; "

@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 from sklearn import metrics
 
-from analyses import study
+import electra_tf
+from analyses import analysis
 from analyses import texts
-from electra_tf import electra as electra_lib
 from electra_tf import storage
-from electra_tf.analysis import sentence_scores
+from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
+from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
 from electra_tf.tasks.tagging import conll
 
@@ -53,8 +54,10 @@ def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """Every way to suspect a word, on the second half of the sentences.
 
     `request.other_model` may be a tagger that was fine-tuned on the first
@@ -80,11 +83,11 @@ def measure(
     notes = (
         f"{len(judged):,} words of {len(sentences) - half:,} sentences, "
         f"{judged['is_wrong'].mean():.3f} of them wrong. Borders are those "
-        f"with the best F0.5 on {half:,} other sentences; {study.BOUNDS} of "
+        f"with the best F0.5 on {half:,} other sentences; {analysis.BOUNDS} of "
         "sentences. `everything` calls all words wrong. Average precision of "
         f"chance is the share of wrong words. Seed {request.seed}.",
     )
-    return study.Findings(table, notes, series)
+    return analysis.Findings(table, notes, series)
 
 
 def find_border(is_wrong: Any, suspicion: Any) -> float:
@@ -120,7 +123,7 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
         "precision": precision,
         "recall": recall,
         "F0.5": score,
-        **study.bounds(lambda totals: _score(totals)[2], sums, seed),
+        **analysis.bounds(lambda totals: _score(totals)[2], sums, seed),
         "average precision": float(average),
     }
 
@@ -136,10 +139,10 @@ def _score(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _suspect(
-    electra: electra_lib.Electra,
-    request: study.Request,
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
     sentences: Sequence[texts.Sentence],
-    work: study.Work,
+    work: analysis.Work,
 ) -> Mapping[str, np.ndarray]:
     """Way to suspect to a number for each word of all sentences."""
     plain = [sentence.text for sentence in sentences]
@@ -160,7 +163,7 @@ def _suspect(
 
 def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
     """The probability that each word is wrong, from a model of two labels."""
-    tagger: Any = electra_lib.load(path)
+    tagger: Any = electra_tf.load(path)
     if set(getattr(tagger, "labels", ())) != {RIGHT, WRONG}:
         raise ValueError(
             "--other_model must be a tagger that was fine-tuned on the labels "
@@ -200,7 +203,7 @@ def _curve(words: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     for name, curve in findings.series.items():
         if name != "everything":
             curve.plot("recall", "precision", ax=axes[0], label=name)
@@ -211,7 +214,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[0].legend()
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="Does the model find wrong words?",
     data="a file with a word and its label, c or i, on every line",
     picture="Precision over recall of each way to suspect, whose mean is the "

@@ -14,10 +14,10 @@ import pandas as pd
 from scipy import stats
 from sklearn import metrics
 
+from analyses import analysis
 from analyses import corruption
-from analyses import study
 from analyses import texts
-from electra_tf import electra as electra_lib
+from electra_tf.loaded_models import pretrained
 
 FALSE_ALARMS = 0.05
 """The share of original pieces that are called replaced, over all."""
@@ -25,8 +25,10 @@ _LEAST_REPLACED = 30  # in a row of the table
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """False alarms, misses and AUC by part of speech and by frequency."""
     sentences = texts.read(request.data, request.limit, request.seed)
     found = corruption.detect(electra, sentences, request, work)
@@ -43,7 +45,7 @@ def measure(
         "95 % intervals of Wilson. Chance: as many misses as 1 - "
         f"{FALSE_ALARMS}, an AUC of 0.5. Seed {request.seed}.",
     )
-    return study.Findings(table, notes)
+    return analysis.Findings(table, notes)
 
 
 def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
@@ -65,7 +67,7 @@ def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
     return found | {"AUC": float(area)}
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     table = findings.table[::-1]
     for axis, name in zip(axes, ("false alarms", "misses"), strict=True):
         low, high = table[f"{name}, low"], table[f"{name}, high"]
@@ -77,7 +79,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[1].set_yticklabels([])
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="Is the discriminator biased by part of speech or frequency?",
     data="the folder of the Brown corpus, or a corpus without tags",
     picture="False alarms and misses with their intervals, a point for each "

@@ -5,12 +5,12 @@ import html
 import pathlib
 import string
 
-from analyses import study
+from analyses import analysis
 from analyses import texts
 from analyses import word_tests
-from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf.export.clients import scoring
+from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
 
 PAGE = "report.html"
@@ -64,28 +64,28 @@ $notes
 
 
 def write(
-    electra: electra_lib.Electra,
-    request: study.Request,
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
     output_dir: pathlib.Path,
 ) -> pathlib.Path:
-    """Writes the page of the studies that lie in a folder.
+    """Writes the page of the analyses that lie in a folder.
 
     `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
-    where no study was run, `ModelError` where one was run of another model.
+    where no analysis was run, `ModelError` where one was run of another model.
     """
     found = {}
-    for name in study.STUDIES:
-        stored = study.read(output_dir / name)
+    for name in analysis.ANALYSES:
+        stored = analysis.read_stored(output_dir / name)
         if stored is not None:
             _require_same(electra, stored, output_dir / name)
             found[name] = stored.findings
     if not found:
         raise FileNotFoundError(
-            f"A report is made of studies that were run. Received: "
-            f"{output_dir}, without any. Run one of {', '.join(study.STUDIES)} "
-            "first."
+            f"A report is made of analyses that were run. Received: "
+            f"{output_dir}, without any. Run one of "
+            f"{', '.join(analysis.ANALYSES)} first."
         )
-    contents = [(name, study.find(name).question) for name in found]
+    contents = [(name, analysis.find_analysis(name).question) for name in found]
     sections = [_section(k, output_dir / k, v) for k, v in found.items()]
     if electra.can_score:
         contents.append(("sentences", "Sentences with one word exchanged"))
@@ -105,21 +105,25 @@ def write(
 
 
 def _require_same(
-    electra: electra_lib.Electra, stored: study.Stored, folder: pathlib.Path
+    electra: pretrained.PretrainedModel,
+    stored: analysis.Stored,
+    folder: pathlib.Path,
 ) -> None:
-    if stored.key != study.digest(electra, stored.request):
+    if stored.key != analysis.digest(electra, stored.request):
         raise errors.ModelError(
             f"A report is of one model, {electra.origin}. Received: {folder}, "
-            f"which was measured of {stored.model}. Run the study again, or "
+            f"which was measured of {stored.model}. Run the analysis again, or "
             "keep each model's in an --output_dir of its own."
         )
 
 
-def _section(name: str, folder: pathlib.Path, findings: study.Findings) -> str:
+def _section(
+    name: str, folder: pathlib.Path, findings: analysis.Findings
+) -> str:
     header, rows = findings.cells()
-    content = (folder / study.PICTURE).read_bytes()
+    content = (folder / analysis.PICTURE).read_bytes()
     width = int.from_bytes(content[16:20])  # as PNG's header has it
-    asked = study.find(name)
+    asked = analysis.find_analysis(name)
     return _SECTION.substitute(
         name=name,
         question=html.escape(asked.question),
@@ -139,7 +143,9 @@ def _section(name: str, folder: pathlib.Path, findings: study.Findings) -> str:
     )
 
 
-def _sentences(electra: electra_lib.Electra, request: study.Request) -> str:
+def _sentences(
+    electra: pretrained.PretrainedModel, request: analysis.Request
+) -> str:
     """Sentences of the corpus with a word of another one in each."""
     drawn = texts.read(request.data, 10 * _NUM_SENTENCES, request.seed)
     plain = [sentence.text for sentence in drawn]

@@ -23,9 +23,9 @@ from sklearn import linear_model
 from sklearn import pipeline
 from sklearn import preprocessing
 
-from analyses import study
+from analyses import analysis
 from analyses import texts
-from electra_tf import electra as electra_lib
+from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.processes import progress
 
@@ -44,20 +44,24 @@ class Layers(NamedTuple):
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """Every layer, beside the same network with random weights."""
     del work  # The states of all words are too much to write.
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read(request.data, limit, request.seed)
     own = read_layers(electra, sentences, "the model")
     keras.utils.set_random_seed(request.seed)
-    random = electra_lib.Electra.untrained(electra.config, electra.vocabulary)
+    random = pretrained.PretrainedModel.untrained(
+        electra.config, electra.vocabulary
+    )
     name = "random weights"
     other = untrained = read_layers(random, sentences, name)
     if request.other_model:
         name = request.other_model
-        other = read_layers(study.load(name), sentences, name)
+        other = read_layers(analysis.load(name), sentences, name)
     seed, words = request.seed, texts.list_words(sentences)
     columns, widths = dict[str, Any](), dict[str, Any]()
 
@@ -66,12 +70,12 @@ def measure(
         columns[name], widths[name] = [], []
         for sums in layers:
             columns[name].append(statistic(sums.sum(0, keepdims=True))[0])
-            widths[name].append(study.half_width(statistic, sums, seed))
+            widths[name].append(analysis.half_width(statistic, sums, seed))
 
     if words["label"].any():
-        add("probe", study.divide, (probe(s, words) for s in own.states))
+        add("probe", analysis.divide, (probe(s, words) for s in own.states))
         found = (probe(s, words) for s in untrained.states)
-        add("probe, random weights", study.divide, found)
+        add("probe, random weights", analysis.divide, found)
     add("anisotropy", anisotropy, (sum_units(s, words) for s in own.states))
     alike = functools.partial(cka, width=own.states.shape[-1])
     # One pair at a time: the products of all are too much for memory.
@@ -101,14 +105,14 @@ def measure(
         common = words["label"].value_counts(normalize=True).iloc[0]
         notes.append(f"Always the commonest part of speech: {common:.3f}.")
     bounds = pd.DataFrame(widths, names)
-    notes.append(study.describe_widths("of the widest layer", bounds.max()))
+    notes.append(analysis.describe_widths("of the widest layer", bounds.max()))
     others = ["embeddings", *map(str, range(1, len(other.states)))]
     series = {"CKA": pd.DataFrame(likeness, names, others), "bounds": bounds}
-    return study.Findings(table, tuple(notes), series)
+    return analysis.Findings(table, tuple(notes), series)
 
 
 def read_layers(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     sentences: Sequence[texts.Sentence],
     title: str,
 ) -> Layers:
@@ -239,7 +243,7 @@ def cka(totals: np.ndarray, width: int) -> np.ndarray:
     return norms[0] ** 2 / (norms[1] * norms[2])
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     table, likeness = findings.table, findings.series["CKA"]
     for name in table.filter(regex="probe|anisotropy|attention"):
         style = ":" if "random" in name else "-"
@@ -258,7 +262,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[1].figure.subplots_adjust(wspace=0.3)
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="What do the layers hold?",
     data="the folder of the Brown corpus, or a corpus without tags",
     picture="Left, the table's probes, anisotropy and attention by layer. "

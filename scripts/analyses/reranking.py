@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analyses import study
+from analyses import analysis
 from analyses import texts
-from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
-from electra_tf.analysis import sentence_scores
+from electra_tf.loaded_models import pretrained
+from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
@@ -102,8 +102,10 @@ def tune(guesses: pd.DataFrame, scores: Any) -> float:
 
 
 def measure(
-    electra: electra_lib.Electra, request: study.Request, work: study.Work
-) -> study.Findings:
+    electra: pretrained.PretrainedModel,
+    request: analysis.Request,
+    work: analysis.Work,
+) -> analysis.Findings:
     """Tunes on `dev_NAME.jsonl`, judges on `test_NAME.jsonl`, for every NAME.
 
     A folder without such pairs is refused.
@@ -130,21 +132,21 @@ def measure(
         rows |= {f"{name}: {by}": found for by, found in judged.items()}
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
-        f"WER: word errors in 100 words of the references; {study.BOUNDS} of "
-        "utterances, of the "
+        f"WER: word errors in 100 words of the references; {analysis.BOUNDS} "
+        "of utterances, of the "
         "difference to the recognizer's first guess. `won` is the share of "
         "what the best choice could win. `length` scores a guess by minus its "
         "number of pieces: what a weight alone can win. `passes`: rows that "
         f"the model reads for a guess. Seed {request.seed}.",
     )
-    return study.Findings(table.rename_axis("part: chosen by"), notes)
+    return analysis.Findings(table.rename_axis("part: chosen by"), notes)
 
 
 def _score(
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     guesses: pd.DataFrame,
     title: str,
-    work: study.Work,
+    work: analysis.Work,
 ) -> _Scores:
     # Recognizers give capitals alone; models have seldom read such text.
     plain = guesses["text"].str.lower().to_list()
@@ -176,7 +178,7 @@ def _judge(
         return {
             "utterances": len(words),
             "WER": float(100 * wrong.sum() / words.sum()),
-            **study.bounds(lambda x: 100 * x[:, 0] / x[:, 1], sums, seed),
+            **analysis.bounds(lambda x: 100 * x[:, 0] / x[:, 1], sums, seed),
             "won": float((first.sum() - wrong.sum()) / max(room, 1)),
             "weight": weight,
             "passes": passes,
@@ -189,7 +191,7 @@ def _judge(
     return rows | {"best choice": describe(oracle)}
 
 
-def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
+def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     rates = findings.table["WER"][::-1]
     axes[0].barh(rates.index, rates)
     for place, rate in enumerate(rates):
@@ -198,7 +200,7 @@ def _draw(findings: study.Findings, axes: Sequence[Any]) -> None:
     axes[0].set_xlabel("word error rate, %")
 
 
-STUDY = study.Study(
+ANALYSIS = analysis.Analysis(
     question="Can the model choose among a recognizer's guesses?",
     data="a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists",
     picture="Bars: the word error rate of each row of the table.",

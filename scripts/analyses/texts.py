@@ -10,8 +10,8 @@ import pandas as pd
 import tensorflow as tf
 
 from analyses import word_tests
-from electra_tf import electra as electra_lib
 from electra_tf import storage
+from electra_tf.loaded_models import pretrained
 from electra_tf.tasks import files
 
 # A file of the Brown corpus: blank lines, and words with their tags.
@@ -104,7 +104,7 @@ def part_of_speech(tag: str) -> str:
 
 
 def locate_pieces(
-    electra: electra_lib.Electra, sentences: Sequence[Sentence]
+    electra: pretrained.PretrainedModel, sentences: Sequence[Sentence]
 ) -> pd.DataFrame:
     """The word that every piece of every sentence belongs to.
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import electra as electra_lib
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
+from electra_tf.loaded_models import pretrained
 from electra_tf.records import corpus as corpus_lib
 
 MIN_WORDS, MAX_WORDS = 8, 30
@@ -150,7 +150,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
 
 
 def run(
-    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
+    electra: pretrained.PretrainedModel, sentences: Sequence[str], seed: int
 ) -> WordTests:
     """Both tests, or the one that the model can answer.
 
@@ -174,7 +174,7 @@ def run(
 
 
 def fill_gaps(
-    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
+    electra: pretrained.PretrainedModel, sentences: Sequence[str], seed: int
 ) -> tuple[Gap, ...]:
     """Makes one gap in each sentence, and lets the generator fill it.
 
@@ -239,7 +239,7 @@ def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
 
 
 def rank_swaps(
-    electra: electra_lib.Electra, swaps: Sequence[SwappedWord]
+    electra: pretrained.PretrainedModel, swaps: Sequence[SwappedWord]
 ) -> tuple[RankedSwap, ...]:
     """How suspicious each exchanged word is among the words of its sentence.
 
@@ -266,7 +266,7 @@ def _is_usable(sentence: str) -> bool:
 
 
 def _single_pieces(
-    electra: electra_lib.Electra, words: set[str]
+    electra: pretrained.PretrainedModel, words: set[str]
 ) -> dict[str, str]:
     """Words that are one piece of the vocabulary, with that piece."""
     listed = sorted(words)

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import analysis
 from analyses import dynamics
-from analyses import study
 from etils import epath
 
 from electra_tf import errors
@@ -20,8 +20,8 @@ def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     run, text = tmp_path / "run", tmp_path / "text.txt"
     text.write_text(TEXT + TEXT.replace("bad", "good"))
     model = tiny_electra.write_run(run)
-    request = study.Request(str(text), model=str(run), mask_prob=0.4)
-    work = study.Work(epath.Path(tmp_path), "key")
+    request = analysis.Request(str(text), model=str(run), mask_prob=0.4)
+    work = analysis.Work(epath.Path(tmp_path), "key")
     electra = tiny_electra.build()
     with pytest.raises(errors.ModelError, match="keep_checkpoints"):
         dynamics.measure(electra, request, work)
@@ -73,12 +73,12 @@ def test_precision_and_recall_of_a_band_by_hand():
 
 
 SENTENCES = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
-REQUEST = study.Request(seed=3)
+REQUEST = analysis.Request(seed=3)
 
 
 def test_the_gradients_of_the_pieces_that_occur(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
-    electra = study.load(tmp_path / "run")
+    electra = analysis.load(tmp_path / "run")
     found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
     used = {"[CLS]", "cat", "sat", "[SEP]"}
     share = found["rows, generator's input"] * tiny_electra.VOCABULARY.size
@@ -105,7 +105,7 @@ def test_a_discriminator_counts_as_it_learns_and_where(tmp_path):
     # The switch comes after four steps, and freezes the generator.
     assert dynamics.weigh_losses(model, 4) == (1, 0)
     assert dynamics.weigh_losses(model, 5) == (0, 50)
-    electra = study.load(tmp_path / "run")
+    electra = analysis.load(tmp_path / "run")
     found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
     assert found["pull, softmax"] > 0
     assert found["pull, discriminator's input"] == 0  # It has its own table.

@@ -1,12 +1,12 @@
-"""The page holds every study that was run, and nothing from outside."""
+"""The page holds every analysis that was run, and nothing from outside."""
 
 import re
 from html import parser
 
 import pandas as pd
 import pytest
+from analyses import analysis
 from analyses import report
-from analyses import study
 from etils import epath
 
 from electra_tf import errors
@@ -44,23 +44,23 @@ LINES = [f"{SENTENCE[:-2]} {word} ." for word in ("film", "s", "un")]
 
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
-    """Model, request and folder of a study, as `report.write` takes them."""
+    """Model, request and folder of an analysis, as `report.write` takes them."""
     electra, folder = tiny_electra.build(), epath.Path(tmp_path / "out")
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES))
-    request = study.Request(str(text), model="<my model>")
+    request = analysis.Request(str(text), model="<my model>")
     with pytest.raises(FileNotFoundError, match="calibration"):
         report.write(electra, request, folder)
     table = pd.DataFrame({"a<b": [0.5]}, ["R&D"]).rename_axis("row")
-    toy = study.Study(
+    toy = analysis.Analysis(
         "Is 1 < 2?",
         "numbers",
         "A <line>.",
-        lambda *unused: study.Findings(table, ("A & B.",)),
+        lambda *unused: analysis.Findings(table, ("A & B.",)),
         lambda found, axes: axes[0].plot([1, 2]),
     )
-    monkeypatch.setattr(study, "find", lambda name: toy)
-    study.run("calibration", electra, request, folder)
+    monkeypatch.setattr(analysis, "find_analysis", lambda name: toy)
+    analysis.run("calibration", electra, request, folder)
     return electra, request, folder
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from analyses import analysis
 from analyses import representations
-from analyses import study
 from analyses import texts
 
 from tests import tiny_electra
@@ -38,7 +38,7 @@ def test_cka_sees_rotations_and_not_independence():
     within = np.linalg.norm(left.T @ left) * np.linalg.norm(right.T @ right)
     assert value == pytest.approx(between / within)
     assert len(sums) == 50
-    assert 0 < study.half_width(alike, sums, seed=1) < 0.01
+    assert 0 < analysis.half_width(alike, sums, seed=1) < 0.01
 
 
 def _anisotropy(states):
@@ -62,9 +62,9 @@ def test_a_probe_reads_what_is_there_and_no_more():
     words = WORDS.assign(label=np.where(STATES[:, 3] > 0, "noun", "verb"))
     found = representations.probe(STATES, words)
     assert found.shape == (100, 2) and (found[:, 1] == 10).all()
-    assert study.divide(found.sum(0)) > 0.95
+    assert analysis.divide(found.sum(0)) > 0.95
     words["label"] = words["label"].sample(frac=1, random_state=1).to_numpy()
-    share = study.divide(representations.probe(STATES, words).sum(0))
+    share = analysis.divide(representations.probe(STATES, words).sum(0))
     assert share == pytest.approx(0.5, abs=0.05)
 
 

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 from analyses import acceptability
+from analyses import analysis
 from analyses import reranking
-from analyses import study
 from etils import epath
 
 from electra_tf import errors
-from electra_tf.analysis import blimp
+from electra_tf.scoring import blimp
 from tests import tiny_electra
 
 UTTERANCES = [
@@ -50,8 +50,8 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
         lines.append(json.dumps({"ref": one.reference.upper(), "hyps": hyps}))
     for part in ("dev", "test"):
         (tmp_path / f"{part}_x.jsonl").write_text("\n".join(lines))
-    work = study.Work(epath.Path(tmp_path / "out"), "key")
-    request = study.Request(str(tmp_path))
+    work = analysis.Work(epath.Path(tmp_path / "out"), "key")
+    request = analysis.Request(str(tmp_path))
     found = reranking.measure(tiny_electra.build(), request, work)
     rates = found.table["WER"]
     assert rates["x: first guess"] == pytest.approx(20)
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_refused_with_its_line(content, problem, tmp_path):
 
 def test_a_folder_without_pairs_of_files_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="dev_NAME.jsonl"):
-        reranking.measure(None, study.Request(str(tmp_path)), None)
+        reranking.measure(None, analysis.Request(str(tmp_path)), None)
 
 
 def test_shares_by_phenomenon_by_hand():

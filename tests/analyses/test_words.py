@@ -5,9 +5,9 @@ from types import SimpleNamespace as Fake
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import analysis
 from analyses import error_detection
 from analyses import parts_of_speech
-from analyses import study
 from analyses import texts
 from etils import epath
 
@@ -53,9 +53,9 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
     path = tmp_path / "words.tsv"
     path.write_text("\n\n".join(blocks) + "\n")
     (tmp_path / "out").mkdir()
-    work = study.Work(epath.Path(tmp_path / "out"), "key")
+    work = analysis.Work(epath.Path(tmp_path / "out"), "key")
     electra = tiny_electra.build()
-    request = study.Request(str(path), seed=2)
+    request = analysis.Request(str(path), seed=2)
     found = error_detection.measure(electra, request, work)
     names = {"everything", "rare in this file", "discriminator"}
     assert names < {*found.table.index}

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from electra_tf import config
-from electra_tf.analysis import study_runner  # noqa: F401  (before a fork)
 from electra_tf.config import schema
 from electra_tf.export import conversion  # noqa: F401
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.pretraining import run  # noqa: F401
 from electra_tf.records import corpus as corpus_lib
+from electra_tf.studies import runner  # noqa: F401  (before a fork)
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny
 from tests import tiny_run
@@ -25,11 +25,11 @@ from tests.records import conftest as records_data
 
 _STUDY = """import json
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 def get_study():
-    return studies.Study(
+    return definition.Study(
         name="toy", question="?", base=config.freeze(json.loads({base!r})),
-        arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM}},
+        arms={{"electra": {{}}, "mlm": definition.MASKED_LM_ARM}},
         budget="flops", reference_arm="electra", seeds=(1,))
 """
 # In which a kill is aimed, with the seconds that each takes here at most.

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 _STUDY = """
 import json
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.studies import definition
 
 def get_study():
-    return studies.Study(
+    return definition.Study(
         name="toy",
         question="Does it run?",
         base=config.freeze(json.loads({base!r})),
-        arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM, "broken": {{
+        arms={{"electra": {{}}, "mlm": definition.MASKED_LM_ARM, "broken": {{
             "training": {{"init_from": "nowhere"}}}}}},
         budget="flops",
         reference_arm="electra",

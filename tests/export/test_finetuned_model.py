@@ -12,12 +12,12 @@ import yaml
 
 import electra_tf
 from electra_tf import errors
-from electra_tf import finetuned
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.loaded_models import finetuned
 from electra_tf.tasks import kinds
 from electra_tf.tasks.question_answering import answering_task
 from tests import tiny_electra

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.electra import Electra
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
+from electra_tf.loaded_models.pretrained import PretrainedModel
 from tests import tiny
 from tests import tiny_electra
 from tests.pretraining import tiny_objectives
@@ -87,7 +87,7 @@ def test_it_begins_with_the_generators_words(rows):
 
 def test_files_hold_whole_embeddings(model, rows, tmp_path):
     tiny_electra.save(tmp_path, model, model.settings, tiny.VOCABULARY)
-    loaded = Electra.from_portable(reading.read(tmp_path))
+    loaded = PretrainedModel.from_portable(reading.read(tmp_path))
     expected = model.read_rows(rows, None)
     found = tf.sigmoid(loaded.networks.main(*rows).logits)
     np.testing.assert_allclose(found, expected, atol=1e-6)

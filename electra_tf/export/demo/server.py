@@ -74,8 +74,8 @@ def build_demo_model(
 ) -> DemoModel:
     """Builds what answers the page, from `load`'s model, an export, or both.
 
-    An `Electra` fills masks, and scores words where there is no export; a
-    fine-tuned model, or its export, predicts alone.
+    A `PretrainedModel` fills masks, and scores words where there is no export;
+    a fine-tuned model, or its export, predicts alone.
     """
     descriptions, score, fill = [], None, None
     if hasattr(live, "predict"):

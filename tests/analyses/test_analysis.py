@@ -1,11 +1,11 @@
-"""A study leaves its files, is not measured twice, and reads its texts."""
+"""An analysis leaves its files, is not measured twice, and reads its texts."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from analyses import analysis
 from analyses import corruption
-from analyses import study
 from analyses import texts
 from etils import epath
 
@@ -13,7 +13,7 @@ from electra_tf import errors
 from electra_tf.modeling import networks
 from tests import tiny_electra
 
-REQUEST = study.Request("unused", seed=3, mask_prob=0.4)
+REQUEST = analysis.Request("unused", seed=3, mask_prob=0.4)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def electra():
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What a study of one table was asked."""
+    """Requests of an analysis of one table."""
     asked = []
 
     def measure(electra, request, work):
@@ -32,38 +32,38 @@ def calls(monkeypatch):
         found = work.in_parts("squares", items, lambda part: np.square(part))
         values = {"n": 1, "sum": float(found.sum()), "least": 3e-12}
         table = pd.DataFrame(values, ["all"]).rename_axis("what")
-        return study.Findings(table, ("A note.",))
+        return analysis.Findings(table, ("A note.",))
 
-    toy = study.Study("Why?", "it", "", measure, lambda found, axes: None)
-    monkeypatch.setattr(study, "find", lambda name: toy)
+    toy = analysis.Analysis("Why?", "it", "", measure, lambda found, axes: None)
+    monkeypatch.setattr(analysis, "find_analysis", lambda name: toy)
     return asked
 
 
 def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     folder = epath.Path(tmp_path)
-    first = study.run("toy", electra, REQUEST, folder)
-    again = study.run("toy", electra, REQUEST, folder)
+    first = analysis.run("toy", electra, REQUEST, folder)
+    again = analysis.run("toy", electra, REQUEST, folder)
     assert len(calls) == 1
     pd.testing.assert_frame_equal(first.table, again.table)
     assert first.cells() == again.cells()
     assert first.notes == again.notes
     names = {path.name for path in (tmp_path / "toy").iterdir()}
-    assert names >= {study.FINDINGS, study.TABLE, study.PICTURE}
-    written = (tmp_path / "toy" / study.TABLE).read_text()
+    assert names >= {analysis.FINDINGS, analysis.TABLE, analysis.PICTURE}
+    written = (tmp_path / "toy" / analysis.TABLE).read_text()
     assert "| all | 1 | 5,205,208,750 | 3e-12 |" in written
-    study.run("toy", electra, study.Request("other"), folder)
+    analysis.run("toy", electra, analysis.Request("other"), folder)
     assert calls == ["unused", "other"]
 
 
 def test_damaged_findings_are_refused_with_their_path(electra, calls, tmp_path):
     (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / study.FINDINGS).write_text('{"table": 3}')
+    (tmp_path / "toy" / analysis.FINDINGS).write_text('{"table": 3}')
     with pytest.raises(errors.DataError, match="toy/findings.json"):
-        study.run("toy", electra, REQUEST, epath.Path(tmp_path))
+        analysis.run("toy", electra, REQUEST, epath.Path(tmp_path))
 
 
 def test_parts_that_are_known_are_not_measured_again(tmp_path):
-    work = study.Work(epath.Path(tmp_path), "key")
+    work = analysis.Work(epath.Path(tmp_path), "key")
     seen = []
 
     def measure(part):
@@ -83,7 +83,7 @@ def test_parts_that_are_known_are_not_measured_again(tmp_path):
 def test_bounds_are_those_of_a_share():
     # 30 of 100 sentences; the standard error of a share is known.
     sums = np.stack([np.arange(100) < 30, np.ones(100)], -1)
-    found = study.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
+    found = analysis.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
     error = 1.96 * (0.3 * 0.7 / 100) ** 0.5
     assert found["low"] == pytest.approx(0.3 - error, abs=0.02)
     assert found["high"] == pytest.approx(0.3 + error, abs=0.02)
@@ -91,7 +91,7 @@ def test_bounds_are_those_of_a_share():
 
 def test_an_unknown_study_is_refused_with_the_known_ones():
     with pytest.raises(errors.ConfigError, match="calibration"):
-        study.find("calibratoin")
+        analysis.find_analysis("calibratoin")
 
 
 def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
@@ -166,7 +166,7 @@ def test_labels_are_what_the_discriminator_was_shown(
         return call(self, ids, *rows)
 
     monkeypatch.setattr(networks.Discriminator, "call", spy)
-    work = study.Work(epath.Path(tmp_path), "key")
+    work = analysis.Work(epath.Path(tmp_path), "key")
     found = corruption.detect(electra, sentences, REQUEST, work)
     again = corruption.detect(electra, sentences, REQUEST, work)
     pd.testing.assert_frame_equal(found, again)

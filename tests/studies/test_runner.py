@@ -11,11 +11,11 @@ import time
 import pytest
 
 from electra_tf import errors
-from electra_tf.analysis import study_run
-from electra_tf.analysis import study_runner
 from electra_tf.config import schema
 from electra_tf.processes import locks
-from tests.analysis import toy_study
+from electra_tf.studies import runner
+from electra_tf.studies import study_run
+from tests.studies import toy_study
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def _results(tmp_path):
 def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
     plan = toy_study.build_plan(num_steps, **({"seeds": (1,)} | fields))
     folders = _write_folders(tmp_path)
-    return study_runner.run_study(plan, *folders, run_fn=run_fn)
+    return runner.run_study(plan, *folders, run_fn=run_fn)
 
 
 def test_every_run_has_its_process_and_its_log(tmp_path, capfd):
@@ -92,9 +92,9 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
 
 def _start(tmp_path):
     code = (
-        "import pathlib; from tests.analysis import test_study_runner; "
+        "import pathlib; from tests.studies import test_runner; "
         f"folder = pathlib.Path({str(tmp_path)!r}); "
-        "test_study_runner._run(folder, num_steps=50)"
+        "test_runner._run(folder, num_steps=50)"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code],
@@ -195,7 +195,7 @@ def test_a_task_without_files_is_named_before_the_first_run(tmp_path):
     (tasks / "SST-2" / "dev.tsv").unlink()
     plan = toy_study.build_plan(has_tasks=True)
     with pytest.raises(FileNotFoundError, match=r"SST-2.*dev\.tsv"):
-        study_runner.run_study(plan, *folders, tasks)
+        runner.run_study(plan, *folders, tasks)
     assert not folders[1].exists()
 
 
@@ -203,7 +203,7 @@ def test_time_left_comes_from_the_work_that_is_left(
     tmp_path, monkeypatch, capsys
 ):
     folders = _write_folders(tmp_path)
-    first, second, third, _ = requests = study_runner.build_requests(
+    first, second, third, _ = requests = runner.build_requests(
         toy_study.build_plan(), *folders
     )
     result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
@@ -213,13 +213,13 @@ def test_time_left_comes_from_the_work_that_is_left(
     _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with study_runner.StudyProgress(requests) as progress:
+    with runner.StudyProgress(requests) as progress:
         progress.start(second)
         progress.start(third)
         _log_step(third, 4)  # Of 10.
         now[0] += 100.0
         progress.update([second, third])
-        progress.fail(study_runner.Failure(second, "No tea."))
+        progress.fail(runner.Failure(second, "No tea."))
         progress.finish(third, result)
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [

@@ -6,10 +6,10 @@ import pytest
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.analysis import studies
 from electra_tf.config import schema
 from electra_tf.pretraining import model as model_lib
-from tests.analysis import toy_study
+from electra_tf.studies import definition
+from tests.studies import toy_study
 
 STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
 FILES = sorted(set(STUDIES.glob("*.py")) - {STUDIES / "base.py"})
@@ -32,7 +32,7 @@ def test_arms_cost_the_same_within_one_step():
         "two_stage": {"objective": stages},
     }
     study = toy_study.build_study(arms=arms)
-    plan = studies.plan_study(study, 50, staged_flops, 1_000)
+    plan = definition.plan_study(study, 50, staged_flops, 1_000)
     costs = [(arm.name, arm.num_steps, arm.flops) for arm in plan.arms]
     assert costs == [
         ("electra", 1_000, 11_000),
@@ -46,7 +46,7 @@ def test_the_nearest_number_of_steps_is_taken():
         return 10.0 * settings.training.num_train_steps
 
     for target, expected in ((44, 4), (46, 5), (50, 5), (1, 1)):
-        found = studies.with_flops(toy_study.BASE, target, cost)
+        found = definition.with_flops(toy_study.BASE, target, cost)
         assert found.training.num_train_steps == expected
 
 
@@ -59,14 +59,14 @@ def test_schedules_keep_their_share_of_a_run():
         masking={"mask_prob_steps": 300},
         data={"phases": "128x32:200,128x64:100"},
     )
-    longer = studies.with_num_steps(settings, 2_500)
+    longer = definition.with_num_steps(settings, 2_500)
     assert longer.training.num_train_steps == 2_500
     assert longer.optimizer.num_warmup_steps == 250
     assert longer.objective.generator_steps == 1_250
     assert longer.objective.temperature_steps == 0
     assert longer.masking.mask_prob_steps == 750
     assert longer.data.phases == "128x32:500,128x64:250"
-    shortest = studies.with_num_steps(settings, 2)
+    shortest = definition.with_num_steps(settings, 2)
     assert shortest.objective.generator_steps == 1
     assert shortest.num_warmup_steps == 0
 
@@ -75,7 +75,7 @@ def test_arms_with_phases_can_cost_as_much_as_others():
     # Half of the steps with half of the rows.
     phases = {"data": {"phases": "128x64:5"}}
     study = toy_study.build_study(arms={"electra": {}, "phases": phases})
-    plan = studies.plan_study(
+    plan = definition.plan_study(
         study, 50, lambda settings: model_lib.Cost(settings).run_flops(), 300
     )
     first, last = config.split_phases(plan.arms[1].settings)
@@ -133,8 +133,8 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
     assert untrained.flops == untrained.num_warmup_steps == 0
     assert untrained.settings.objective.name == "electra"
     # Without the reference arm, whose cost sets the steps.
-    assert studies.select_arms(plan, ["mlm"]).arms == plan.arms[1:]
-    assert studies.select_arms(plan, []) == plan
+    assert definition.select_arms(plan, ["mlm"]).arms == plan.arms[1:]
+    assert definition.select_arms(plan, []) == plan
     without = toy_study.build_plan(has_tasks=True, tasks=())
     assert all(arm.is_trained for arm in without.arms)
     several = toy_study.build_plan(budget_fractions=(0.5, 1.0))
@@ -142,36 +142,36 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
         ("mlm", ["mlm_x0.5", "mlm_x1"]),
         ("mlm_x0.5", ["mlm_x0.5"]),
     ):
-        chosen = studies.select_arms(several, [asked]).arms
+        chosen = definition.select_arms(several, [asked]).arms
         assert [arm.name for arm in chosen] == names
     message = "--arms.*'mln'. Did you mean 'mlm'"
     with pytest.raises(errors.ConfigError, match=message):
-        studies.select_arms(plan, ["mln"])
+        definition.select_arms(plan, ["mln"])
 
 
 def test_seeds_come_from_the_command_line():
-    study = studies.with_seeds(toy_study.build_study(), ["4", " 5"])
+    study = definition.with_seeds(toy_study.build_study(), ["4", " 5"])
     assert study.seeds == (4, 5)
     with pytest.raises(errors.ConfigError, match="whole numbers.*'1,x'"):
-        studies.with_seeds(study, ["1", "x"])
+        definition.with_seeds(study, ["1", "x"])
 
 
 def test_a_file_without_a_study_is_refused(tmp_path):
     (tmp_path / "empty.py").write_text("")
     for name in ("absent.py", "empty.py"):
         with pytest.raises(errors.ConfigError, match=f"no study in .*{name}"):
-            studies.load_study(tmp_path / name)
+            definition.load_study(tmp_path / name)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_studies_of_the_project_compare_at_equal_cost(path):
-    study = studies.load_study(path)
+    study = definition.load_study(path)
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
-    plan = studies.plan_study(
+    plan = definition.plan_study(
         study, 8192, lambda settings: model_lib.Cost(settings).run_flops()
     )
-    described = studies.format_plan(plan)
+    described = definition.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
     # No two arms are the same run under two names.
     assert len({repr(arm.settings) for arm in plan.arms}) == len(plan.arms)

@@ -22,7 +22,7 @@ UNTRAINED = "untrained"
 """The arm of random weights, which stands beside those that are trained."""
 
 BLIMP = "blimp"
-"""Among a study's tasks: the minimal pairs of `analysis.blimp`."""
+"""Among a study's tasks: the minimal pairs of `scoring.blimp`."""
 
 _SET_BY_THE_STUDY = (
     ("training", "num_train_steps"),
@@ -136,7 +136,7 @@ class PlannedArm(NamedTuple):
         return self.flops / max(1, self.num_steps)
 
 
-class Plan(NamedTuple):
+class StudyPlan(NamedTuple):
     """What running a study means, in the order of the report's rows."""
 
     study: Study
@@ -154,8 +154,8 @@ def load_study(path: pathlib.Path) -> Study:
     schema.require(
         "get_study" in defined,
         f"There is no study in {path}. Expected a file with a function "
-        "get_study() that returns an electra_tf.analysis.studies.Study, as in "
-        "configs/studies.",
+        "get_study() that returns an electra_tf.studies.definition.Study, "
+        "as in configs/studies.",
     )
     return defined["get_study"]()
 
@@ -176,7 +176,7 @@ def plan_study(
     run_flops_fn: FlopsFn,
     num_train_steps: int = 0,
     has_tasks: bool = False,
-) -> Plan:
+) -> StudyPlan:
     """Gives every arm the steps at which all cost the same.
 
     `run_flops_fn` counts the operations of a whole training from its settings
@@ -212,10 +212,10 @@ def plan_study(
     if has_tasks and study.tasks:
         random = with_num_steps(arms[study.reference_arm], steps)
         planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, random, 0.0))
-    return Plan(study, tuple(planned))
+    return StudyPlan(study, tuple(planned))
 
 
-def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
+def select_arms(plan: StudyPlan, names: Sequence[str]) -> StudyPlan:
     """The plan with the named arms alone, and random weights if it has them.
 
     A name is that of an arm, at all of its budgets, or at one: `mlm_x0.5`. Each
@@ -227,7 +227,7 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
         _require_arm("--arms", name, known)
     kept = {*(names or known), UNTRAINED}
     arms = (arm for arm in plan.arms if kept & {arm.arm, arm.name})
-    return Plan(plan.study, tuple(arms))
+    return StudyPlan(plan.study, tuple(arms))
 
 
 def with_num_steps(
@@ -272,7 +272,7 @@ def with_flops(
     return with_num_steps(settings, nearest)
 
 
-def format_plan(plan: Plan) -> str:
+def format_plan(plan: StudyPlan) -> str:
     """The plan as a table: steps and operations of every arm."""
     study = plan.study
     width = max(len("arm"), *(len(arm.name) for arm in plan.arms))

@@ -4,17 +4,17 @@ import dataclasses
 
 import numpy as np
 
-from electra_tf.analysis import blimp
-from electra_tf.analysis import sentence_scores
-from electra_tf.analysis import study_run
-from electra_tf.analysis import study_runner
 from electra_tf.finetuning import measure
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.records import manifest
+from electra_tf.scoring import blimp
+from electra_tf.scoring import sentence_scores
+from electra_tf.studies import runner
+from electra_tf.studies import study_run
 from tests import tiny_electra
 from tests import tiny_run
-from tests.analysis import test_blimp
-from tests.analysis import toy_study
+from tests.scoring import test_blimp
+from tests.studies import toy_study
 
 
 def _measure(folder, arm, *tasks):
@@ -24,7 +24,7 @@ def _measure(folder, arm, *tasks):
     settings = dataclasses.replace(settings, data=data)
     plan = toy_study.build_plan(tasks=tasks, seeds=(3,), has_tasks=True)
     folders = folder / "data", folder, folder
-    requests = study_runner.build_requests(plan, *folders)
+    requests = runner.build_requests(plan, *folders)
     (request,) = [r for r in requests if r.arm.name == arm]
     request = dataclasses.replace(request, folder=folder)
     return study_run.measure_tasks(request, settings)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from scipy import special
 
 import electra_tf
-from electra_tf.analysis import sentence_scores
+from electra_tf.scoring import sentence_scores
 from tests import tiny_electra
 
 TEXTS = ["the cat sat on a mat.", "un", "a dog was unable , bad films !", ""]

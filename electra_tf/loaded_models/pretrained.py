@@ -1,4 +1,4 @@
-"""A trained model as one object, for use from Python.
+"""A pre-trained model as one object, for use from Python.
 
     import electra_tf
 
@@ -10,9 +10,7 @@
 """
 
 import dataclasses
-import os
 import pathlib
-import tempfile
 import types
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -21,18 +19,15 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import finetuned
-from electra_tf import installed
-from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
-from electra_tf.finetuning import portable_trial
-from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.loaded_models import base
+from electra_tf.loaded_models import finetuned
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks as networks_lib
@@ -46,7 +41,7 @@ _OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
-class Electra(finetuned.LoadedModel):
+class PretrainedModel(base.LoadedModel):
     """A discriminator, its generator and its tokenizer.
 
     `electra_tf.load` makes one from files, `untrained` one with random
@@ -55,7 +50,7 @@ class Electra(finetuned.LoadedModel):
 
     Examples:
         >>> pieces = (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
-        >>> electra = Electra.untrained(
+        >>> electra = PretrainedModel.untrained(
         ...     config.EncoderConfig(vocab_size=0, num_hidden_layers=1),
         ...     vocabulary_lib.Vocabulary(pieces),
         ... )
@@ -119,7 +114,7 @@ class Electra(finetuned.LoadedModel):
         vocabulary: vocabulary_lib.Vocabulary,
         generator: config.GeneratorConfig | None = None,
         precision: str = "float32",
-    ) -> "Electra":
+    ) -> "PretrainedModel":
         """A model with random weights, to be trained or tried.
 
         Keras draws the weights: `keras.utils.set_random_seed` before makes
@@ -149,7 +144,7 @@ class Electra(finetuned.LoadedModel):
     @classmethod
     def from_portable(
         cls, model: portable.PortableModel, precision: str = "float32"
-    ) -> "Electra":
+    ) -> "PretrainedModel":
         """A model that was read; of a fine-tuned one the encoder."""
         if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
             networks = reading.build_networks(model, precision)
@@ -270,6 +265,10 @@ class Electra(finetuned.LoadedModel):
             )
         return self._filler.fill(text_models.check_texts("texts", texts), top_k)
 
+    def load_trial(self, folder: pathlib.Path) -> finetuned.FinetunedModel:
+        """Loads a trial that `finetune` trained."""
+        return finetuned.FinetunedModel(folder)
+
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""
         layers = [layer for layer in self.networks if layer is not None]
@@ -310,42 +309,3 @@ class Electra(finetuned.LoadedModel):
 def _describe_layers(sizes: config.EncoderConfig) -> str:
     count, width = sizes.num_hidden_layers, sizes.hidden_size
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
-
-
-def load(
-    path: str | os.PathLike[str],
-    format: str = "",
-    generator_path: str | os.PathLike[str] | None = None,
-    precision: str = "float32",
-    task: str = "",
-) -> Electra | finetuned.FinetunedModel:
-    """Loads what lies at a path; `electra_tf.load` says how."""
-    schema.require_choice("precision", precision, config.PRECISIONS)
-    found = installed.find_model(path)
-    trial = results.find_trial(found, task)
-    schema.require(
-        not (trial and format),
-        "`format` is of a model from elsewhere. Received: "
-        f"{format!r} for {found}, a fine-tuning. Leave it out.",
-    )
-    model = None if trial else reading.read(found, format)
-    if model is not None and model.task is None and not task:
-        if generator_path is not None:
-            second = reading.read(storage.path(generator_path))
-            model = portable.join(
-                portable.split(model).get("discriminator", model),
-                portable.split(second).get("generator", second),
-            )
-        return Electra.from_portable(model, precision)
-    schema.require(
-        not generator_path and (trial is not None or not task),
-        "`task` is for a fine-tuning on several, `generator_path` for a "
-        f"pre-trained model. Received: one of them for {found}. Leave it out.",
-    )
-    if model is None:
-        return finetuned.FinetunedModel(trial or found, task, precision)
-    with tempfile.TemporaryDirectory() as scratch:
-        portable_trial.write(model, pathlib.Path(scratch))
-        loaded = finetuned.FinetunedModel(pathlib.Path(scratch), "", precision)
-    loaded.origin, loaded.notes = model.origin, model.notes
-    return loaded

@@ -78,7 +78,9 @@ def test_a_generator_is_taken_from_a_second_model(run, tmp_path):
     assert len(alone.fill_masks(["the [MASK]"], 3)[0][0]) == 3
     with pytest.raises(ValueError, match="`score` needs a discriminator.*mask"):
         alone.score(["the cat"])
-    assert repr(alone).startswith("Electra(masked language model of 2 layers")
+    assert repr(alone).startswith(
+        "PretrainedModel(masked language model of 2 layers"
+    )
 
 
 def test_of_other_towers_the_encoder_is_taken(tmp_path):
@@ -89,7 +91,7 @@ def test_of_other_towers_the_encoder_is_taken(tmp_path):
     np.testing.assert_array_equal(electra.encoder(features), expected)
     assert electra.discriminator is None and electra.generator is None
     assert "the encoder alone was loaded" in electra.notes[-1]
-    assert repr(electra).startswith("Electra(encoder of 2 layers")
+    assert repr(electra).startswith("PretrainedModel(encoder of 2 layers")
 
 
 def test_energies_are_no_probabilities(tmp_path):
@@ -103,7 +105,8 @@ def test_energies_are_no_probabilities(tmp_path):
 
 def test_an_object_says_what_it_is(electra):
     assert repr(electra) == (
-        "Electra(discriminator of 2 layers, 16 wide, 24 tokens, 16 positions, "
+        "PretrainedModel(discriminator of 2 layers, 16 wide, 24 tokens, "
+        "16 positions, "
         f"{electra.encoder.count_params():,} encoder weights, generator of 2 "
         "layers, 8 wide; random weights)"
     )

@@ -7,10 +7,10 @@ import pathlib
 import pandas as pd
 import pytest
 
-from electra_tf.analysis import study_report
-from electra_tf.analysis import study_run
-from electra_tf.analysis import study_runner
-from tests.analysis import toy_study
+from electra_tf.studies import report
+from electra_tf.studies import runner
+from electra_tf.studies import study_run
+from tests.studies import toy_study
 
 
 def _result(guessing=(), **measures):
@@ -22,10 +22,10 @@ def _result(guessing=(), **measures):
 def _format(plan, results, *failed):
     """The tables of results by arm and seed."""
     folder = pathlib.Path("folder")
-    requests = study_runner.build_requests(plan, folder, folder)
+    requests = runner.build_requests(plan, folder, folder)
     asked = {(request.arm.name, request.seed): request for request in requests}
     found = [(asked[key], result) for key, result in results.items()]
-    return study_report.format_tables(plan, found, failed)
+    return report.format_tables(plan, found, failed)
 
 
 def _cells(text, arm):
@@ -119,7 +119,7 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
 
 def test_numbers_are_short():
     values = (0.0, 0.12345, -0.5, 37.1744, 123.456, 12345.6, 0.00012)
-    shown = [f"{value:{study_report.find_style(value)}}" for value in values]
+    shown = [f"{value:{report.find_style(value)}}" for value in values]
     assert " ".join(shown) == "0.000 0.123 -0.500 37.174 123.5 12,346 1e-04"
 
 
@@ -128,7 +128,7 @@ def test_a_picture_is_drawn_at_one_budget_and_over_several(tmp_path, fractions):
     plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=True)
     arms = [plan.arms[0].name, "untrained"]
     measures = pd.DataFrame({"cola_probe": [0.5, 0.25]}, arms)
-    study_report.draw_measures(tmp_path / "study.png", plan, measures)
+    report.draw_measures(tmp_path / "study.png", plan, measures)
     assert (tmp_path / "study.png").stat().st_size > 5_000
 
 
@@ -145,9 +145,9 @@ def test_a_curve_is_the_mean_over_runs_of_what_they_report(tmp_path):
         text = "".join(json.dumps(line) + "\n" for line in own)
         (folder / "metrics.jsonl").write_text(text)
     runs = {arm: [tmp_path / arm] for arm in (*lines, "later")}
-    study_report.draw_curves(tmp_path / "curves.png", runs)
+    report.draw_curves(tmp_path / "curves.png", runs)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    study_report.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
+    report.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
     assert not (tmp_path / "none.png").exists()
 
     metrics = pd.DataFrame(
@@ -159,6 +159,6 @@ def test_a_curve_is_the_mean_over_runs_of_what_they_report(tmp_path):
         ]
     )
     names = ("masked_loss", "mlm_masked_loss")
-    means = study_report.average_curves(metrics, names)
+    means = report.average_curves(metrics, names)
     assert means["a"].to_dict() == {10: 5.5, 20: 4.0}
     assert means["b"].isna().all()

@@ -14,10 +14,10 @@ import pydantic
 
 from electra_tf import config
 from electra_tf import storage
-from electra_tf.analysis import studies
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
+from electra_tf.studies import definition
 
 REQUEST_FILE = "request.json"
 RESULT_FILE = "result.json"
@@ -43,7 +43,7 @@ class RunRequest:
     """Everything that the process of a run needs."""
 
     folder: pathlib.Path
-    arm: studies.PlannedArm
+    arm: definition.PlannedArm
     asked: RunIdentity
     dataset_dir: pathlib.Path
     tasks_dir: pathlib.Path | None = None  # None measures no tasks
@@ -112,17 +112,17 @@ def perform(request: RunRequest) -> RunResult | None:
 
 def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
     """Reads what tasks need, so that a missing file shows before training."""
-    from electra_tf.analysis import blimp
     from electra_tf.finetuning import measure
+    from electra_tf.scoring import blimp
 
-    if studies.BLIMP in tasks:
+    if definition.BLIMP in tasks:
         blimp.read_pairs(folder)
     if names := _without_blimp(tasks):
         measure.read_tasks(folder, names)
 
 
 def _without_blimp(tasks: Sequence[str]) -> list[str]:
-    return [name for name in tasks if name != studies.BLIMP]
+    return [name for name in tasks if name != definition.BLIMP]
 
 
 def measure_tasks(
@@ -134,11 +134,11 @@ def measure_tasks(
     score of a baseline that reads nothing: the commonest label everywhere, the
     sentence of more frequent tokens.
     """
-    from electra_tf.analysis import blimp
-    from electra_tf.analysis import sentence_scores
     from electra_tf.finetuning import measure
     from electra_tf.finetuning import model as finetuning_model
     from electra_tf.records import manifest
+    from electra_tf.scoring import blimp
+    from electra_tf.scoring import sentence_scores
 
     scores, guessing = dict[str, float](), dict[str, float]()
     asked, folder = request.asked, request.tasks_dir
@@ -149,7 +149,7 @@ def measure_tasks(
         loaded = finetuning_model.load_encoder(model_dir)
     else:
         loaded, main = _build_random(settings, request.seed)
-    if studies.BLIMP in asked.tasks:
+    if definition.BLIMP in asked.tasks:
         # The same pairs for all models, whatever their seeds.
         pairs = blimp.read_pairs(folder)
         sentences = blimp.list_sentences(pairs)
@@ -164,10 +164,10 @@ def measure_tasks(
                 manifest.load_token_counts(request.dataset_dir / "train"),
                 sentences,
             )
-            guessing[studies.BLIMP] = float(blimp.judge(guess, pairs).mean())
+            guessing[definition.BLIMP] = float(blimp.judge(guess, pairs).mean())
         points = blimp.judge(scorer.score(sentences), pairs)
         print("\n".join(blimp.describe(points)), flush=True)
-        scores[studies.BLIMP] = float(points.mean())
+        scores[definition.BLIMP] = float(points.mean())
     if names := _without_blimp(asked.tasks):
         scores |= measure.measure_loaded_encoder(
             loaded,

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 
 from electra_tf import figures
-from electra_tf.analysis import studies
-from electra_tf.analysis import study_run
 from electra_tf.config import schema
 from electra_tf.processes import atomic
+from electra_tf.studies import definition
+from electra_tf.studies import study_run
 
 AVERAGE = "average"
 _NOTHING = "–"
@@ -71,7 +71,7 @@ Results = Sequence[tuple[study_run.RunRequest, study_run.RunResult]]
 
 def write(
     output_dir: pathlib.Path,
-    plan: studies.Plan,
+    plan: definition.StudyPlan,
     requests: Sequence[study_run.RunRequest],
     failures: Sequence[object] = (),
 ) -> None:
@@ -102,7 +102,7 @@ def write(
 
 
 def _to_json(
-    plan: studies.Plan, results: Results, failed: Sequence[str]
+    plan: definition.StudyPlan, results: Results, failed: Sequence[str]
 ) -> dict[str, object]:
     return {
         "study": plan.study.name,
@@ -151,7 +151,7 @@ def _task_frame(results: Results) -> pd.DataFrame:
 
 
 def format_tables(
-    plan: studies.Plan,
+    plan: definition.StudyPlan,
     results: Results,
     failed: Sequence[str] = (),
     has_tasks: bool = True,
@@ -172,7 +172,7 @@ def format_tables(
     )
 
 
-def _arms_table(plan: studies.Plan, results: Results) -> str:
+def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
     rows = []
     for arm in plan.arms:
         own = [run.seconds for asked, run in results if asked.arm == arm]
@@ -190,7 +190,7 @@ def _arms_table(plan: studies.Plan, results: Results) -> str:
 
 
 def _tasks_section(
-    plan: studies.Plan, results: Results, has_tasks: bool
+    plan: definition.StudyPlan, results: Results, has_tasks: bool
 ) -> str:
     if not (plan.study.tasks and has_tasks):
         why = "no --tasks_dir was given" if plan.study.tasks else "no tasks"
@@ -198,14 +198,14 @@ def _tasks_section(
     notes = f"`{AVERAGE}` is the mean of a run's other columns."
     if not all(arm.is_trained for arm in plan.arms):
         notes += (
-            f" `{studies.UNTRAINED}` is the model of "
+            f" `{definition.UNTRAINED}` is the model of "
             f"`{plan.study.reference_arm}` with random weights; guessing is to "
             "say the commonest label of the training data everywhere, and "
             "between two sentences to go by how frequent their tokens are."
         )
-    if studies.BLIMP in plan.study.tasks:
+    if definition.BLIMP in plan.study.tasks:
         notes += (
-            f" `{studies.BLIMP}` is the share of minimal pairs whose "
+            f" `{definition.BLIMP}` is the share of minimal pairs whose "
             "acceptable sentence the model finds likelier; chance is 0.5."
         )
     scores, guessing = _task_frame(results), _guessing(results)
@@ -213,7 +213,7 @@ def _tasks_section(
 
 
 def _measures_table(
-    arms: Sequence[studies.PlannedArm],
+    arms: Sequence[definition.PlannedArm],
     measured: pd.DataFrame,
     guessing: Mapping[str, float] | None = None,
 ) -> str:
@@ -240,7 +240,7 @@ def _measures_table(
 
 
 def _find_best(
-    measure: str, means: pd.Series, arms: Sequence[studies.PlannedArm]
+    measure: str, means: pd.Series, arms: Sequence[definition.PlannedArm]
 ) -> pd.Series:
     """Whether each arm's mean is the best of the arms of its budget."""
     larger = is_larger_better(measure)
@@ -291,7 +291,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def draw_measures(
-    path: pathlib.Path, plan: studies.Plan, measures: pd.DataFrame
+    path: pathlib.Path, plan: definition.StudyPlan, measures: pd.DataFrame
 ) -> None:
     """Draws a panel per measure, with a point per run and every arm's mean.
 
@@ -325,7 +325,9 @@ def draw_measures(
         figure.tight_layout()
 
 
-def _draw_arms(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
+def _draw_arms(
+    axis: Any, plan: definition.StudyPlan, values: pd.Series
+) -> None:
     """One line of points per arm, the study's first arm on top."""
     names = [arm.name for arm in plan.arms]
     for row, name in enumerate(names):
@@ -348,7 +350,9 @@ def _draw_arms(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
     axis.grid(alpha=0.3)
 
 
-def _draw_over_flops(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
+def _draw_over_flops(
+    axis: Any, plan: definition.StudyPlan, values: pd.Series
+) -> None:
     """One curve per arm through its means; random weights have no cost."""
     for index, arm in enumerate(plan.study.arms):
         flops = {own.name: own.flops for own in plan.arms if own.arm == arm}
@@ -360,9 +364,9 @@ def _draw_over_flops(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
         axis.plot(points, "o", color=color, alpha=0.4)
         style = {"fmt": "D-", "color": color, "capsize": 4, "label": arm}
         axis.errorbar(means.index, means, yerr=spreads, **style)
-    untrained = values[values.index == studies.UNTRAINED]
+    untrained = values[values.index == definition.UNTRAINED]
     if not untrained.empty:
-        style = {"color": "gray", "ls": ":", "label": studies.UNTRAINED}
+        style = {"color": "gray", "ls": ":", "label": definition.UNTRAINED}
         axis.axhline(untrained.mean(), **style)
     axis.set_xscale("log")
     axis.set_xlabel("training FLOPs", fontsize=9)

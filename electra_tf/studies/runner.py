@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from electra_tf import errors
-from electra_tf.analysis import studies
-from electra_tf.analysis import study_report
-from electra_tf.analysis import study_run
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -25,6 +22,9 @@ from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress as progress_lib
 from electra_tf.processes import stopping
 from electra_tf.records import manifest
+from electra_tf.studies import definition
+from electra_tf.studies import report
+from electra_tf.studies import study_run
 
 _LINE_SECONDS = 60.0
 _UPDATE_SECONDS = 2.0
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 def run_study(
-    plan: studies.Plan,
+    plan: definition.StudyPlan,
     dataset_dir: pathlib.Path,
     output_dir: pathlib.Path,
     tasks_dir: pathlib.Path | None = None,
@@ -90,8 +90,8 @@ def run_study(
                     reason = str(error).splitlines()[0]
                     failures.append(Failure(outcome.task, reason))
                     progress.fail(failures[-1])
-                study_report.write(output_dir, plan, requests, failures)
-        study_report.write(output_dir, plan, requests, failures)
+                report.write(output_dir, plan, requests, failures)
+        report.write(output_dir, plan, requests, failures)
     if stop.signal_name:
         print("Stopped. The same command goes on from here.", flush=True)
         raise errors.Stopped
@@ -99,7 +99,7 @@ def run_study(
 
 
 def build_requests(
-    plan: studies.Plan,
+    plan: definition.StudyPlan,
     dataset_dir: pathlib.Path,
     output_dir: pathlib.Path,
     tasks_dir: pathlib.Path | None = None,

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from electra_tf import errors
-from electra_tf.analysis import blimp
+from electra_tf.scoring import blimp
 
 # The first file is how the folder is found.
 FILES = {"adjunct_island": "island_effects", "passive_1": "argument_structure"}

@@ -12,8 +12,8 @@ import signal
 import time
 
 from electra_tf import config
-from electra_tf.analysis import studies
-from electra_tf.analysis import study_run
+from electra_tf.studies import definition
+from electra_tf.studies import study_run
 
 STEP_SECONDS = 0.02
 BASE = config.ExperimentConfig(
@@ -21,7 +21,7 @@ BASE = config.ExperimentConfig(
     optimizer=config.OptimizerConfig(num_warmup_steps=2),
     training=config.TrainingConfig(num_train_steps=10),
 )
-_STUDY = studies.Study(
+_STUDY = definition.Study(
     name="toy",
     question="Which toy?",
     base=BASE,
@@ -34,7 +34,7 @@ _STUDY = studies.Study(
 )
 
 
-def build_study(**fields) -> studies.Study:
+def build_study(**fields) -> definition.Study:
     return dataclasses.replace(_STUDY, **fields)
 
 
@@ -46,9 +46,9 @@ def flops(settings: config.ExperimentConfig) -> float:
 
 def build_plan(
     num_train_steps: int = 0, has_tasks: bool = False, **fields
-) -> studies.Plan:
+) -> definition.StudyPlan:
     study = build_study(**fields)
-    return studies.plan_study(study, 50, flops, num_train_steps, has_tasks)
+    return definition.plan_study(study, 50, flops, num_train_steps, has_tasks)
 
 
 def steps_taken(folder: pathlib.Path) -> list[str]:

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import electra as electra_lib
 from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.formats import reading
 from electra_tf.inputs import masking
+from electra_tf.loaded_models import pretrained as pretrained_lib
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.tasks import rows as rows_lib
@@ -138,7 +138,7 @@ class SentenceScorer:
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
-    loaded = electra_lib.Electra.from_portable(reading.read(path))
+    loaded = pretrained_lib.PretrainedModel.from_portable(reading.read(path))
     tower = loaded.networks.main
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
@@ -150,7 +150,9 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
     return SentenceScorer(tower, loaded.vocabulary, loaded.objective)
 
 
-def build_scorers(electra: electra_lib.Electra) -> dict[str, SentenceScorer]:
+def build_scorers(
+    electra: pretrained_lib.PretrainedModel,
+) -> dict[str, SentenceScorer]:
     """One for each tower that can tell; "masked LM" takes a pass a piece."""
     generator, main = electra.networks
     name = "Electric" if electra.objective == "electric" else "discriminator"

@@ -1,9 +1,9 @@
-"""A study of a trained model: what it is asked, what it gives, where it goes.
+"""An analysis of a trained model: its question, its findings, its files.
 
-A module of this folder defines one `Study` as `STUDY`. `run` measures and
-leaves three files in a folder of the study's name: `findings.json`, `table.md`
-and `picture.png`. A study that was measured from the same weights and the same
-request is read back instead.
+A module of this folder defines one `Analysis` as `ANALYSIS`. `run` measures and
+leaves three files in a folder of the analysis' name: `findings.json`,
+`table.md` and `picture.png`. An analysis that was measured from the same weights
+and the same request is read back instead.
 """
 
 import dataclasses
@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from electra_tf.analyses import report
 
-from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf import figures
 from electra_tf import installed
 from electra_tf import storage
-from electra_tf.analysis import study_report
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
 from electra_tf.formats import reading
+from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
 
-STUDIES = (
+ANALYSES = (
     "acceptability",
     "calibration",
     "dynamics",
@@ -56,14 +56,14 @@ class Request:
     """What to measure on.
 
     Attributes:
-        data: where the study's data lie; each study says what it takes.
+        data: where the analysis's data lie; each analysis says what it takes.
         limit: sentences, pairs or utterances that are taken; 0 is all, but
             2,000 sentences of running text, or 1,000 of `dynamics`.
         seed: of all that is drawn.
         mask_prob: share of the pieces that the generator fills; probabilities
             are calibrated, if at all, at that of the training.
         model: the path of the model, as it was given.
-        other_model: the path of a second one, for studies that compare.
+        other_model: the path of a second one, for analyses that compare.
     """
 
     data: str = ""
@@ -76,7 +76,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What a study found.
+    """What an analysis found.
 
     Attributes:
         table: what is printed; its index names the rows.
@@ -99,16 +99,16 @@ class Findings:
 
     def describe(self, title: str) -> str:
         """The table and the notes as Markdown."""
-        table = study_report.markdown(*self.cells())
+        table = report.markdown(*self.cells())
         return "\n\n".join([f"# {title}", table, *self.notes]) + "\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Where a study that takes long keeps what it knows so far.
+    """Where an analysis that takes long keeps what it knows so far.
 
     Attributes:
-        folder: of the study.
+        folder: of the analysis.
         key: names the weights and the request; parts of others are not read.
     """
 
@@ -142,7 +142,7 @@ class Work:
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class Analysis:
     """One question, and how it is answered.
 
     Attributes:
@@ -157,13 +157,13 @@ class Study:
     question: str
     data: str
     picture: str
-    measure: Callable[[electra_lib.Electra, Request, Work], Findings]
+    measure: Callable[[pretrained.PretrainedModel, Request, Work], Findings]
     draw: Callable[[Findings, Sequence[Any]], None]
     panels: int = 1
 
 
 class Stored(NamedTuple):
-    """What a study's folder holds."""
+    """What an analysis's folder holds."""
 
     key: str  # `digest` of the weights and the request
     model: str  # one line, where the weights came from
@@ -171,44 +171,44 @@ class Stored(NamedTuple):
     findings: Findings
 
 
-def load(path: str | os.PathLike[str]) -> electra_lib.Electra:
+def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
     """The pre-trained model at a path, of a fine-tuned one its encoder."""
     found = reading.read(installed.find_model(path))
-    return electra_lib.Electra.from_portable(found)
+    return pretrained.PretrainedModel.from_portable(found)
 
 
-def find(name: str) -> Study:
-    """The study of a name."""
-    schema.require_choice("the study", name, STUDIES)
+def find_analysis(name: str) -> Analysis:
+    """The analysis of a name."""
+    schema.require_choice("the analysis", name, ANALYSES)
     package = __name__.rpartition(".")[0]
-    study: Study = importlib.import_module(f"{package}.{name}").STUDY
-    return study
+    analysis: Analysis = importlib.import_module(f"{package}.{name}").ANALYSIS
+    return analysis
 
 
 def run(
     name: str,
-    electra: electra_lib.Electra,
+    electra: pretrained.PretrainedModel,
     request: Request,
     output_dir: pathlib.Path,
 ) -> Findings:
-    """Runs a study unless it was run, and leaves its three files."""
-    study, folder = find(name), output_dir / name
+    """Runs an analysis unless it was run, and leaves its three files."""
+    analysis, folder = find_analysis(name), output_dir / name
     key = digest(electra, request)
-    found = read(folder)
+    found = read_stored(folder)
     if found is not None and found.key == key:
         return found.findings
     folder.mkdir(parents=True, exist_ok=True)
-    findings = study.measure(electra, request, Work(folder, key))
-    columns = min(study.panels, 2)
-    rows = study.panels // columns
+    findings = analysis.measure(electra, request, Work(folder, key))
+    columns = min(analysis.panels, 2)
+    rows = analysis.panels // columns
     size = (1.0 + 6.0 * columns, 4.8 * rows)
     picture = folder / PICTURE
     with figures.saving_figure(picture, rows, columns, size) as (_, axes):
-        study.draw(findings, axes)
-    atomic.write_text(folder / TABLE, findings.describe(study.question))
+        analysis.draw(findings, axes)
+    atomic.write_text(folder / TABLE, findings.describe(analysis.question))
     described = {
-        "study": name,
-        "question": study.question,
+        "analysis": name,
+        "question": analysis.question,
         "key": key,
         "model": electra.origin,
         "request": dataclasses.asdict(request),
@@ -216,7 +216,7 @@ def run(
         "table": _to_json(findings.table),
         "series": {k: _to_json(v) for k, v in findings.series.items()},
     }
-    # Written last: without it the study counts as not run.
+    # Written last: without it the analysis counts as not run.
     atomic.write_text(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
     for path in (folder / _PARTS).glob("*.npy"):
         path.unlink()
@@ -266,8 +266,8 @@ def describe_widths(where: str, widths: pd.Series) -> str:
     )
 
 
-def read(folder: pathlib.Path) -> Stored | None:
-    """What a study left in its folder; None if it was not run."""
+def read_stored(folder: pathlib.Path) -> Stored | None:
+    """What an analysis left in its folder; None if it was not run."""
     path = folder / FINDINGS
     if not path.exists():
         return None
@@ -281,11 +281,11 @@ def read(folder: pathlib.Path) -> Stored | None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
             f"{path} must be what electra-analyze writes. Received: {error!r}. "
-            "Remove it, and the study runs again."
+            "Remove it, and the analysis runs again."
         ) from error
 
 
-def digest(electra: electra_lib.Electra, request: Request) -> str:
+def digest(electra: pretrained.PretrainedModel, request: Request) -> str:
     """Names the weights of all networks and what they are asked."""
     networks = [part for part in electra.networks if part is not None]
     weights = [v for part in networks for v in part.variables]
@@ -307,5 +307,5 @@ def _from_json(split: Mapping[str, Any]) -> pd.DataFrame:
 
 def _format_cell(value: Any) -> str:
     if isinstance(value, float):
-        return study_report.format_cell(value)
+        return report.format_cell(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,1 +1,0 @@
-"""Questions about models: studies, and scores of sentences."""

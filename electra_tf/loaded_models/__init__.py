@@ -1,0 +1,1 @@
+"""Trained models as Python objects, for use after `electra_tf.load`."""

@@ -1,0 +1,1 @@
+"""Scores of sentences, and benchmarks that need them."""

@@ -1,0 +1,1 @@
+"""Comparisons of pre-training runs at equal cost."""
