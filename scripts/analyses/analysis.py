@@ -2,8 +2,8 @@
 
 A module of this folder defines one `Analysis` as `ANALYSIS`. `run` measures and
 leaves three files in a folder of the analysis' name: `findings.json`,
-`table.md` and `picture.png`. An analysis that was measured from the same weights
-and the same request is read back instead.
+`table.md` and `picture.png`. An analysis of the same weights
+and the same request is read back instead of measured anew.
 """
 
 import dataclasses
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from electra_tf.analyses import report
 
 from electra_tf import errors
 from electra_tf import figures
@@ -29,6 +28,7 @@ from electra_tf.formats import reading
 from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
+from electra_tf.studies import report
 
 ANALYSES = (
     "acceptability",

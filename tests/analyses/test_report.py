@@ -44,7 +44,7 @@ LINES = [f"{SENTENCE[:-2]} {word} ." for word in ("film", "s", "un")]
 
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
-    """Model, request and folder of an analysis, as `report.write` takes them."""
+    """Model, request and folder, as `report.write` takes them."""
     electra, folder = tiny_electra.build(), epath.Path(tmp_path / "out")
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES))
