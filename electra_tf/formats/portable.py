@@ -249,11 +249,21 @@ def _built_shapes(layer: Any, *input_shape: int | None) -> Shapes:
 
 def part_shapes(part: str, model: PortableModel) -> Shapes:
     """Returns the shapes of a part of a model; none if it is not known."""
-    encoder, generator = model.encoder, model.generator or model.encoder
+    generator = model.generator or model.encoder
+    return dict(_part_shapes(part, model.encoder, generator, model.tying))
+
+
+@functools.lru_cache(maxsize=64)  # A conversion asks several times.
+def _part_shapes(
+    part: str,
+    encoder: config.EncoderConfig,
+    generator: config.EncoderConfig,
+    tying: str,
+) -> Shapes:
     if part == MAIN:
         return _encoder_shapes(part, encoder, has_embeddings=True)
     if part == GENERATOR or part in TOWER_PARTS:
-        return _encoder_shapes(part, generator, model.tying == "none")
+        return _encoder_shapes(part, generator, tying == "none")
     for heads, sizes in ((_HEADS, encoder), (_GENERATOR_HEADS, generator)):
         if part in heads:
             head = heads[part](sizes, name=part)
