@@ -12,7 +12,7 @@ from electra_tf.modeling import keras_models
 from tests import tiny_electra
 from tests.export import finetuned_tiny
 
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "python_api.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python_api.md"
 TEXTS = [
     "The cats sat on the mat.",
     "unable",
