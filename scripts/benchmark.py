@@ -127,7 +127,7 @@ def _list_sides() -> list[timing.Side]:
         export = installed.find_export(FLAGS.saved_model)
         sides = [_own_side(folder=str(export))]
         if FLAGS.peer_dir:
-            length = export_metadata.read(export).max_length
+            length = export_metadata.read_metadata(export).max_length
             peer = {"kind": kind, "folder": FLAGS.peer_dir}
             peer |= {"max_length": length, "attention": FLAGS.peer_attention}
             python = FLAGS.peer_python or sys.executable

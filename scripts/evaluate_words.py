@@ -54,7 +54,9 @@ def main() -> None:
         )
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
-    electra = pretrained.PretrainedModel.from_portable(reading.read(model))
+    electra = pretrained.PretrainedModel.from_portable(
+        reading.read_model(model)
+    )
     results = {}
     if drawn:
         results["sentences"] = word_tests.run(electra, drawn, FLAGS.seed)

@@ -49,7 +49,7 @@ def main() -> None:
     score: Any
     if FLAGS.model:
         score = pretrained.PretrainedModel.from_portable(
-            reading.read(model)
+            reading.read_model(model)
         ).score
     else:
         export = text_models.LoadedExport(folder)

@@ -99,8 +99,8 @@ def test_both_networks_may_lie_in_one_repository(hub, tmp_path):
     hugging_face.write(tiny_models.build("same_size"), folder)
     hub.add("me/both", folder)
     tiny_models.require_same(
-        hugging_face.read(installed.find_model("me/both")),
-        hugging_face.read(folder),
+        hugging_face.read_model(installed.find_model("me/both")),
+        hugging_face.read_model(folder),
     )
 
 

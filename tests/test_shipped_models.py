@@ -55,9 +55,9 @@ def test_another_name_is_answered_with_those_that_there_are(shipped):
     message = r"comes along \(stand-in\),.*Received: tiny-fr, which is nothing"
     for read in (
         electra_tf.load,
-        reading.read,
+        reading.read_model,
         finetuning_model.load_encoder,
-        lambda name: conversion.read(pathlib.Path(name)),
+        lambda name: conversion.read_model(pathlib.Path(name)),
     ):
         with pytest.raises(FileNotFoundError, match=message):
             read("tiny-fr")
@@ -70,7 +70,7 @@ def test_whatever_takes_a_model_takes_its_name(shipped):
         f"run {shipped}/checkpoints/step-00000007"
     )
     tiny_models.require_same(
-        conversion.read(pathlib.Path(NAME)), own_run.read(shipped)
+        conversion.read_model(pathlib.Path(NAME)), own_run.read_model(shipped)
     )
 
 
@@ -84,7 +84,7 @@ def test_a_rounded_model_takes_half_the_space_however_it_is_tied(
     for name, stored in (("whole", model), ("rounded", rounded)):
         (tmp_path / name).mkdir()
         own_run.write(stored, tmp_path / name)
-        tiny_models.require_same(own_run.read(tmp_path / name), stored)
+        tiny_models.require_same(own_run.read_model(tmp_path / name), stored)
         (data,) = (tmp_path / name).glob("checkpoints/*/variables.data*")
         sizes.append(data.stat().st_size)
     count = sum(value.size for value in model.tensors.values())
@@ -110,7 +110,7 @@ def test_what_is_shipped_is_small_described_and_works(name):
     assert (folder / "README.md").is_file()
     sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
     assert sum(sizes) <= MOST_BYTES
-    model = own_run.read(folder)
+    model = own_run.read_model(folder)
     tiny_models.require_same(portable.round_weights(model), model)
     (state,) = folder.rglob("*state*")
     content = json.loads(state.read_text())["state"]["dataset"]

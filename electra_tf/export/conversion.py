@@ -71,7 +71,9 @@ def convert(
     schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
     return save(
-        _override(read(source, options), options), target_format, output_dir
+        _override(read_model(source, options), options),
+        target_format,
+        output_dir,
     )
 
 
@@ -94,19 +96,19 @@ def save(
                 model_card.write(written, folder, output_dir.name)
         except _ERRORS as error:
             raise atomic.not_written(output_dir, error) from error
-        require_equal(written, read(folder))
+        require_equal(written, read_model(folder))
         # Another process may have made it while this one was at work.
         atomic.refuse_existing(output_dir, "folder")
     return written
 
 
-def read(
+def read_model(
     path: pathlib.Path, options: ConversionOptions | None = None
 ) -> portable.PortableModel:
     """Reads a model of any format, pre-trained or fine-tuned.
 
-    Beyond what `reading.read` takes, `path` may be the folder of a trial, or of
-    a fine-tuning, which means its best trial.
+    Beyond what `reading.read_model` takes, `path` may be the folder of a
+    trial, or of a fine-tuning, which means its best trial.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
@@ -128,9 +130,9 @@ def read(
         )
     if trial is not None:
         return portable_trial.read(trial, options.task)
-    model = reading.read(path, options.source_format, *which)
+    model = reading.read_model(path, options.source_format, *which)
     if options.generator_path is not None:
-        model = portable.join(model, reading.read(options.generator_path))
+        model = portable.join(model, reading.read_model(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 

@@ -132,7 +132,7 @@ def path_of(export_dir: pathlib.Path) -> pathlib.Path:
     return export_dir / EXTRA_FOLDER / _FILE
 
 
-def read(export_dir: pathlib.Path) -> ExportMetadata:
+def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
     """Reads export.json of an export."""
     return schema.read(ExportMetadata, path_of(export_dir), errors.ExportError)
 

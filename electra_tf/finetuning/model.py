@@ -61,7 +61,7 @@ def load_encoder(
     loss) or the folder of a checkpoint, and `use_average` takes the moving
     average of the weights. `random_seed` takes the model's sizes alone.
     """
-    model = reading.read(path, "", which, use_average)
+    model = reading.read_model(path, "", which, use_average)
     vocabulary = model.require_vocabulary()
     if random_seed is not None:
         return random_encoder(model.encoder, vocabulary, random_seed, precision)

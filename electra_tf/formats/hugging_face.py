@@ -79,7 +79,7 @@ class _Config:
     text_pairs: bool = False
 
 
-def read(path: pathlib.Path) -> PortableModel:
+def read_model(path: pathlib.Path) -> PortableModel:
     """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
     main, generator = path / "discriminator", path / "generator"
     if (path / CONFIG_FILE).exists() or not main.exists():
@@ -110,7 +110,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         expected |= head.shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
         expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
-    arrays, source = tensor_files.read(path)
+    arrays, source = tensor_files.read_tensors(path)
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
     )

@@ -65,7 +65,7 @@ class _Tokenizer:
     special_tokens_in_strings: Literal[False] = False
 
 
-def read(path: pathlib.Path) -> portable.PortableModel:
+def read_model(path: pathlib.Path) -> portable.PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
     # The sizes first, because KerasHub would begin to build any.
     encoder = _read_sizes(path / CONFIG_FILE)

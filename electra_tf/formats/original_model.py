@@ -99,7 +99,7 @@ def _find_prefix(path: pathlib.Path) -> str:
     return str(found[0].with_suffix(""))
 
 
-def read(path: pathlib.Path) -> PortableModel:
+def read_model(path: pathlib.Path) -> PortableModel:
     """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
     checkpoint = read_checkpoint(path)
     origin = f"TF1 checkpoint {checkpoint.path}"

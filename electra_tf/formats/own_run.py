@@ -27,7 +27,7 @@ def is_trial(path: pathlib.Path) -> bool:
     return {"format", "labels"} <= portable.peek(path / "config.json").keys()
 
 
-def read(
+def read_model(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
     """Reads a run's weights, or their moving average; not its optimizer.

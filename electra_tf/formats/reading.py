@@ -79,7 +79,7 @@ def detect(path: str | pathlib.Path) -> str:
     )
 
 
-def read(
+def read_model(
     path: str | pathlib.Path,
     format_name: str = "",
     which: str = "latest",
@@ -89,14 +89,16 @@ def read(
 
     `path` is a folder, the prefix of a TF1 checkpoint, or a name of a model
     that comes along or is on the hub. The last two arguments choose among the
-    weights of a run, see `own_run.read`. `FileNotFoundError` or `ModelError`
-    says what is missing, damaged or of another kind.
+    weights of a run, see `own_run.read_model`.
+
+    Raises `FileNotFoundError` if there is nothing, `ModelError` if it is
+    damaged or of another kind.
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
     schema.require_choice("format", format_name, FORMATS)
     if format_name == OURS:
-        return own_run.read(found, which, use_average)
+        return own_run.read_model(found, which, use_average)
     if which != "latest" or use_average:
         raise ValueError(
             "--checkpoint and --use_average choose among the weights of a run. "
@@ -104,9 +106,9 @@ def read(
             f"{format_name}. Leave it out."
         )
     if format_name == TF1:
-        return original_model.read(found)
+        return original_model.read_model(found)
     with storage.local_copy(found) as folder:
-        model: PortableModel = _MODULES[format_name].read(folder)
+        model: PortableModel = _MODULES[format_name].read_model(folder)
     origin = model.origin.replace(str(folder), str(found))
     return dataclasses.replace(model, origin=origin)
 
@@ -199,7 +201,7 @@ def warm_start(
     Returns a paragraph: what was restored, resized, stays fresh, found no
     place. If sizes or vocabularies do not fit, no variable is changed.
     """
-    model = read(path)
+    model = read_model(path)
     if as_generator:
         model = _as_generator(model, target.encoder)
     rows = _token_rows(model, target.vocabulary)

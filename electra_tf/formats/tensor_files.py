@@ -30,7 +30,7 @@ class _Index:
     weight_map: dict[str, Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]]
 
 
-def read(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
+def read_tensors(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
     """Reads all tensors of a model's folder."""
     for path in map(folder.joinpath, _FILES):
         if path.is_file():

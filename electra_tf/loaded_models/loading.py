@@ -32,10 +32,10 @@ def load(
         "`format` is of a model from elsewhere. Received: "
         f"{format!r} for {folder}, a fine-tuning. Leave it out.",
     )
-    model = None if trial else reading.read(folder, format)
+    model = None if trial else reading.read_model(folder, format)
     if model is not None and model.task is None and not task:
         if generator_path is not None:
-            second = reading.read(storage.path(generator_path))
+            second = reading.read_model(storage.path(generator_path))
             model = portable.join(
                 portable.split(model).get("discriminator", model),
                 portable.split(second).get("generator", second),

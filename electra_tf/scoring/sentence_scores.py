@@ -138,7 +138,9 @@ class SentenceScorer:
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
-    loaded = pretrained_lib.PretrainedModel.from_portable(reading.read(path))
+    loaded = pretrained_lib.PretrainedModel.from_portable(
+        reading.read_model(path)
+    )
     tower = loaded.networks.main
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):

@@ -173,7 +173,7 @@ class Stored(NamedTuple):
 
 def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
     """The pre-trained model at a path, of a fine-tuned one its encoder."""
-    found = reading.read(installed.find_model(path))
+    found = reading.read_model(installed.find_model(path))
     return pretrained.PretrainedModel.from_portable(found)
 
 

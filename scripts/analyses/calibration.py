@@ -32,7 +32,7 @@ def measure(
     work: analysis.Work,
 ) -> analysis.Findings:
     """Compares probabilities with truth, as they are and scaled."""
-    sentences = texts.read(request.data, request.limit, request.seed)
+    sentences = texts.read_sentences(request.data, request.limit, request.seed)
     found = corruption.detect(electra, sentences, request, work)
     is_fitted = found["sentence"] % 2 == 0
     temperature = fit_temperature(found[is_fitted])

@@ -58,7 +58,7 @@ def measure(
             "--config.training.keep_checkpoints=100."
         )
     limit = request.limit or _MOST_SENTENCES
-    sentences = texts.read(request.data, limit, request.seed)
+    sentences = texts.read_sentences(request.data, limit, request.seed)
     vocabulary = electra.vocabulary
     learner = model_lib.build_pretraining_model(
         checkpoints.load_settings(folder),
@@ -67,7 +67,7 @@ def measure(
     )
 
     def measure_one(paths: Sequence[Any]) -> np.ndarray:
-        model = own_run.read(folder, str(paths[0]))
+        model = own_run.read_model(folder, str(paths[0]))
         loaded = pretrained.PretrainedModel.from_portable(model)
         loaded.tokenizer = electra.tokenizer  # Which was traced for all.
         pieces = corruption.detect(loaded, sentences, request)

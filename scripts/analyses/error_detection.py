@@ -31,7 +31,7 @@ RIGHT, WRONG = "c", "i"
 _CURVE_POINTS = 200
 
 
-def read(data: str, limit: int, seed: int) -> list[texts.Sentence]:
+def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
     """Sentences of a file of words and labels, in random order.
 
     Raises `DataError` for another label, and where one half of the sentences
@@ -63,7 +63,7 @@ def measure(
     `request.other_model` may be a tagger that was fine-tuned on the first
     half, which is written as `tuned_on.tsv` beside the findings.
     """
-    sentences = read(request.data, request.limit, request.seed)
+    sentences = read_sentences(request.data, request.limit, request.seed)
     half = len(sentences) // 2
     _write(work.folder / "tuned_on.tsv", sentences[:half])
     _write(work.folder / "judged_on.tsv", sentences[half:])

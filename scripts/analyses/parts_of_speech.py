@@ -30,7 +30,7 @@ def measure(
     work: analysis.Work,
 ) -> analysis.Findings:
     """False alarms, misses and AUC by part of speech and by frequency."""
-    sentences = texts.read(request.data, request.limit, request.seed)
+    sentences = texts.read_sentences(request.data, request.limit, request.seed)
     found = corruption.detect(electra, sentences, request, work)
     original = found["logit"][~found["is_replaced"]]
     border = float(np.quantile(original, 1 - FALSE_ALARMS))

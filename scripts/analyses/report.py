@@ -147,7 +147,9 @@ def _sentences(
     electra: pretrained.PretrainedModel, request: analysis.Request
 ) -> str:
     """Sentences of the corpus with a word of another one in each."""
-    drawn = texts.read(request.data, 10 * _NUM_SENTENCES, request.seed)
+    drawn = texts.read_sentences(
+        request.data, 10 * _NUM_SENTENCES, request.seed
+    )
     plain = [sentence.text for sentence in drawn]
     swaps = word_tests.draw_swaps(plain, request.seed)[:_NUM_SENTENCES]
     scored = electra.score([one.swap.data.decode() for one in swaps])

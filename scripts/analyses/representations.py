@@ -51,7 +51,7 @@ def measure(
     """Every layer, beside the same network with random weights."""
     del work  # The states of all words are too much to write.
     limit = request.limit or _MOST_SENTENCES
-    sentences = texts.read(request.data, limit, request.seed)
+    sentences = texts.read_sentences(request.data, limit, request.seed)
     own = read_layers(electra, sentences, "the model")
     keras.utils.set_random_seed(request.seed)
     random = pretrained.PretrainedModel.untrained(

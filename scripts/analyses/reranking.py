@@ -39,7 +39,9 @@ class Utterance(NamedTuple):
     scores: tuple[float, ...]  # of the recognizer, the larger the better
 
 
-def read(path: pathlib.Path, limit: int, seed: int) -> list[Utterance]:
+def read_utterances(
+    path: pathlib.Path, limit: int, seed: int
+) -> list[Utterance]:
     """Reads JSON lines `{"ref": ..., "hyps": [{"text": ..., "score": ...}]}`.
 
     Raises `DataError` with the line that is not such an object, and for a file
@@ -125,7 +127,9 @@ def measure(
         parts = {}
         for part in ("dev", "test"):
             path = folder / f"{part}_{name}.jsonl"
-            guesses = list_guesses(read(path, request.limit, request.seed))
+            guesses = list_guesses(
+                read_utterances(path, request.limit, request.seed)
+            )
             scores = _score(electra, guesses, f"{part} {name}", work)
             parts[part] = guesses, scores
         judged = _judge(parts["dev"], parts["test"], request.seed)

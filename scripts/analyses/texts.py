@@ -47,7 +47,7 @@ class Sentence(NamedTuple):
         return " ".join(self.words)
 
 
-def read(data: str, limit: int, seed: int) -> list[Sentence]:
+def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
     """Sentences of a corpus; of the Brown corpus with parts of speech.
 
     At most `limit` are drawn by the seed, 0 takes 2,000 of running text and

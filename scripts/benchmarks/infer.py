@@ -71,7 +71,7 @@ def build(folder: str) -> side.Built:
         probabilities = answers["replaced_probability"].numpy()
         return probabilities, answers["input_mask"].numpy()
 
-    length = export_metadata.read(pathlib.Path(folder)).max_length
+    length = export_metadata.read_metadata(pathlib.Path(folder)).max_length
     return side.build_scorer(score, ("tensorflow",), max_length=length)
 
 

@@ -64,7 +64,7 @@ def convert(
     atomic.refuse_existing(out_dir, "--out")
     runtime = formats.RUNTIMES[format_name]
     frozen = formats.freeze(export_dir, signature)
-    metadata = export_metadata.read(export_dir)
+    metadata = export_metadata.read_metadata(export_dir)
     extra = export_dir / export_metadata.EXTRA_FOLDER
     vocabulary = vocabulary_lib.Vocabulary.load(extra)
     with atomic.creating_folder(out_dir) as folder:

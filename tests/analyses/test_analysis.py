@@ -99,7 +99,7 @@ def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
         "\n\tThe/at cat/nn sat/vbd ./.\n\n\tA/at mat/nn-tl\n"
     )
     (tmp_path / "README").write_text("not a text")
-    found = texts.read(str(tmp_path), limit=0, seed=1)
+    found = texts.read_sentences(str(tmp_path), limit=0, seed=1)
     kinds = ("determiner", "noun", "verb", "punctuation")
     assert sorted(found) == [
         (("A", "mat"), kinds[:2]),
@@ -120,7 +120,7 @@ def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
 def test_a_bad_text_is_refused_with_its_place(name, content, problem, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(errors.DataError, match=problem):
-        texts.read(str(tmp_path), limit=0, seed=1)
+        texts.read_sentences(str(tmp_path), limit=0, seed=1)
 
 
 def test_pieces_belong_to_words(electra):

@@ -67,7 +67,7 @@ def test_only_line_feeds_end_lines_and_the_last_may_be_blank(tmp_path):
     path = epath.Path(tmp_path / "dev_x.jsonl")
     line = '{"ref": "a", "hyps": [{"text": "a\u2028b", "score": %s}]}\n\n'
     path.write_text(line % 1)
-    (found,) = reranking.read(path, 0, 1)
+    (found,) = reranking.read_utterances(path, 0, 1)
     assert found.guesses == ("a\u2028b",)
 
 
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_refused_with_its_line(content, problem, tmp_path):
     path = tmp_path / "dev_x.jsonl"
     path.write_text(content)
     with pytest.raises(errors.DataError, match=problem):
-        reranking.read(epath.Path(path), 0, 1)
+        reranking.read_utterances(epath.Path(path), 0, 1)
 
 
 def test_a_folder_without_pairs_of_files_is_refused(tmp_path):

@@ -123,7 +123,7 @@ def test_sentences_that_the_model_would_cut_are_left_out(electra):
 
 def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
-    parts = portable.split(own_run.read(tmp_path / "run"))
+    parts = portable.split(own_run.read_model(tmp_path / "run"))
     counts = {}
     for name, model in parts.items():
         (tmp_path / name).mkdir()

@@ -81,7 +81,7 @@ def test_a_bad_file_of_words_is_refused(content, limit, problem, tmp_path):
     path = tmp_path / "words.tsv"
     path.write_text(content)
     with pytest.raises(errors.DataError, match=problem):
-        error_detection.read(str(path), limit, 1)
+        error_detection.read_sentences(str(path), limit, 1)
 
 
 def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):

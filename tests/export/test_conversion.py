@@ -91,7 +91,7 @@ def test_parts_are_dropped_and_noted(source, tmp_path):
     written = _convert(source, tmp_path / "output", drop="generator")
     assert written.generator is None
     assert written.notes[-1] == "dropped 19 tensors by --drop=generator"
-    found = conversion.read(tmp_path / "output")
+    found = conversion.read_model(tmp_path / "output")
     tiny_models.require_same(found, written)
     assert found.parts == ("discriminator_predictions", "electra")
 
@@ -111,7 +111,7 @@ def test_disentangled_embeddings_convert_without_their_generator(tmp_path):
         _refuses(source, message, errors.ModelError, **options)
         output = tmp_path / target_format
         written = _convert(source, output, target_format, drop=drop)
-        tiny_models.require_same(conversion.read(output), written)
+        tiny_models.require_same(conversion.read_model(output), written)
 
 
 @pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
@@ -123,7 +123,7 @@ def test_weights_by_width_become_a_number(tmp_path, target_format):
     }
     source = _write(tmp_path / "source", source_format="electra_tf", **by_width)
     _convert(source, tmp_path / "out", target_format)
-    found = conversion.read(tmp_path / "out").encoder
+    found = conversion.read_model(tmp_path / "out").encoder
     expected = (0.4 / found.hidden_size) ** 0.5
     assert found.initializer_range == pytest.approx(expected, rel=1e-12)
 
@@ -131,7 +131,7 @@ def test_weights_by_width_become_a_number(tmp_path, target_format):
 def test_labels_replace_those_of_the_files(tuned, tmp_path):
     labels = ("no", "yes", "maybe")
     _convert(tuned, tmp_path / "out", labels=labels)
-    assert conversion.read(tmp_path / "out").task.labels == labels
+    assert conversion.read_model(tmp_path / "out").task.labels == labels
 
 
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
@@ -248,7 +248,7 @@ def test_pairs_are_told_or_there_are_none(tmp_path):
     source = _write(tmp_path / "source", "own")
     for has_pairs in (False, True):
         _convert(source, tmp_path / f"{has_pairs}", has_pairs=has_pairs)
-        task = conversion.read(tmp_path / f"{has_pairs}").task
+        task = conversion.read_model(tmp_path / f"{has_pairs}").task
         assert task.has_pairs == has_pairs
 
 

@@ -29,7 +29,7 @@ def test_signatures_are_exactly_the_documented_ones(any_export):
     documented = json.loads((any_export / "signatures.json").read_text())
     loaded = conftest.load(any_export)
     assert set(loaded.signatures) == set(documented)
-    default = export_metadata.read(any_export).signatures[0]
+    default = export_metadata.read_metadata(any_export).signatures[0]
     assert documented["serving_default"] == documented[default]
     for name, function in loaded.signatures.items():
         inputs = function.structured_input_signature[1]
@@ -50,7 +50,7 @@ def test_readme_documents_every_tensor_and_its_example_runs(
     any_export, exported, capsys
 ):
     readme = (any_export / "README.md").read_text()
-    for signature in export_metadata.read(any_export).signatures:
+    for signature in export_metadata.read_metadata(any_export).signatures:
         documented = export_metadata.SIGNATURES[signature]
         for tensor in (signature, *documented.inputs, *documented.outputs):
             assert f"`{tensor}`" in readme
@@ -81,7 +81,7 @@ def test_folder_holds_vocabulary_settings_and_metadata(
     # The run trained in bfloat16; an export computes in float32 unless asked.
     assert origin["precision"] == "float32"
     tagger = task_exports("chunking")
-    metadata = export_metadata.read(tagger)
+    metadata = export_metadata.read_metadata(tagger)
     assert metadata.labels == finetuned_tiny.LABELS["chunking"]
     assert metadata.cuts_early is True
     text = (tagger / "assets.extra" / "config.json").read_text()

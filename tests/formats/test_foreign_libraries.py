@@ -167,7 +167,7 @@ def test_a_preset_that_keras_hub_made_is_read(tmp_path):
     keras_hub.models.ElectraTokenizer(
         vocabulary=list(tiny_models.VOCABULARY.tokens), lowercase=True
     ).save_to_preset(str(tmp_path))
-    model = keras_hub_preset.read(tmp_path)
+    model = keras_hub_preset.read_model(tmp_path)
     assert model.vocabulary.tokens == tiny_models.VOCABULARY.tokens
     inputs = _inputs(24, 2)
     is_real = inputs["attention_mask"].astype(bool)

@@ -31,7 +31,7 @@ def _put_tensors(folder, tensors):
 
 def _refuses(folder, message, kind=errors.ModelError):
     with pytest.raises(kind, match=message):
-        hugging_face.read(folder)
+        hugging_face.read_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
     content = json.loads((folder / "config.json").read_text())
     assert content["architectures"] == [architecture]
     tensors = _tensors(folder)
-    tiny_models.require_same(hugging_face.read(folder), model)
+    tiny_models.require_same(hugging_face.read_model(folder), model)
     name = max(tensors)
     _put_tensors(folder, {n: tensors[n] for n in tensors if n != name})
     _refuses(folder, f"model.safetensors, by its config.json,.*{name} is miss")
@@ -66,10 +66,10 @@ def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
 def test_two_towers_are_two_folders(tmp_path):
     model = _write(tmp_path, "embeddings")
     assert tiny_models.names_in(tmp_path) == ["discriminator", "generator"]
-    tiny_models.require_same(hugging_face.read(tmp_path), model)
+    tiny_models.require_same(hugging_face.read_model(tmp_path), model)
     # One alone is a model too.
     shutil.rmtree(tmp_path / "generator")
-    alone = hugging_face.read(tmp_path)
+    alone = hugging_face.read_model(tmp_path)
     assert alone.parts == ("discriminator_predictions", "electra")
     assert alone.generator is None
 
@@ -140,14 +140,14 @@ def test_buffers_of_older_releases_are_left_out(tmp_path):
     model = _write(tmp_path, "discriminator")
     positions = {"electra.embeddings.position_ids": np.arange(20)[None]}
     _put_tensors(tmp_path, _tensors(tmp_path) | positions)
-    tiny_models.require_same(hugging_face.read(tmp_path), model)
+    tiny_models.require_same(hugging_face.read_model(tmp_path), model)
 
 
 def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
     model, tensors = _write(tmp_path, "masked_lm"), _tensors(tmp_path)
     table = tensors["electra.embeddings.word_embeddings.weight"]
     _put_tensors(tmp_path, tensors | {"generator_lm_head.weight": table})
-    found = hugging_face.read(tmp_path)
+    found = hugging_face.read_model(tmp_path)
     tiny_models.require_same(found, model)
     assert "generator_lm_head.weight" in found.notes[0]
     _put_tensors(tmp_path, tensors | {"generator_lm_head.weight": table + 1})
@@ -158,14 +158,14 @@ def test_a_bare_encoder_may_have_its_prefix(tmp_path):
     model, tensors = _write(tmp_path, "encoder"), _tensors(tmp_path)
     assert "embeddings.LayerNorm.bias" in tensors
     _put_tensors(tmp_path, {f"electra.{n}": v for n, v in tensors.items()})
-    tiny_models.require_same(hugging_face.read(tmp_path), model)
+    tiny_models.require_same(hugging_face.read_model(tmp_path), model)
 
 
 def test_more_than_nine_labels_keep_their_order(tmp_path):
     labels = tuple(f"label {number}" for number in range(12))
     task = portable.PortableTask("own", "tagging", labels)
     hugging_face.write(tiny_models.build("tagging", task=task), tmp_path)
-    assert hugging_face.read(tmp_path).task.labels == labels
+    assert hugging_face.read_model(tmp_path).task.labels == labels
 
 
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):
@@ -174,7 +174,7 @@ def test_taggers_exchange_the_segments_there_and_back(tmp_path):
     ours = model.tensors["electra/embeddings/token_type_embeddings"]
     # Words are in segment 1 here and in 0 there; a third stays.
     np.testing.assert_array_equal(theirs, ours[[1, 0, 2]])
-    assert "segments 0 and 1" in hugging_face.read(tmp_path).notes[0]
+    assert "segments 0 and 1" in hugging_face.read_model(tmp_path).notes[0]
 
 
 def _gelu(values):
@@ -233,7 +233,7 @@ def test_more_labels_than_half_the_width_have_no_twin():
 def test_a_name_that_no_layer_can_have_is_a_task_of_ones_own(tmp_path, name):
     _write(tmp_path, "classification")
     tiny_models.change_json(tmp_path / "config.json", finetuning_task=name)
-    assert hugging_face.read(tmp_path).task.name == "own"
+    assert hugging_face.read_model(tmp_path).task.name == "own"
 
 
 _NUMBER = {"id2label": {"0": "a"}}

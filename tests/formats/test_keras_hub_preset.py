@@ -27,14 +27,14 @@ def preset(written_preset, tmp_path):
 
 def _refuses(folder, message):
     with pytest.raises(errors.ModelError, match=message):
-        keras_hub_preset.read(folder)
+        keras_hub_preset.read_model(folder)
 
 
 def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
     names = set(tiny_models.names_in(written_preset))
     assert names == {"assets", "config.json", "metadata.json",
                      "model.weights.h5", "tokenizer.json"}  # fmt: skip
-    found = keras_hub_preset.read(written_preset)
+    found = keras_hub_preset.read_model(written_preset)
     model = tiny_models.build("encoder")
     tiny_models.require_same(found, model, ("encoder",))
     assert "pooled_dense" in found.notes[0]
@@ -50,7 +50,7 @@ def test_what_a_preset_cannot_state_is_noted(tmp_path):
     written = keras_hub_preset.write(model, tmp_path)
     assert "attention_probs_dropout_prob: 0.05, 0.25" in written.notes[0]
     assert "max_word_length: 9, 200" in written.notes[-1]
-    tiny_models.require_same(keras_hub_preset.read(tmp_path), written)
+    tiny_models.require_same(keras_hub_preset.read_model(tmp_path), written)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_weight_larger_than_its_file_takes_no_memory(preset):
 @pytest.mark.parametrize("kind", ["bfloat16", "float64"])
 def test_weights_of_another_precision_become_ours(preset, kind):
     value = _replace_table(preset, lambda value: value.astype(kind), kind)
-    found = keras_hub_preset.read(preset)
+    found = keras_hub_preset.read_model(preset)
     table = found.tensors["electra/embeddings/position_embeddings"]
     assert table.dtype == np.float32
     np.testing.assert_array_equal(table, value.astype(np.float32))

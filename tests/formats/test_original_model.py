@@ -37,7 +37,7 @@ def _put_tensors(folder, tensors, name="model.ckpt"):
 
 def _refuses(folder, message):
     with pytest.raises(errors.ModelError, match=message):
-        original_model.read(folder)
+        original_model.read_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_every_tensor_is_needed_and_no_other_has_a_place(
     if not has_hparams:
         (tmp_path / "hparams.json").unlink()
     tensors = _tensors(tmp_path)
-    found = original_model.read(tmp_path)
+    found = original_model.read_model(tmp_path)
     ignored = ("task",) if has_hparams else ("task", "encoder", "generator")
     tiny_models.require_same(found, model, ignored)
     assert found.step == model.step
@@ -76,7 +76,7 @@ def test_moments_and_step_are_told_from_weights(tmp_path):
         moments = checkpoint.first_moments, checkpoint.second_moments
         for factor, moment in enumerate(moments, start=2):
             np.testing.assert_array_equal(moment[name], factor * value)
-    found = original_model.read(tmp_path)
+    found = original_model.read_model(tmp_path)
     tiny_models.require_same(found, model)
     assert found.notes == (f"left out {2 * len(weights)} optimizer slots",)
 
@@ -87,9 +87,9 @@ def test_a_released_checkpoint_has_heads_64_wide(tmp_path, width, heads):
         tiny_models.ENCODER, hidden_size=width, num_attention_heads=heads
     )
     _write(tmp_path, "discriminator", encoder=encoder)
-    assert original_model.read(tmp_path).notes == ()
+    assert original_model.read_model(tmp_path).notes == ()
     (tmp_path / "hparams.json").unlink()
-    found = original_model.read(tmp_path / "model.ckpt")
+    found = original_model.read_model(tmp_path / "model.ckpt")
     assert f"took {heads} attention heads" in found.notes[0]
     # No tensor tells these.
     assert found.encoder == dataclasses.replace(
@@ -132,10 +132,10 @@ def test_hparams_of_another_model_are_refused(tmp_path, changes, message):
 def test_no_checkpoint_and_several_are_errors(tmp_path):
     _write(tmp_path)
     with pytest.raises(FileNotFoundError, match="absent. Received: "):
-        original_model.read(tmp_path / "absent")
+        original_model.read_model(tmp_path / "absent")
     _put_tensors(tmp_path, _tensors(tmp_path), "model.ckpt-2")
     with pytest.raises(FileNotFoundError, match=r"model.ckpt-2.index"):
-        original_model.read(tmp_path)
+        original_model.read_model(tmp_path)
 
 
 def test_a_step_may_be_absent_but_not_anything_else(tmp_path):
@@ -145,7 +145,7 @@ def test_a_step_may_be_absent_but_not_anything_else(tmp_path):
     _refuses(tmp_path, r"global_step, at .*model\.ckpt")
     del tensors["global_step"]
     _put_tensors(tmp_path, tensors)
-    assert original_model.read(tmp_path).step == 0
+    assert original_model.read_model(tmp_path).step == 0
 
 
 def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(tmp_path):
@@ -168,7 +168,7 @@ def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(tmp_path):
 def test_tasks_are_called_as_the_original_calls_them(tmp_path, kind, scope):
     model = _write(tmp_path, kind)
     assert f"task_specific/{scope}/dense/kernel" in _tensors(tmp_path)
-    task = original_model.read(tmp_path).task
+    task = original_model.read_model(tmp_path).task
     assert task == dataclasses.replace(model.task, labels=())
 
 
@@ -202,7 +202,9 @@ def test_a_masked_lm_may_have_a_width_that_no_generator_fits(
     wide = dataclasses.replace(tiny_models.ENCODER, **sizes)
     monkeypatch.setattr(tiny_models, "ENCODER", wide)
     model = _write(tmp_path, "masked_lm")
-    tiny_models.require_same(original_model.read(tmp_path), model, ("task",))
+    tiny_models.require_same(
+        original_model.read_model(tmp_path), model, ("task",)
+    )
 
 
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):

@@ -23,18 +23,18 @@ def test_every_format_is_told_by_its_files(tmp_path, format_name):
     model = tiny_models.build("encoder")
     written = conversion.write(model, format_name, tmp_path)
     assert reading.detect(tmp_path) == format_name
-    tiny_models.require_same(reading.read(tmp_path), written)
+    tiny_models.require_same(reading.read_model(tmp_path), written)
     for other in set(reading.FORMATS) - {format_name}:
         with pytest.raises((ValueError, FileNotFoundError)):
-            reading.read(tmp_path, other)
+            reading.read_model(tmp_path, other)
 
 
 def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent, which is nothing"):
-        reading.read(tmp_path / "absent")
+        reading.read_model(tmp_path / "absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(FileNotFoundError, match="file, which is nothing"):
-        reading.read(tmp_path / "file")
+        reading.read_model(tmp_path / "file")
     with pytest.raises(errors.ModelError, match=r"Received: file\."):
         reading.detect(tmp_path)
     (tmp_path / "config.json").write_text('{"class_name": "x"}')
@@ -45,7 +45,7 @@ def test_what_is_no_model_is_refused(tmp_path):
     tiny_models.write(tmp_path / "trial", "tagging", "electra_tf")
     message = "fine-tuned one.*--drop=task_spec"
     with pytest.raises(errors.ModelError, match=message):
-        reading.read(tmp_path / "trial")
+        reading.read_model(tmp_path / "trial")
 
 
 def _variables(model):

@@ -58,7 +58,7 @@ def test_a_model_goes_there_and_back(tmp_path, kind, chain, fields):
         path = tmp_path / str(number)
         if number > 0:
             conversion.convert(tmp_path / str(number - 1), target, path)
-        stop = conversion.read(path)
+        stop = conversion.read_model(path)
         tiny_models.require_same(stop, model, ("task",))
         assert stop.task in (model.task, unnamed)
         assert not list(tmp_path.glob(".*"))
@@ -73,7 +73,7 @@ def test_tags_are_given_where_files_do_not_name_them(tmp_path):
             conversion.convert(source, target, out)
     options = conversion.ConversionOptions(labels=model.task.labels)
     conversion.convert(source, OURS, out, options)
-    tiny_models.require_same(conversion.read(out), model)
+    tiny_models.require_same(conversion.read_model(out), model)
 
 
 def _write_run(folder, kind="embeddings", **fields):
@@ -107,7 +107,7 @@ def test_a_discriminator_without_a_generator_is_a_run(
     fields = {"encoder": encoder, "objective": objective}
     model = _write_run(tmp_path / "run", "discriminator", **fields)
     model_lib.find_objective(checkpoints.load_settings(tmp_path / "run"))
-    tiny_models.require_same(own_run.read(tmp_path / "run"), model)
+    tiny_models.require_same(own_run.read_model(tmp_path / "run"), model)
 
 
 def _put_tensors(folder, **tensors):
@@ -123,7 +123,7 @@ def test_parts_of_a_users_own_objective_are_kept(tmp_path):
     folder = tmp_path / "run"
     model = _write_run(folder)
     _put_tensors(folder, model=model.tensors | {"mine/x": np.ones([2, 3])})
-    found = own_run.read(folder)
+    found = own_run.read_model(folder)
     assert found.step == 50
     assert found.tensors["mine/x"].shape == (2, 3)
     # No other format has a place for them.
@@ -148,7 +148,7 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
         changed = sizes | {field: value}
         tiny_models.change_json(tmp_path / "config.json", encoder=changed)
         with pytest.raises(error, match=message):
-            own_run.read(tmp_path)
+            own_run.read_model(tmp_path)
 
 
 def test_what_a_run_cannot_hold_is_refused(tmp_path):
@@ -163,8 +163,8 @@ def test_what_a_run_cannot_hold_is_refused(tmp_path):
 def test_an_average_is_read_where_it_was_kept(tmp_path):
     model = _write_run(tmp_path)
     with pytest.raises(ValueError, match="ema_decay"):
-        own_run.read(tmp_path, use_average=True)
+        own_run.read_model(tmp_path, use_average=True)
     other = {name: value + 1 for name, value in model.tensors.items()}
     _put_tensors(tmp_path, model=other, average=model.tensors)
-    found = own_run.read(tmp_path, use_average=True)
+    found = own_run.read_model(tmp_path, use_average=True)
     tiny_models.require_same(found, model)

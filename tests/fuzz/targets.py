@@ -249,13 +249,15 @@ TARGETS: dict[str, Callable[[], Target]] = {
     ),
     "index": lambda: Target(_index, [_tiny_index()], ["x.index"]),
     "safetensors": lambda: Target(
-        lambda path: tensor_files.read(path.parent),
+        lambda path: tensor_files.read_tensors(path.parent),
         [safetensors.numpy.save({"a": np.ones([2], np.float32)}),
          _json({"weight_map": {"a": "x.safetensors"}})],
         ["model.safetensors", "model.safetensors.index.json"],
     ),
     "hdf5": lambda: Target(
-        lambda path: tensor_files.read(path.parent), [_hdf5()], ["tf_model.h5"]
+        lambda path: tensor_files.read_tensors(path.parent),
+        [_hdf5()],
+        ["tf_model.h5"],
     ),
     "metrics": lambda: Target(
         reporting.read_lines, [b'{"step": 1, "split": "train"}\n'], ["m"]

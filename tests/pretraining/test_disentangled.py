@@ -87,13 +87,13 @@ def test_it_begins_with_the_generators_words(rows):
 
 def test_files_hold_whole_embeddings(model, rows, tmp_path):
     tiny_electra.save(tmp_path, model, model.settings, tiny.VOCABULARY)
-    loaded = PretrainedModel.from_portable(reading.read(tmp_path))
+    loaded = PretrainedModel.from_portable(reading.read_model(tmp_path))
     expected = model.read_rows(rows, None)
     found = tf.sigmoid(loaded.networks.main(*rows).logits)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     # And a run that starts from them splits them again.
     other = _build()
-    read = own_run.read(tmp_path)
+    read = own_run.read_model(tmp_path)
     for variable in other.trainable_variables:
         variable.assign(read.tensors[variable.path])
     other.take_difference()

@@ -81,7 +81,7 @@ class LoadedExport(TextModel):
         self.signature_names = sorted(names)
         self.metadata: export_metadata.ExportMetadata | None = None
         if export_metadata.path_of(self.folder).is_file():
-            self.metadata = export_metadata.read(self.folder)
+            self.metadata = export_metadata.read_metadata(self.folder)
 
     def require(self, signature: str) -> None:
         """Raises `ValueError` unless the model has a signature."""

@@ -123,7 +123,7 @@ class ExportedModule(tf.Module):
 
     def compute_in_buckets(
         self,
-        compute_rows: Callable[[length_buckets.Rows], Tensors],
+        compute_rows: Callable[[length_buckets.ChosenRows], Tensors],
         input_mask: tf.Tensor,
         lengths: tf.Tensor | None = None,
         paddings: Mapping[str, float] | None = None,
@@ -133,7 +133,7 @@ class ExportedModule(tf.Module):
         `lengths` are None where each row needs no columns but its tokens'.
         """
         if self.tokens_per_bucket == 0 or tf.executing_eagerly():
-            return compute_rows(length_buckets.Rows())
+            return compute_rows(length_buckets.ChosenRows())
         if lengths is None:
             lengths = length_buckets.count_columns(input_mask)
         return length_buckets.compute(

@@ -77,7 +77,7 @@ class FinetunedModule(exported_module.ExportedModule):
             last = tf.reduce_max(tf.pad(positions, [[0, 0], [0, 1]]), 1)
             lengths = tf.maximum(lengths, last + 1)
 
-        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
+        def compute_rows(chosen: length_buckets.ChosenRows) -> Tensors:
             computed = self.apply_head(
                 *map(chosen.trim, rows),
                 **{name: chosen.pick(v) for name, v in features.items()},

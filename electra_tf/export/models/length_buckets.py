@@ -16,7 +16,7 @@ TOKENS = 256
 Tensors = dict[str, tf.Tensor]
 
 
-class Rows(NamedTuple):
+class ChosenRows(NamedTuple):
     """Rows of a batch that are computed together; by default all of them."""
 
     chosen: tf.Tensor | None = None  # `[R]` int32, numbers of the rows, or None
@@ -66,7 +66,7 @@ def split(lengths: tf.Tensor, num_tokens: int = TOKENS) -> Buckets:
 
 
 def compute(
-    compute_rows: Callable[[Rows], Tensors],
+    compute_rows: Callable[[ChosenRows], Tensors],
     lengths: tf.Tensor,
     num_columns: tf.Tensor,
     paddings: Mapping[str, float],
@@ -91,7 +91,7 @@ def compute(
     def compute_bucket(
         begin: tf.Tensor, end: tf.Tensor, length: tf.Tensor
     ) -> list[tf.Tensor]:
-        computed = compute_rows(Rows(buckets.order[begin:end], length))
+        computed = compute_rows(ChosenRows(buckets.order[begin:end], length))
         names[:] = computed
         return [
             _extend(_merge(tensor), most_cells)

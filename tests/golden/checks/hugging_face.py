@@ -54,7 +54,7 @@ def _check_outputs(folder):
     arrays = loading.read_arrays(folder / "inputs.npz")
     inputs = {name: tf.constant(array) for name, array in arrays.items()}
     expected = loading.read_arrays(folder / "outputs.npz")
-    model = hugging_face.read(folder)
+    model = hugging_face.read_model(folder)
     build = _build_pretrained if model.task is None else _build_finetuned
     compute = build(model)
     ours = compute(inputs)
@@ -177,7 +177,7 @@ def _head_features(head, inputs):
 
 def _check_round_trip(folder):
     """Hugging Face, ours, Hugging Face, ours: equal bits."""
-    before = model = hugging_face.read(folder)
+    before = model = hugging_face.read_model(folder)
     if model.vocabulary is None:
         special = vocabulary_lib.SPECIAL_TOKENS
         others = range(model.encoder.vocab_size - len(special))
@@ -201,7 +201,7 @@ def _check_round_trip(folder):
 def _pass_through(model, target):
     with tempfile.TemporaryDirectory() as name:
         conversion.write(model, target, pathlib.Path(name))
-        return conversion.read(pathlib.Path(name))
+        return conversion.read_model(pathlib.Path(name))
 
 
 def _without_task_name(tensors, task):
