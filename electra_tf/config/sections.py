@@ -24,7 +24,7 @@ _Strategy = Annotated[
 ]
 _Precision = Annotated[str, schema.one_of(*PRECISIONS)]
 _JitCompile = Annotated[str, schema.one_of("auto", "on", "off")]
-_Optimizer = Annotated[str, schema.one_of("adam", "lamb")]
+_Optimizer = Annotated[str, schema.one_of("adam", "addons_adamw", "lamb")]
 # TensorFlow counts rows and columns with 32 bits.
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
 _Momentum = Annotated[float, Field(ge=0, le=0.99999)]
@@ -357,7 +357,9 @@ class DataConfig:
 class SharedOptimizerConfig:
     """What pre-training and fine-tuning set of the optimizer."""
 
-    name: _Optimizer = "adam"  # `adam`: without bias correction; or `lamb`
+    # `adam` is the original's, without bias correction; `addons_adamw` is
+    # tensorflow-addons', whose decay is not multiplied by the learning rate.
+    name: _Optimizer = "adam"
     learning_rate: NonNegative = 5e-4  # peak
     lr_decay_power: _AboveZero = 1.0
     weight_decay_rate: NonNegative = 0.01

@@ -37,15 +37,6 @@ _TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
 # So long may the other hosts take to start. Later, TensorFlow waits ten seconds
 # for a sign of life of each.
 START_SECONDS, _REPORT_SECONDS = 600, 10.0
-# Operations that XLA does not compile for a TPU, and why.
-_NOT_ON_TPUS = {
-    "(Eager)?PyFunc.*|Print.*|.*Summary.*": "it is work of the host",
-    "(Read|Write)File|Iterator.*|Parse.*|Decode.*": "it is input or output",
-    ".*String.*|.*Regex.*|.*Table.*": "strings and tables stay on the host",
-    "Where|Unique.*|ListDiff|DynamicPartition|Ragged.*": (
-        "the size of its result depends on values"
-    ),
-}
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:
@@ -298,26 +289,6 @@ def xla_scope(settings: Settings) -> fusion.Scope:
         return fusion.Scope.NOTHING
     is_whole = choice == "on" or has_gpu
     return fusion.Scope.STEP if is_whole else fusion.Scope.LOOPS
-
-
-def find_unfit(function: Any) -> list[str]:
-    """Operations of a concrete function that no TPU can run, with the reason.
-
-    Those of the functions that it calls are among them.
-    """
-    graph = function.graph.as_graph_def(add_shapes=True)
-    bodies = [graph.node, *(f.node_def for f in graph.library.function)]
-    found = {f"{n.op} ({n.name})": _why_unfit(n) for b in bodies for n in b}
-    return [f"{name}: {why}" for name, why in found.items() if why]
-
-
-def _why_unfit(node: Any) -> str:
-    for pattern, reason in _NOT_ON_TPUS.items():
-        if re.fullmatch(pattern, node.op):
-            return reason
-    shapes = map(tf.TensorShape, node.attr["_output_shapes"].list.shape)
-    unknown = [s for s in shapes if not s.is_fully_defined()]
-    return f"its shape {unknown[0]} is not static" if unknown else ""
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:

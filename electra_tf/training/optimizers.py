@@ -390,7 +390,11 @@ def build(
     **more: Any,
 ) -> ReplicaOptimizer:
     """The optimizer that a config names, with a schedule of its rate."""
-    kinds = {"adam": AdamWeightDecay, "lamb": LAMB}
+    kinds = {
+        "adam": AdamWeightDecay,
+        "addons_adamw": AddonsAdamW,
+        "lamb": LAMB,
+    }
     return kinds[options.name](
         schedule,
         weight_decay=options.weight_decay_rate,
