@@ -5,7 +5,7 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
     electra-study configs/studies/table5.py --list
 
 The same command goes on after a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75).
-See BUILD.md for what it writes.
+docs/studies.md says what it writes.
 """
 
 import pathlib

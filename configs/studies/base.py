@@ -1,7 +1,7 @@
-"""What the studies share: a small model that leaves the unigram plateau.
+"""The base of the studies: a small model that leaves the unigram plateau.
 
 Two layers of 128 with the recipe of `configs/pretrain/scaled.py`, both networks
-trained from the start, rows of 32 tokens: a size for two CPU cores. An arm of
+trained from the start, rows of 32 tokens: small enough for two CPU cores. An arm of
 `electra` reads 12 M tokens. Change a study's length with `--num_train_steps`;
 warm-up and other schedules keep their share.
 """
@@ -17,7 +17,7 @@ _SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
 
 
 def get_config() -> ml_collections.ConfigDict:
-    """The settings of an arm that changes nothing."""
+    """Returns the settings that every arm starts from."""
     settings = schema.replace_fields(
         config.load_file(_SCALED, "128x2"),
         objective={

@@ -4,8 +4,8 @@ Command:
     electra-study configs/studies/equal_compute.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-The question of the paper's Figures 2 and 4. Every budget has runs of its own
-with a whole schedule; none is a checkpoint in the middle of a longer one.
+The question of the paper's Figures 2 and 4. Each budget has its own runs with a
+whole schedule; none is a checkpoint of a longer run.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> definition.Study:
-    """Two objectives at a quarter, half and all of the cost."""
+    """Returns two objectives at a quarter, half and all of the cost."""
     return definition.Study(
         name="equal_compute",
         question="Which objective learns more from the same compute?",

@@ -1,4 +1,4 @@
-"""What came after the paper, at equal FLOPs and a size for two CPU cores.
+"""Later ideas than the paper's, at equal FLOPs, small enough for two CPU cores.
 
 Command:
     electra-build-dataset --corpus=DIR --max_seq_length=32 \
@@ -6,9 +6,9 @@ Command:
     electra-study configs/studies/family.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-All train both networks from the start, but `fast_electra` takes the generator
-of `tiny-en`, whose training is not counted; hence that vocabulary.
-docs/studies.md has what came out.
+All arms train both networks from the start, except `fast_electra`, which takes
+the generator of `tiny-en`, whose training is not counted. That is why the
+records have its vocabulary. docs/studies.md has the results.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ _TWO_TOWER = {"two_tower_generator": True}
 
 
 def get_study() -> definition.Study:
-    """ELECTRA, what others changed about it, and masked LM."""
+    """Returns ELECTRA, the later ideas, and masked LM."""
     # All checkpoints are kept, for `electra-analyze dynamics`.
     kept = {"save_checkpoints_steps": 500, "keep_checkpoints": 100}
     base = schema.replace_fields(config.load_file(_BASE), training=kept)
@@ -59,7 +59,7 @@ def get_study() -> definition.Study:
             "mask_30_to_15": {
                 "masking": {"mask_prob": 0.3, "mask_prob_steps": steps}
             },
-            # Seldom pieces, or frequent ones, are masked more often (the
+            # Rare tokens, or frequent ones, are masked more often (the
             # original's `proposal_distribution`).
             "seldom": {"masking": {"frequency_power": 0.25}},
             "frequent": {"masking": {"frequency_power": -0.25}},

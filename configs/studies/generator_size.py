@@ -5,9 +5,10 @@ Command:
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper: best at a quarter to a half of the discriminator's width; a generator as
-wide as the discriminator is worse; the unigram generator works, below the
-small masked LMs. Its depth is that of the discriminator there; here too. The
-uniform one, which the paper leaves out, says what frequencies alone are worth.
+wide as the discriminator is worse; the unigram generator works, but less well
+than the small masked LMs. Generator and discriminator have the same depth,
+there and here. The uniform generator, which the paper leaves out, shows what
+frequencies alone are worth.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ _SIZES = {"1_8": 1 / 8, "1_4": 1 / 4, "1_2": 1 / 2, "3_4": 3 / 4, "1_1": 1.0}
 
 
 def get_study() -> definition.Study:
-    """Five widths of the generator, and two that learn nothing."""
+    """Returns five widths of the generator, and two generators without weights."""
     sizes = {
         f"size_{name}": {
             "generator": {

@@ -5,7 +5,7 @@ Command:
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper: 15 % for Small and Base, 25 % for Large (Table 6), because Large's
-generator is accurate enough to leave too few fakes at 15 %.
+generator is so accurate that it leaves too few replacements at 15 %.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> definition.Study:
-    """Four masking rates of joint training."""
+    """Returns four mask rates of joint training."""
     return definition.Study(
         name="masking_rate",
         question="Which share of the tokens should be masked?",

@@ -4,9 +4,9 @@ Command:
     electra-study configs/studies/size.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-Two layers of 64, 128 and 192, everything else as in `family.py`, whose records
-it takes. The paper's Figure 4, left, has ELECTRA ahead of BERT at every size,
-and furthest ahead where models are small. docs/studies.md has what came out.
+Two layers of 64, 128 and 192, with the records and settings of `family.py`. The
+paper's Figure 4, left, has ELECTRA ahead of BERT at every size,
+and furthest ahead where models are small. docs/studies.md has the results.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
 
 
 def _size(width: int) -> definition.Overrides:
-    """The encoder of a width, and the generator's heads and rate with it."""
+    """Returns the settings of a width: encoder, generator's heads, rate."""
     scaled = config.load_file(_SCALED, f"{width}x2")
     rate = scaled.optimizer.learning_rate
     return {
@@ -33,7 +33,7 @@ def _size(width: int) -> definition.Overrides:
 
 
 def get_study() -> definition.Study:
-    """Two objectives at three widths, each trained for the same cost."""
+    """Returns two objectives at three widths, at the same cost."""
     sizes = {width: _size(width) for width in (64, 128, 192)}
     electra = {f"electra_{w}": size for w, size in sizes.items()}
     mlm = {

@@ -1,11 +1,11 @@
-"""What lets a small model learn context: one change from the recipe each.
+"""Which settings let a small model learn context: one change from the recipe each.
 
 Command:
     electra-study configs/studies/small_models.py \
         --dataset_dir=DIR --output_dir=DIR
 
 Two layers of 128, trained jointly; the records have rows of 32 tokens and 4,096
-entries. docs/small_models.md has the commands and what came out. The first arm
+entries. docs/small_models.md has commands and results. The first arm
 is the recipe, the second the paper's settings at this size.
 """
 
@@ -31,7 +31,7 @@ _PAPER_OPTIMIZER = {
 
 
 def get_study() -> definition.Study:
-    """The recipe, the paper's settings, and what lies between."""
+    """Returns the recipe, the paper's settings, and single changes."""
     base = schema.replace_fields(
         config.load_file(_BASE), training={"train_batch_size": 64}
     )

@@ -5,11 +5,11 @@ Command:
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper (Base, average of GLUE, development sets): ELECTRA 85.0, All-tokens MLM
-84.3, Replace MLM 82.4, ELECTRA 15 % 82.4, BERT 82.2. docs/results.md has what
-came out here.
+84.3, Replace MLM 82.4, ELECTRA 15 % 82.4, BERT 82.2. docs/results.md has our
+results.
 
-`mlm` is BERT with the masks of the original's code: of the chosen tokens, 85 %
-are shown as [MASK], the others as they are.
+`mlm` is BERT with the masks of the original's code: 85 % of the masked positions
+show [MASK], the others keep their token.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def _base() -> config.ExperimentConfig:
-    """Four layers of 128, rows of 64 tokens: 57 M tokens for `electra`."""
+    """Returns four layers of 128, rows of 64 tokens: 57 M tokens for `electra`."""
     return schema.replace_fields(
         config.load_file(_BASE),
         encoder={"num_hidden_layers": 4},
@@ -39,7 +39,7 @@ def _base() -> config.ExperimentConfig:
 
 
 def get_study() -> definition.Study:
-    """Five objectives at the cost of ELECTRA's training."""
+    """Returns five objectives at the cost of ELECTRA's training."""
     return definition.Study(
         name="table5",
         question="Is it the loss on all tokens, or that no [MASK] is shown?",

@@ -4,15 +4,16 @@ Command:
     electra-study configs/studies/training_algorithms.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-Paper: joint training is best. Two-stage rises after the switch and stays
-below it; adversarial training (REINFORCE) stays below maximum likelihood,
-still above BERT.
+Paper: joint training is best. Two-stage training rises after the switch and ends
+below it; adversarial training (REINFORCE) ends below maximum likelihood and
+above BERT.
 
 `generator_first` trains the generator alone for a quarter of the steps, then
-both, from its weights: what docs/small_models.md recommends, not in the paper.
+both, from its weights. docs/small_models.md recommends it; the paper does not
+have it.
 
-All arms have a generator as large as the discriminator and embeddings of its
-own, which two-stage training needs to hand its weights over.
+In all arms the generator is as large as the discriminator and has its own
+embeddings, because the second of two stages starts from its weights.
 """
 
 import pathlib
@@ -25,7 +26,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> definition.Study:
-    """Seven ways to train the pair, and masked LM alone."""
+    """Returns seven ways to train the two networks, and masked LM alone."""
     base = config.load_file(_BASE)
     base = schema.replace_fields(
         base, generator={"untied_generator_embeddings": True}

@@ -1,14 +1,14 @@
-"""Section 3.2: what generator and discriminator should share, equal steps.
+"""Section 3.2: which weights the networks should share, at equal steps.
 
 Command:
     electra-study configs/studies/weight_tying.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper (generator of the discriminator's size): nothing shared 83.6, token
-embeddings 84.3, all weights 84.4. `disentangled` is DeBERTa-v3's way.
+embeddings 84.3, all weights 84.4. `disentangled` shares as DeBERTa-v3 does.
 
-Embeddings are as wide as the layers, so that embeddings of its own make the
-generator neither wider nor narrower there than shared ones.
+Embeddings are as wide as the layers, so that the generator has the same width
+with its own embeddings as with shared ones.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def get_study() -> definition.Study:
-    """The four ways to tie two towers of one size."""
+    """Returns four ways to share weights between two networks of one size."""
     return definition.Study(
         name="weight_tying",
         question="Which weights should the two towers share?",
