@@ -1,9 +1,9 @@
 """The base of the studies: a small model that leaves the unigram plateau.
 
 Two layers of 128 with the recipe of `configs/pretrain/scaled.py`, both networks
-trained from the start, rows of 32 tokens: small enough for two CPU cores. An arm of
-`electra` reads 12 M tokens. Change a study's length with `--num_train_steps`;
-warm-up and other schedules keep their share.
+trained from the start, rows of 32 tokens: small enough for two CPU cores. An
+arm of `electra` reads 12 M tokens. Change a study's length with
+`--num_train_steps`; warm-up and other schedules keep their share.
 """
 
 import pathlib

@@ -23,7 +23,7 @@ _SIZES = {"1_8": 1 / 8, "1_4": 1 / 4, "1_2": 1 / 2, "3_4": 3 / 4, "1_1": 1.0}
 
 
 def get_study() -> definition.Study:
-    """Returns five widths of the generator, and two generators without weights."""
+    """Returns five widths of the generator, and two without weights."""
     sizes = {
         f"size_{name}": {
             "generator": {

@@ -1,4 +1,4 @@
-"""Which settings let a small model learn context: one change from the recipe each.
+"""Which settings let a small model learn context: one change of the recipe each.
 
 Command:
     electra-study configs/studies/small_models.py \

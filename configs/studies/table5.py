@@ -8,8 +8,8 @@ Paper (Base, average of GLUE, development sets): ELECTRA 85.0, All-tokens MLM
 84.3, Replace MLM 82.4, ELECTRA 15 % 82.4, BERT 82.2. docs/results.md has our
 results.
 
-`mlm` is BERT with the masks of the original's code: 85 % of the masked positions
-show [MASK], the others keep their token.
+`mlm` is BERT with the masks of the original's code: 85 % of the masked
+positions show [MASK], the others keep their token.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 
 
 def _base() -> config.ExperimentConfig:
-    """Returns four layers of 128, rows of 64 tokens: 57 M tokens for `electra`."""
+    """Returns four layers of 128, rows of 64 tokens; `electra` reads 57 M."""
     return schema.replace_fields(
         config.load_file(_BASE),
         encoder={"num_hidden_layers": 4},

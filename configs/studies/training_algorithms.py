@@ -4,9 +4,9 @@ Command:
     electra-study configs/studies/training_algorithms.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-Paper: joint training is best. Two-stage training rises after the switch and ends
-below it; adversarial training (REINFORCE) ends below maximum likelihood and
-above BERT.
+Paper: joint training is best. Two-stage training rises after the switch and
+ends below it; adversarial training (REINFORCE) ends below maximum likelihood
+and above BERT.
 
 `generator_first` trains the generator alone for a quarter of the steps, then
 both, from its weights. docs/small_models.md recommends it; the paper does not
