@@ -1,4 +1,4 @@
-"""Which settings let a small model learn context: one change of the recipe each.
+"""Which settings let a small model learn context: one change at a time.
 
 Command:
     electra-study configs/studies/small_models.py \
