@@ -1,9 +1,9 @@
-"""Which tokens the generator must fill: choice, [MASK], gather and scatter.
+"""Dynamic masking: choice of positions, [MASK], gather and scatter.
 
-Masking as in the original's `pretrain/pretrain_helpers.py` (paper, 3.1), anew
-for every batch. B rows of all streams on a replica, S tokens, P slots of a row.
-A slot that a short row does not need has weight, position and id 0; position 0
-holds [CLS] and is never chosen nor written. All functions compile under XLA.
+Every batch is masked anew, as in the original's `pretrain/pretrain_helpers.py`
+(paper, 3.1). B is the rows of a replica, S the tokens of a row, P its slots for
+masked positions. A slot that a short row does not use has weight, position and
+id 0; position 0 holds [CLS] and is never masked. XLA compiles all functions.
 """
 
 import functools
@@ -39,7 +39,7 @@ class MaskedInputs(NamedTuple):
 
 
 class DynamicMasking:
-    """Masks batches as a config says; equal places give equal masks."""
+    """Masks batches by a config; the step and the streams decide the masks."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
 def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
     """The weight of each entry, `[V]` float32: frequency ** -power, 1 on mean.
 
-    What does not occur counts as one occurrence.
+    An entry that does not occur counts as one occurrence.
     """
     if token_counts is None:
         raise ValueError(
@@ -219,11 +219,11 @@ def draw_positions_with_replacement(
 
 
 def _use_slots(
-    positions: tf.Tensor, is_found: tf.Tensor | bool, num: tf.Tensor
+    positions: tf.Tensor, is_eligible: tf.Tensor | bool, num: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Positions and weights, 0 but in the first `num` slots that were found."""
+    """Positions and weights of the first `num` slots; 0 in all others."""
     is_used = tf.range(positions.shape[1]) < num[:, tf.newaxis]
-    is_used = tf.logical_and(is_used, is_found)
+    is_used = tf.logical_and(is_used, is_eligible)
     return positions * tf.cast(is_used, tf.int32), tf.cast(is_used, tf.float32)
 
 

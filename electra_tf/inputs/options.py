@@ -1,15 +1,15 @@
-"""How `tf.data` runs here: deterministic, and with fixed parallelism."""
+"""Options of `tf.data`: deterministic order and fixed parallelism."""
 
 import tensorflow as tf
 
-# Enough for over a hundred million tokens a second on a large host, and no
-# burden on a small one, where full buffers keep the threads asleep.
+# Enough for a hundred million tokens a second on a large host. On a small one
+# the threads sleep while the buffers are full.
 PARALLEL_CALLS = 4
 PREFETCHED_ELEMENTS = 4
 
 
 def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The same dataset, run as this package wants it.
+    """The dataset with the options of this package.
 
     Autotuning is off: TensorFlow 2.20 sometimes fails to wake its thread when
     an iterator is deleted, which then blocks the program.
@@ -17,7 +17,7 @@ def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
-    # Streams are dealt in `pipeline.py`; a strategy must not deal them again.
+    # `pipeline.py` assigns streams to workers; a strategy must not do it again.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.OFF
     )
@@ -29,9 +29,9 @@ def input_options(
 ) -> tf.distribute.InputOptions | None:
     """The second argument of `strategy.distribute_datasets_from_function`.
 
-    The iterators that a strategy adds tune themselves whatever a dataset says.
-    `MirroredStrategy` can do without: every replica then gets a dataset and an
-    input context of its own.
+    A strategy adds iterators that autotune in spite of the options. With these
+    `MirroredStrategy` adds none: every replica has a dataset and an input
+    context of its own.
     """
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return None

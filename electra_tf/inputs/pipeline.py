@@ -1,4 +1,4 @@
-"""Shards to global batches: read, order, parse, hand out to replicas.
+"""From shards to global batches: read, order, parse, assign to replicas.
 
 Training streams (`streams.py`) read their shards in the background, one
 shuffled block ahead. Evaluation reads the held-out examples in the order of

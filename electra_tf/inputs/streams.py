@@ -1,14 +1,14 @@
 """The order of the examples: a pure function of shards, seed and position.
 
-No shuffle buffer: a checkpoint holds two integers. In every epoch anew:
+There is no shuffle buffer: a checkpoint holds two integers. In every epoch:
 
 1. The shards are permuted and laid end to end as a ring, which is opened at a
    random example of the first shard.
 2. The ring of N examples is cut into C ranges of `n = N // C`, one for each
-   canonical stream. The rest sits out.
+   canonical stream. The rest is left out.
 3. A stream permutes its range in blocks of `shuffle_block` examples.
 4. Global batch k holds the next `B / C` examples of every stream, rows of one
-   stream side by side. What fills no batch at the end sits out.
+   stream side by side. An incomplete batch at the end is left out.
 
 Replica r of R owns streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
 batches are the same for every R that divides C.
@@ -19,13 +19,13 @@ import tensorflow as tf
 from electra_tf.config import schema
 from electra_tf.inputs import randomness
 
-# How an iteration says that a shard ends too early, for `dataset.py`.
+# Part of the error of a shard that ends too early; `dataset.py` looks for it.
 MISSING_RECORDS = "A shard holds fewer records than its manifest says."
 
 
 @schema.frozen
 class Position:
-    """A place between two global batches, all that a checkpoint must hold."""
+    """A place between two global batches, as a checkpoint holds it."""
 
     epoch: schema.Count = 0  # from 0
     batch: schema.Count = 0  # batches of this epoch already consumed
@@ -122,10 +122,10 @@ class StreamOrder:
         block: tf.Tensor,
         first_example: tf.Tensor,
     ) -> tf.Tensor:
-        """Permutes one block `[m]` and leaves out what this run must not see.
+        """Permutes one block `[m]` and removes examples that are not used.
 
-        That is what was consumed before, the first `first_example` examples of
-        the stream's range, and what fills no batch at the epoch's end.
+        Those are the first `first_example` of the stream's range, which earlier
+        steps consumed, and those of an incomplete batch at the epoch's end.
         """
         begin = block * self.shuffle_block
         tf.debugging.assert_equal(

@@ -6,6 +6,7 @@ work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,17 +17,17 @@ from electra_tf.acceleration import fusion
 from electra_tf.acceleration import operations
 from electra_tf.modeling import layers
 
-# Added to the scores of keys that must not be seen. Not minus infinity: a row
-# without any visible key must stay finite, as in the original.
+# Added to the scores of masked keys. Not minus infinity: a row whose keys are
+# all masked stays finite, as in the original.
 MASKED_SCORE = -10000.0
 DIRECTIONS = ("both", "left_to_right", "right_to_left")
-# Dropout sites of a block: attention probabilities and two outputs.
+# Dropout sites of a block: attention weights, and the outputs of both parts.
 _SITES_PER_BLOCK = 3
 _SEGMENTS = 2  # of a text, 0 and 1
 
 
 class EncoderOutput(NamedTuple):
-    """What an encoder computes, every intermediate by name."""
+    """The states of an encoder, from the embeddings to the last block."""
 
     embedding_layernorm_output: tf.Tensor  # [B, S, E], after dropout
     embedding_output: tf.Tensor  # [B, S, D], the same after the projection
@@ -55,8 +56,7 @@ class Embeddings(layers.SizedLayer):
         self.layer_norm.build((None, sizes.embedding_size))
 
     def _add_table(self, kind: str, num_rows: int) -> Any:
-        # Looked up in float32: casting a whole table to use a few of its rows
-        # costs more than the rows.
+        # Without `autocast`, which would cast the whole table for a few rows.
         return self.add_weight(
             name=f"{kind}_embeddings",
             shape=(num_rows, self.settings.embedding_size),
@@ -77,13 +77,13 @@ class Embeddings(layers.SizedLayer):
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = layers.look_up(self.word_embeddings, input_ids)
         if word_offset is not None:
-            # Keras casts the arguments of layers.
+            # Keras has cast it, as all arguments of layers.
             words += tf.cast(word_offset, words.dtype)
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
         if position_ids is not None:
             positions = layers.look_up(positions, position_ids)
-        # A product with a one-hot of two columns: its gradient is a small
-        # product too, where that of a lookup is a scatter of B x S rows.
+        # A product with one-hots, as in BERT: a lookup of two rows would have a
+        # scatter of B x S rows for its gradient.
         one_hot = tf.one_hot(segment_ids, self.settings.type_vocab_size)
         table = tf.convert_to_tensor(self.token_type_embeddings)
         total = words + positions + tf.tensordot(one_hot, table, 1)
@@ -96,18 +96,16 @@ class Embeddings(layers.SizedLayer):
 def split_heads(
     fused: tf.Tensor, attention_bias: tf.Tensor, num_heads: int
 ) -> list[tf.Tensor]:
-    """Query, key and value of every head, `[B, H, S, D / H]` each."""
-    # `[B * S, 3 * D]`, all queries first; the bias tells B from S.
+    """Query, key and value of every head, `[B, H, S, D / H]` each.
+
+    Args:
+        fused: `[B * S, 3 * D]`, all queries first.
+        attention_bias: `[B, 1, 1 or S, S]`, which tells B from S.
+        num_heads: H.
+    """
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
-    shape = [batch, length, num_heads, size]
-    if fusion.compiles(fusion.Scope.STEP):
-        # XLA's code for slices of one result moves a number at a time.
-        parts = [tf.reshape(t, shape) for t in tf.split(fused, 3, axis=1)]
-        return [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
-    joint = tf.reshape(fused, [*shape[:2], 3, *shape[2:]])
-    # [3, B, H, S, D / H]
-    return tf.unstack(tf.transpose(joint, [2, 0, 3, 1, 4]))
+    return operations.split_heads(fused, [batch, length, num_heads, size])
 
 
 def compute_probs(
@@ -124,14 +122,15 @@ def attend(
     fused: tf.Tensor,
     attention_bias: tf.Tensor,
     num_heads: int,
-    choice: Any = (),
+    choice: Sequence[Any] = (),
 ) -> tf.Tensor:
-    """What every token reads, `[B * S, D]`, from those that it sees.
+    """Multi-head attention: `[B * S, D]`, heads side by side.
 
-    `fused` `[B * S, 3 * D]` are queries, keys and values. Dropout of attention
-    weights keeps what `choice` keeps. The gradient is written out: it needs the
-    sum over each row of weights times their slopes, which is that of outputs
-    times theirs (Dao et al., 2022, appendix B.4), of fewer numbers.
+    Args:
+        fused: `[B * S, 3 * D]` queries, keys and values.
+        attention_bias: see `compute_attention_bias`.
+        num_heads: H.
+        choice: which attention weights dropout keeps; see `operations.drop`.
     """
 
     @tf.custom_gradient
@@ -139,25 +138,11 @@ def attend(
         query, key, value = split_heads(fused, attention_bias, num_heads)
         probs = compute_probs(query, key, attention_bias)
         dropped = operations.drop(probs, *choice)
-        outputs = tf.matmul(dropped, value)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            batch, heads, length, size = layers.shape_of(outputs)
-            upstream = tf.reshape(upstream, [batch, length, heads, size])
-            upstream = tf.transpose(upstream, [0, 2, 1, 3])
-            of_probs = tf.matmul(upstream, value, transpose_b=True)
-            of_scores = operations.score_gradient(
-                upstream, outputs, of_probs, probs, *choice
-            )
-            parts = [
-                tf.matmul(of_scores, key),
-                tf.matmul(of_scores, query, transpose_a=True),
-                tf.matmul(dropped, upstream, transpose_a=True),
-            ]
-            ordered = tf.transpose(tf.stack(parts), [1, 3, 0, 2, 4])
-            return tf.reshape(ordered, layers.shape_of(fused))
-
-        return merge_heads(outputs), gradient
+        context = tf.matmul(dropped, value)
+        forward = query, key, value, probs, dropped, context
+        return merge_heads(context), functools.partial(
+            operations.attention_gradient, forward, choice
+        )
 
     return compute(fused)
 
@@ -240,10 +225,10 @@ class TransformerBlock(layers.SizedLayer):
 def number_segments(
     features: dict[str, tf.Tensor], cls_id: int
 ) -> dict[str, tf.Tensor]:
-    """Gives text k of a packed row, from 0, the segments 2k and 2k + 1.
+    """Gives the k-th text of a packed row, from 0, the segments 2k and 2k + 1.
 
-    A text begins with [CLS], so the `[..., S]` features must be those of the
-    records: a generator can sample a [CLS].
+    A text begins at [CLS]. The `[..., S]` features must come from the records,
+    since a generator could sample a [CLS].
     """
     begins = tf.cast(features["input_ids"] == cls_id, tf.int32)
     numbers = _SEGMENTS * (tf.cumsum(begins, axis=-1) - 1)
@@ -251,9 +236,9 @@ def number_segments(
 
 
 def _separate_texts(segment_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Numbers of texts, positions and segments in them; `[B, S]` each."""
+    """Each token's text, position in it and segment in it, `[B, S]` each."""
     texts = segment_ids // _SEGMENTS
-    # A text begins behind the tokens of all that have smaller numbers.
+    # All tokens of texts with smaller numbers stand before a text.
     is_before = texts[:, tf.newaxis] < texts[:, :, tf.newaxis]
     begins = tf.reduce_sum(tf.cast(is_before, tf.int32), -1)
     positions = tf.range(layers.shape_of(texts)[1]) - begins
@@ -265,11 +250,17 @@ def compute_attention_bias(
     direction: str = "both",
     texts: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """What to add to attention scores so that some keys are not seen.
+    """The float32 bias that masks keys when it is added to attention scores.
 
-    Float32, `MASKED_SCORE` for those: `[B, 1, 1, S]` for the direction `both`,
-    where they are padding alone, else `[B, 1, S, S]`; so with the numbers of
-    `texts`, `[B, S]`, where a token sees its own text.
+    Args:
+        input_mask: `[B, S]`, 0 for padding, which is always masked.
+        direction: one of `DIRECTIONS`; the keys that a token attends to.
+        texts: `[B, S]` numbers of the texts of a row; a token attends to its
+            own text alone. None for one text.
+
+    Returns:
+        `MASKED_SCORE` for masked keys, else 0: `[B, 1, 1, S]` if all tokens
+        have the same keys, else `[B, 1, S, S]`.
     """
     visible = tf.cast(input_mask, tf.float32)
     # LiteRT has no slice that adds axes.

@@ -24,7 +24,7 @@ OUTPUT_FRACTION = 0.15625
 
 @dataclasses.dataclass(frozen=True)
 class Operations:
-    """Of a part of the model, or of a sum of parts, on one row."""
+    """Operations of a part of the model, or of several, on one row."""
 
     forward: float
     backward: float
@@ -42,7 +42,7 @@ class Operations:
 
     @property
     def frozen(self) -> "Operations":
-        """Those of a part that does not learn."""
+        """The operations of the same part when it is not trained."""
         return Operations(self.forward, 0.0)
 
 
@@ -178,7 +178,7 @@ class SavedTransformer(OriginalTransformer):
         return float(self.length * (self.entry_bytes * entries + 4 * scores))
 
     def embedding(self) -> float:
-        """What is normalized and projected."""
+        """The inputs of the normalization and of the projection."""
         width = self.embedding_size or self.hidden_size
         return 2.0 * self.entry_bytes * self.length * width
 

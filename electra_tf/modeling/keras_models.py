@@ -1,7 +1,7 @@
 """Networks as Keras models: a dict of rows in, one tensor out.
 
-What a user builds on. Weights that networks share are shared here too. A saved
-model that holds one of these loads again once this module was imported.
+Users build their own models on them. Networks that share weights share them
+here, too. Import this module before you load a saved model that contains one.
 """
 
 import abc
@@ -33,7 +33,7 @@ class TakesRows(keras.Model, abc.ABC):
     def call(
         self, features: Mapping[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
-        """What the model says of `[B, S]` rows as they are."""
+        """The model's tensor for `[B, S]` rows."""
         rows = _check_rows(features, self.num_positions)
         if not training:
             return self.read_rows(rows, None)

@@ -1,7 +1,6 @@
-"""The small layers that encoder and heads are made of.
+"""The small layers of which encoder and heads consist.
 
-Written as few large operations on `[tokens, width]` matrices: a step of a
-small model on a CPU spends as much time between matrix products as in them.
+They work on `[tokens, width]` matrices.
 """
 
 import dataclasses
@@ -18,14 +17,14 @@ from electra_tf.acceleration import lookups
 from electra_tf.acceleration import operations
 from electra_tf.acceleration import random_bits
 
-# Parameters of constructors that a saved layer does not keep.
+# Parameters of constructors that are not part of a saved layer.
 _NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
 EncoderInputs: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
 
 Seed: TypeAlias = tf.Tensor | None
-"""Of dropout, `[3]` int64 (`inputs.randomness.dropout_seed`); None for none."""
+"""`[3]` int64 from `inputs.randomness.dropout_seed`; None: no dropout."""
 
 register = keras.saving.register_keras_serializable("electra_tf")
 """Lets Keras load a saved layer or model by its name."""
@@ -74,10 +73,9 @@ def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
 
 
 class Choice(NamedTuple):
-    """Which entries of a tensor dropout keeps.
+    """The entries of a tensor that dropout keeps.
 
-    Sixteen random bits decide an entry, half of what a float would need: the
-    rate is exact to 1/65536.
+    Sixteen random bits decide on each, so rates are multiples of 1/65536.
     """
 
     kept: tf.Tensor  # `random_bits.draw_kept`
@@ -87,7 +85,10 @@ class Choice(NamedTuple):
     def draw(
         cls, shape: Sequence[Any], rate: float, seed: Seed
     ) -> "Choice | tuple[()]":
-        """For a tensor of rows of the batch, or of tokens; () for all."""
+        """Draws for a tensor whose first axis is rows or tokens of the batch.
+
+        An empty tuple keeps all entries: there is no seed, or the rate is 0.
+        """
         threshold = round(rate * 65536)
         if seed is None or threshold == 0:
             return ()
@@ -171,9 +172,8 @@ class Linear(keras.layers.Layer):
 
     def read_weights(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Kernel and bias, in the precision of the layer that is called."""
-        return tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(
-            self.bias
-        )
+        kernel, bias = map(tf.convert_to_tensor, (self.kernel, self.bias))
+        return kernel, bias
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps `[N, in]` to `[N, units]`."""

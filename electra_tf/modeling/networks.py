@@ -1,8 +1,8 @@
 """The networks of pre-training: encoders with heads, and what they share.
 
-The *main network* has the encoder that is kept, named `electra`; a *generator*
-proposes tokens for the masked positions, and says which ones it learns to
-predict (`targets`). Logits are float32 whatever the compute dtype.
+The *main network* contains the encoder that is kept, named `electra`. A
+*generator* proposes tokens for the masked positions; its `targets` are the
+tokens that it learns to predict. Logits are float32 in every precision.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from electra_tf.modeling import layers
 MAIN_ENCODER = "electra"
 """First part of the paths of the encoder that is kept."""
 
-# Logit of what the unigram generator never proposes.
+# Logit of tokens that the unigram generator never proposes.
 _IMPOSSIBLE = -10000.0
 # Dropout sites of the second encoder come after those of the first.
 _SECOND_ENCODER_SITES = 256
@@ -116,7 +116,7 @@ class Network(layers.SizedLayer):
 
 
 class DiscriminatorOutput(NamedTuple):
-    """What the discriminator computes."""
+    """The outputs of the discriminator."""
 
     logits: tf.Tensor  # [B, S] float32, high where a token looks replaced
     encoder_output: encoder_lib.EncoderOutput
@@ -154,7 +154,7 @@ class Discriminator(Network):
 
 
 class CopyingOutput(NamedTuple):
-    """What the model of All-Tokens MLM computes for every token."""
+    """The outputs of the All-Tokens MLM model, for every token."""
 
     logits: tf.Tensor  # [B, S, V] float32, of the vocabulary
     copy_logits: tf.Tensor  # [B, S] float32, high where the input is kept
@@ -190,14 +190,14 @@ class CopyingMaskedLM(Network):
 
 
 class Targets(NamedTuple):
-    """What a generator learns to predict."""
+    """The tokens that a generator learns to predict."""
 
     ids: tf.Tensor  # [B, N] int32
     weights: tf.Tensor  # [B, N] float32, 1 where a prediction counts, else 0
 
 
 class GeneratorOutput(NamedTuple):
-    """What a generator computes."""
+    """The outputs of a generator."""
 
     logits: tf.Tensor  # [B, P, V] float32, at the masked positions
     prediction_logits: tf.Tensor  # [B, N, V] float32, of the targets

@@ -1,8 +1,8 @@
-"""The file that lists the tensors of a checkpoint, checked before it is used.
+"""Checks the index file of a checkpoint, which lists its tensors.
 
-TensorFlow ends the process at sizes that cannot be. The index is a table as
-LevelDB writes it (blocks of keys in order, each beginning with what it shares
-with the key before), without compression; its values are protocol buffers.
+TensorFlow ends the process when sizes are impossible. The index is a table of
+LevelDB without compression: blocks of sorted keys, each of which stores only
+its difference from the key before it. The values are protocol buffers.
 """
 
 import math
@@ -53,13 +53,13 @@ def _check_table(prefix: str) -> None:
 
 
 def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
-    """Returns the size of a tensor that one of the shards can hold."""
+    """Returns the bytes of a tensor, which must fit into one of the shards."""
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
     dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
     axes = [axis.size for axis in shape.dim]
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
     is_whole = is_number and not shape.unknown_rank and not entry.slices
-    # An axis of 0 would hide the product of the others.
+    # With an axis of 0 the product could not show that others are too large.
     is_shape = len(axes) <= _MAX_AXES and min(axes, default=1) > 0
     is_there = 0 <= entry.shard_id < len(sizes) and entry.offset >= 0
     room = sizes[entry.shard_id] - entry.offset if is_there else 0
@@ -73,7 +73,7 @@ def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
 
 
 def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
-    """Yields keys and values of a block; no others may hide in them."""
+    """Yields the keys and values of a block, which must fill it entirely."""
     block = data[offset : offset + size]
     is_plain = len(block) == size >= 8 and data[offset + size] == 0
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
@@ -95,12 +95,12 @@ def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
 
 def _numbers(data: bytes, place: int, count: int) -> tuple[list[int], int]:
     """Returns numbers of 7 bits a byte, and the place after them."""
-    found = []
+    numbers = []
     for _ in range(count):
         end = place
         while data[end] > 127 and end < place + 9:
             end += 1
         digits = enumerate(data[place : end + 1])
-        found.append(sum((byte & 127) << 7 * i for i, byte in digits))
+        numbers.append(sum((byte & 127) << 7 * i for i, byte in digits))
         place = end + 1
-    return found, place
+    return numbers, place

@@ -1,7 +1,7 @@
-"""Metrics as statistics that only ever add up.
+"""Metrics from sums.
 
-A step returns counts and sums; they are added over micro-batches, replicas and
-steps, and then become accuracies, precision, recall and AUC.
+A step returns counts and sums. They are added over micro-batches, replicas and
+steps; accuracies, precision, recall and AUC are computed from the totals.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def detection_statistics(
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
     bins = tf.cast(tf.sigmoid(logits) * NUM_AUC_BINS, tf.int32)
-    # A logit that is not finite must end in the losses, not out of range.
+    # The loss reports a logit that is not finite; here it gets any bin.
     bins = tf.clip_by_value(bins, 0, NUM_AUC_BINS - 1)
     scalars = {
         "predicted_fake": predictions,
@@ -130,7 +130,7 @@ class Statistics(keras.metrics.Metric):
 
 
 def _zeros(shape: list[int], dtype: str, name: str) -> keras.Variable:
-    # `add_variable` would make one that replicas sum up when it is read.
+    # A variable of `add_variable` is summed over replicas when it is read.
     return keras.Variable(
         np.zeros(shape), dtype=dtype, trainable=False, name=name
     )

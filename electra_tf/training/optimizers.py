@@ -1,8 +1,8 @@
 """The optimizers: the original's Adam, tensorflow-addons' AdamW, and LAMB.
 
-Their updates never leave the replica. Keras' own path changes to the
+Every replica updates its own copies. Keras' optimizers change to the
 cross-replica context (`merge_call`), which is impossible inside a loop or a
-condition under `tf.distribute`. `fit` takes them like any other optimizer.
+condition under `tf.distribute`. `fit` takes these optimizers like any other.
 """
 
 import abc
@@ -32,7 +32,7 @@ Embeddings are decayed.
 
 
 class Scalars(NamedTuple):
-    """The float32 scalars that all variables share in one update."""
+    """Float32 scalars of one update, the same for all variables."""
 
     rate: tf.Tensor
     decay: tf.Tensor
@@ -57,7 +57,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         exclude_from_weight_decay: regular expressions, searched anywhere in
             `variable.path`, of variables that are not decayed.
         learning_rate_multipliers: pairs of a regular expression and a factor;
-            the first that is found in a variable's path multiplies its rate.
+            the first that occurs in a variable's path multiplies its rate.
         weight_decay_multipliers: the same for each variable's decay. Both
             together replace `tfa.optimizers.MultiOptimizer`.
     """
@@ -219,7 +219,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         )
 
     def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
-        """The variable's own rate; no operation where it is the same."""
+        """The rate of one variable."""
         factor = self.rate_multipliers[self._get_variable_index(variable)]
         return rate if factor == 1.0 else rate * factor
 
@@ -419,7 +419,7 @@ def clip_by_global_norm(
     one. (The original counts every occurrence of a row by itself.)
     """
     dense = [densify(gradient) for gradient in gradients]
-    # Most are vectors, too short to be worth a sum of squares for each.
+    # One sum of squares for all vectors, which most variables are.
     vectors = [g for g in dense if g.shape.rank == 1]
     others = [g for g in dense if g.shape.rank != 1]
     norm = tf.linalg.global_norm([*others, tf.concat([*vectors, []], 0)])

@@ -131,10 +131,19 @@ def _format(column: Column, number: float | None) -> str:
 class RunReport(contextlib.AbstractContextManager):
     """Writes a run's metrics; leaving its `with` block flushes them.
 
-    No `model_dir`, on other than the chief, writes and prints nothing. Lines
-    of later steps than the first, which a killed run left, are removed; where
-    the first `owes_evaluation`, so are its held-out metrics. A brief report has
-    no table. `work_until` gives the work of the first steps, for the time left.
+    Lines of later steps than the first, left by a run that was killed, are
+    removed.
+
+    Args:
+        model_dir: where to write; None (hosts other than the chief) writes and
+            prints nothing.
+        first_step: the last step that was done before.
+        total_steps: the last step of the run.
+        title: of the progress bar.
+        is_brief: prints a line now and then instead of a table.
+        work_until: the work of the first n steps; for the time left.
+        owes_evaluation: whether the first step is still to be evaluated, so
+            that its held-out metrics are removed, too.
     """
 
     def __init__(
@@ -174,15 +183,16 @@ class RunReport(contextlib.AbstractContextManager):
             writer.close()
 
     def begin(self) -> None:
-        """Keeps, on a terminal, a moving line below all that is printed."""
+        """Shows the progress bar, on a terminal below all that is printed."""
         if self._path is not None:
             self.say("The first step is being traced ...")
             self._bar.__enter__()
 
     def advance(self, step: int) -> bool:
-        """Tells how far it is; whether to `print` before the log's first line.
+        """Shows the progress; returns whether to `print` metrics early.
 
-        That is so when two steps are known, then after ever more seconds.
+        Before the first line of the log that is after two steps, and then
+        after more and more seconds.
         """
         if self._path is None:
             return False
@@ -205,7 +215,7 @@ class RunReport(contextlib.AbstractContextManager):
         metrics: Mapping[str, float],
         timing: Mapping[str, float] | None = None,
     ) -> None:
-        """Reports what is reproducible of a step, and apart from it times."""
+        """Reports a step's reproducible metrics and, separately, its times."""
         path = self._path
         if path is None:
             return
@@ -230,7 +240,7 @@ class RunReport(contextlib.AbstractContextManager):
         if self._is_brief:
             return
         names = {c.name for c in COLUMNS} & values.keys()
-        # What comes later, such as a score, comes under a new heading.
+        # Metrics that come later, such as a score, need a new heading.
         if not names <= self._table.names:
             terminal = shutil.get_terminal_size().columns
             width = terminal if sys.stdout.isatty() else math.inf
@@ -248,7 +258,7 @@ class RunReport(contextlib.AbstractContextManager):
 
 @contextlib.contextmanager
 def naming_file(path: pathlib.Path) -> Iterator[None]:
-    """Says which file could not be written, and that nothing is lost."""
+    """Turns errors of writing into one that names the file and the remedy."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -260,7 +270,7 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
 
 
 def _drop_lines_after(path: pathlib.Path, last: tuple[int, str]) -> None:
-    """Removes lines behind a step's of a split, and what cannot be read."""
+    """Removes lines after a step and split, and lines that cannot be read."""
     lines = read_lines(path)
     kept = [line for line in lines if (line["step"], line["split"]) <= last]
     if path.exists():
@@ -285,7 +295,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
-# One panel each: title and metrics. What a run does not report is left out.
+# Title and metrics of each panel; metrics that a run lacks are left out.
 _PANELS = (
     ("masked-LM loss", ("mlm_loss", "all_loss")),
     ("masked-LM loss at [MASK]", ("mlm_masked_loss",)),
@@ -301,7 +311,7 @@ _PANELS = (
     ("reward", ("reward",)),
     ("learning rate", ("learning_rate",)),
 )
-# What the metric is without any learning; drawn as a line across.
+# The metric of a model that has learned nothing, drawn as a horizontal line.
 _BASELINES = {
     "mlm_masked_loss": "unigram_entropy",
     "mlm_accuracy": "unigram_accuracy",

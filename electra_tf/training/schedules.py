@@ -1,4 +1,4 @@
-"""Learning rates over the steps, and what differs between variables."""
+"""Learning rates over the steps, and factors for single variables."""
 
 import math
 import re
@@ -11,7 +11,7 @@ import tensorflow as tf
 Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 
 Rule: TypeAlias = tuple[str, float]
-"""A regular expression, and the number of the variables it is found in."""
+"""A regular expression, and the number for variables whose path it matches."""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -113,9 +113,9 @@ class Restarted(Schedule):
 def constant_or_linear(
     first: float, last: float, num_steps: int, step: Any
 ) -> Any:
-    """A number at a step: it goes from `first` to `last` and stays there.
+    """A number that goes linearly from `first` to `last` and stays there.
 
-    Where there are no steps, it is the number `first` itself.
+    Without steps it is always `first`.
 
     >>> [float(constant_or_linear(2.0, 1.0, 4, step)) for step in (0, 1, 4, 9)]
     [2.0, 1.75, 1.0, 1.0]
@@ -129,27 +129,27 @@ def constant_or_linear(
 def resolve_rules(
     rules: Sequence[Rule], paths: Sequence[str], meaning: str
 ) -> list[float]:
-    """The number of each path: that of the first pattern found in it.
+    """The number of each path, from the first rule whose pattern occurs in it.
 
-    A path without a rule is an error that says what the number means, because
-    nobody sees in a loss curve that a parameter kept a default.
+    A path without a rule is an error: a loss curve would not show that a
+    variable kept a default. `meaning` says in it what the numbers are.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
     [1.0, 0.0]
     """
-    found = [
+    numbers = [
         next((value for key, value in rules if re.search(key, path)), None)
         for path in paths
     ]
-    unmatched = [p for p, v in zip(paths, found, strict=True) if v is None]
+    unmatched = [p for p, v in zip(paths, numbers, strict=True) if v is None]
     if unmatched:
         raise ValueError(
             f"Expected every variable to match a {meaning} rule. Received "
             f"{len(unmatched)} that match none: {unmatched}, rules: {rules}. "
             'Add a rule for them, or a last rule (".*", value).'
         )
-    return [value for value in found if value is not None]
+    return [value for value in numbers if value is not None]
 
 
 def layerwise_learning_rate_rules(

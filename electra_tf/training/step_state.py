@@ -1,4 +1,4 @@
-"""What a step keeps beside weights and moments: loss scale and averages."""
+"""Variables of a step beside weights and moments: loss scale, averages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ class LossScale(tf.Module):
         self.num_good_steps = tf.Variable(0, trainable=False)
 
     def update(self, is_finite: tf.Tensor) -> None:
-        """Adapts the factor after a step; chosen by `tf.where`, no branch."""
+        """Adapts the factor after a step."""
         good = tf.where(is_finite, self.num_good_steps + 1, 0)
         grows = good >= self.growth_steps
         smaller = tf.maximum(self.value / 2.0, 1.0)
@@ -44,8 +44,8 @@ class WeightAverage(tf.Module):
 
         average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
 
-    As in `tf.train.ExponentialMovingAverage`, the first random weights soon
-    count for nothing.
+    As in `tf.train.ExponentialMovingAverage`, the initial weights soon lose
+    their influence.
     """
 
     start = 0  # updates before the phase that it averages over
@@ -60,7 +60,7 @@ class WeightAverage(tf.Module):
         ]
 
     def update(self, num_updates: tf.Tensor, variables: Sequence[Any]) -> None:
-        """Follows these after update n, on each replica for itself."""
+        """Adds update n of some variables, on each replica for itself."""
         count = tf.cast(num_updates - self.start, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
         averages = self.by_path()
