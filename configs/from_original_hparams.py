@@ -15,7 +15,7 @@ import pathlib
 import ml_collections
 
 from electra_tf import config
-from electra_tf.config import original_hparams
+from electra_tf.formats import original_hparams
 
 
 def get_config(path: str) -> ml_collections.ConfigDict:

@@ -7,6 +7,7 @@ goes on. Ctrl-C before there is anything to save exits with 130. What nobody
 foresaw prints its traceback and exits with 70.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import gc
@@ -17,6 +18,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from absl import app
 from absl import flags
@@ -96,7 +98,7 @@ def _find_config(path: str) -> str:
 def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
     """Parses the flags; a mistake ends the process with one line and code 2."""
     try:
-        argv = find_configs(argv)
+        argv, open_fields = take_open_fields(find_configs(argv), schema)
         for argument in argv[1:]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
@@ -104,6 +106,8 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         if "config" in flags.FLAGS:
             for section in flags.FLAGS.config or ():
                 vars(schema())[section]  # or `KeyError`, as of an override
+            for section, field, value in open_fields:
+                flags.FLAGS.config[section][field] = value
         return rest
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
@@ -126,6 +130,41 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
             raise
         print(f"error: {text or _explain_flag(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+def take_open_fields(
+    argv: list[str], schema: type = config.ExperimentConfig
+) -> tuple[list[str], list[tuple[str, str, Any]]]:
+    """Takes `--config.section.field=value` of open sections out of `argv`.
+
+    The fields of an open section, as `objective` is one, depend on a value in
+    it, so that flags cannot be declared for them.
+
+    Returns:
+        The other arguments, and section, field and value of each override.
+    """
+    sections = [n for n, v in vars(schema()).items() if isinstance(v, dict)]
+    pattern = rf"--?config\.({'|'.join(sections)})\.(\w+)(?:=(.*))?"
+    rest, fields = list[str](), list[tuple[str, str, Any]]()
+    arguments = iter(argv)
+    for argument in arguments:
+        match = re.fullmatch(pattern, argument, re.DOTALL) if sections else None
+        if match is None:
+            rest.append(argument)
+            continue
+        text = match[3] if match[3] is not None else next(arguments, "")
+        fields.append((match[1], match[2], _parse_value(text)))
+    return rest, fields
+
+
+def _parse_value(text: str) -> Any:
+    """A number or a truth value that a text spells, or the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _explain_config(

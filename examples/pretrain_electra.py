@@ -24,7 +24,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.pretraining import model as pretraining
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -108,7 +109,7 @@ def build_settings(num_steps: int) -> config.ExperimentConfig:
         ),
         # A quarter of the tokens of a row become [MASK].
         masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
-        objective=config.ObjectiveConfig(name="electra", disc_weight=10.0),
+        objective={"name": "electra", "disc_weight": 10.0},
         data=config.DataConfig(max_seq_length=LENGTH),
         optimizer=config.OptimizerConfig(clip_norm=0.0),
         training=config.TrainingConfig(
@@ -127,7 +128,7 @@ def build_dataset(rows: Rows, is_training: bool) -> tf.data.Dataset:
 
 
 def train(
-    model: pretraining.PretrainingModel,
+    model: base.PretrainingModel,
     rows: Rows,
     held_out: Rows,
     num_steps: int,
@@ -166,7 +167,7 @@ def train(
 
 
 def score(
-    model: pretraining.PretrainingModel,
+    model: base.PretrainingModel,
     vocabulary: vocabulary_lib.Vocabulary,
     text: str,
 ) -> list[tuple[str, float]]:
@@ -204,7 +205,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[float]]:
 
     keras.utils.set_random_seed(1)
     settings = build_settings(options.num_steps)
-    model = pretraining.build_pretraining_model(settings, vocabulary)
+    model = registry.build_model(settings, vocabulary)
     model.summary()
     history = train(
         model, rows, build_rows(held_out, vocabulary), options.num_steps, folder

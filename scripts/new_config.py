@@ -17,6 +17,7 @@ from absl import flags
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("file", None, "What to write; also the first argument.")
@@ -30,7 +31,7 @@ encoder embedding_size num_attention_heads intermediate_size
 encoder hidden_dropout_prob attention_probs_dropout_prob initializer_range
 generator generator_hidden_size num_attention_heads
 masking mask_prob replace_prob
-objective name generator_steps disc_weight
+objective
 data dataset_dir max_seq_length
 optimizer learning_rate num_warmup_steps warmup_proportion beta_2 clip_norm
 training num_train_steps train_batch_size num_micro_batches
@@ -77,7 +78,8 @@ def main() -> None:
     settings = config.load_file(base)
     lines = []
     for section, *names in map(str.split, _SHOWN.strip().splitlines()):
-        values = vars(getattr(settings, section))
+        values = schema.section_fields(settings, section)
+        names = names or list(values)
         field = f"    # settings.{section}."
         lines += ["", *(f"{field}{name} = {values[name]!r}" for name in names)]
     text = _TEMPLATE.format(

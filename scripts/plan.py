@@ -55,29 +55,29 @@ def main() -> None:
 
 
 def _print_plan(settings: config.ExperimentConfig) -> None:
-    from electra_tf.pretraining import model as model_lib
-    from electra_tf.pretraining import plan
+    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import estimate
     from electra_tf.training import devices
 
     known = {device.name: device for device in devices.DEVICES}
     if FLAGS.device:
         config.require_choice("--device", FLAGS.device, tuple(known))
-    weights = plan.count_weights(settings)
+    weights = estimate.count_weights(settings)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
-        f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
+        f"{estimate.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
     )
     for phase in config.split_phases(settings):
         _print_rows(phase)
     print(
-        f"{model_lib.Cost(settings).run_flops():.3g} operations; as the paper "
-        f"counts, {model_lib.Cost(settings, 'original').run_flops():.3g}.\n\n"
+        f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
+        f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
         f"{_HEADER}"
     )
     fits = True
     for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
-            found = plan.plan(settings, device, FLAGS.count, weights)
+            found = estimate.estimate(settings, device, FLAGS.count, weights)
             fits &= found.cut is not None
             cut = found.cut.num_parts if found.cut else "do not fit"
             print(
@@ -120,11 +120,11 @@ def _print_operations(settings: config.ExperimentConfig) -> None:
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     """Title to operations, in the order of the lines."""
-    from electra_tf.pretraining import model as model_lib
+    from electra_tf.pretraining import cost
 
-    counted = model_lib.Cost(settings, name)
+    counted = cost.Cost(settings, name)
     convention, training = counted.convention, settings.training
-    starts = counted.phase_starts
+    starts = counted.starts
     counts = {}
     for start in starts:
         where = f" from step {start:,}" if len(starts) > 1 else ""

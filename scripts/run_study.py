@@ -43,7 +43,7 @@ def main() -> int:
     if not (FLAGS.list or (folder and FLAGS.output_dir)):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     from electra_tf.inputs import dataset
-    from electra_tf.pretraining import model as model_lib
+    from electra_tf.pretraining import cost
     from electra_tf.studies import definition
     from electra_tf.studies import runner
 
@@ -57,7 +57,7 @@ def main() -> int:
     plan = definition.plan_study(
         study,
         size,
-        lambda settings: model_lib.Cost(settings).run_flops(),
+        lambda settings: cost.Cost(settings).run_flops(),
         FLAGS.num_train_steps,
         has_tasks=bool(tasks) or FLAGS.list,
     )

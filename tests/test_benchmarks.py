@@ -20,7 +20,7 @@ from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.errors import ConfigError
 from electra_tf.export import export_metadata
-from electra_tf.pretraining import model
+from electra_tf.pretraining import cost
 from tests import tiny
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
@@ -290,7 +290,7 @@ def test_time_over_operations_is_fitted(tmp_path):
 
 def test_a_step_of_fine_tuning_counts_its_head_once():
     settings = _tiny()
-    width, whole = 16, model.Cost(settings).inference_flops()
+    width, whole = 16, cost.Cost(settings).inference_flops()
     forward = whole - (tiny.LENGTH - 1) * 2 * width * (width + 1)
     built = finetune.build(dataclasses.asdict(settings))
     flops = tiny.LENGTH * built.flops_per_unit

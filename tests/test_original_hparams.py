@@ -6,7 +6,8 @@ import pytest
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.config.original_hparams import from_original_hparams
+from electra_tf.formats.original_hparams import from_original_hparams
+from electra_tf.objectives import registry
 
 
 @pytest.mark.parametrize(
@@ -34,11 +35,15 @@ def test_sizes_follow_from_the_models_size_and_the_overrides(hparams, sizes):
 
 def test_absent_names_have_the_originals_defaults():
     settings = from_original_hparams({})
-    assert settings == config.ExperimentConfig(
-        optimizer=config.OptimizerConfig(
-            num_warmup_steps=10_000, warmup_proportion=0.0
-        ),
-        training=config.TrainingConfig(steps_per_loop=200, keep_checkpoints=5),
+    assert settings == registry.complete(
+        config.ExperimentConfig(
+            optimizer=config.OptimizerConfig(
+                num_warmup_steps=10_000, warmup_proportion=0.0
+            ),
+            training=config.TrainingConfig(
+                steps_per_loop=200, keep_checkpoints=5
+            ),
+        )
     )
 
 
@@ -57,7 +62,7 @@ def test_every_other_name_reaches_its_field():
             "use_tpu": true, "tpu_name": "node-1", "do_lower_case": true}"""
         )
     )
-    assert settings == config.freeze(
+    expected = config.freeze(
         {
             "objective": {"gen_weight": 2, "disc_weight": 10, "temperature": 2,
                           "disallow_correct": True},
@@ -75,6 +80,7 @@ def test_every_other_name_reaches_its_field():
                           "untied_generator_embeddings": True},
         }
     )  # fmt: skip
+    assert settings == registry.complete(expected)
 
 
 def test_debug_shrinks_what_is_not_given():
@@ -98,7 +104,7 @@ def test_the_objective_flags_name_one_objective(
     hparams, objective, is_two_tower
 ):
     settings = from_original_hparams(hparams)
-    assert settings.objective.name == objective
+    assert settings.objective["name"] == objective
     assert settings.generator.two_tower_generator == is_two_tower
 
 

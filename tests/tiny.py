@@ -129,7 +129,7 @@ def with_objective(
     A run of Fast-ELECTRA also wants a run for `generator.init_from`.
     """
     values = {"objective.name": name} | _OBJECTIVES[name]
-    settings = dataclasses.replace(settings, objective=config.ObjectiveConfig())
+    settings = dataclasses.replace(settings, objective={"name": "electra"})
     fields: dict[str, dict[str, object]] = {}
     for place, value in values.items():
         section, field = place.split(".")

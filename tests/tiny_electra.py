@@ -7,7 +7,8 @@ import keras
 from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.loaded_models import pretrained
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny
@@ -38,18 +39,18 @@ def write_run(
     folder: pathlib.Path,
     objective: str = "electra",
     vocabulary: vocabulary_lib.Vocabulary = VOCABULARY,
-) -> model_lib.PretrainingModel:
+) -> base.PretrainingModel:
     """Writes what a run leaves, and gives its model."""
     settings = build_settings(objective)
     keras.utils.set_random_seed(6)
-    model = model_lib.build_pretraining_model(settings, vocabulary)
+    model = registry.build_model(settings, vocabulary)
     save(folder, model, settings, vocabulary)
     return model
 
 
 def save(
     folder: pathlib.Path,
-    model: model_lib.PretrainingModel,
+    model: base.PretrainingModel,
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:

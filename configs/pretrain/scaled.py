@@ -59,11 +59,11 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
                 generator_hidden_size=1.0, num_attention_heads=heads
             ),
             masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
-            objective=config.ObjectiveConfig(
-                name="two_stage",
-                generator_steps=min(2_500, 2 * steps // 5),
-                freeze_generator=False,
-            ),
+            objective={
+                "name": "two_stage",
+                "generator_steps": min(2_500, 2 * steps // 5),
+                "freeze_generator": False,
+            },
             data=config.DataConfig(
                 max_seq_length=row, num_streams=_NUM_STREAMS
             ),

@@ -39,9 +39,11 @@ def get_config() -> ml_collections.ConfigDict:
                 generator_hidden_size=1.0, num_attention_heads=4
             ),
             masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
-            objective=config.ObjectiveConfig(
-                name="two_stage", generator_steps=2_000, freeze_generator=False
-            ),
+            objective={
+                "name": "two_stage",
+                "generator_steps": 2_000,
+                "freeze_generator": False,
+            },
             data=config.DataConfig(
                 max_seq_length=32, num_streams=8, shuffle_block=2048
             ),

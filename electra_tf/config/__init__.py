@@ -27,14 +27,17 @@ from electra_tf.config.sections import EncoderConfig as EncoderConfig
 from electra_tf.config.sections import ExperimentConfig as ExperimentConfig
 from electra_tf.config.sections import GeneratorConfig as GeneratorConfig
 from electra_tf.config.sections import MaskingConfig as MaskingConfig
-from electra_tf.config.sections import ObjectiveConfig as ObjectiveConfig
 from electra_tf.config.sections import OptimizerConfig as OptimizerConfig
 from electra_tf.config.sections import TrainingConfig as TrainingConfig
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     """The settings as a locked `ConfigDict`, what a config file returns."""
-    return ml_collections.ConfigDict(dataclasses.asdict(config)).lock()
+    settings = ml_collections.ConfigDict(dataclasses.asdict(config)).lock()
+    for name, section in vars(config).items():
+        if isinstance(section, dict):
+            settings[name].unlock()  # its fields are known to its objective
+    return settings
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:

@@ -25,6 +25,7 @@ Count = Annotated[int, pydantic.Field(ge=0)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
+Temperature = Annotated[float, pydantic.Field(ge=1e-3, allow_inf_nan=False)]
 
 # What pydantic says, and what we say.
 _WORDS = {
@@ -96,16 +97,30 @@ def require_choice(field: str, value: str, choices: Iterable[str]) -> None:
     )
 
 
+def require_steps(section: Any, place: str, *names: str) -> None:
+    """Refuses a `final_` value of a schedule that has no steps."""
+    changed = find_changed(section)
+    for name in names:
+        final = changed.get(f"final_{name}")
+        require(
+            final is None or f"{name}_steps" in changed,
+            f"`{place}.final_{name}` needs `{name}_steps` above 0. "
+            f"Received: {final} and 0. Set both, or `{name}` alone.",
+        )
+
+
 def build(
     schema: type[_T],
     values: Mapping[str, Any],
     name: str = "",
     error: type[Exception] = errors.ConfigError,
+    section: str = "",
 ) -> _T:
     """Builds a frozen dataclass from nested mappings; `error` says what fails.
 
     Lists become tuples, whole numbers become floats, where the schema has
-    those; nothing else is converted. `name` is a file, for example.
+    those; nothing else is converted. In messages, `name` is a file, for
+    example, and `section` the section whose fields the values are.
     """
     adapter = pydantic.TypeAdapter(schema)
     try:
@@ -117,7 +132,7 @@ def build(
         ending = ""
         if name.endswith(".json") and "unexpected_keyword" in str(cause):
             ending = " If a newer version of electra_tf wrote it, use that one."
-        text = _describe_all(schema, cause)
+        text = _describe_all(schema, cause, section)
         raise error(f"{prefix}{text}{ending}") from cause
 
 
@@ -194,6 +209,12 @@ def list_values(settings: Any) -> dict[str, Any]:
     }
 
 
+def section_fields(settings: Any, section: str) -> dict[str, Any]:
+    """Field name to value of a section, an open one (a mapping) or a class."""
+    value = getattr(settings, section)
+    return value if isinstance(value, dict) else vars(value)
+
+
 def find_changed(value: Any) -> dict[str, Any]:
     """The fields of a frozen dataclass that are not at their defaults."""
     return {
@@ -206,10 +227,14 @@ def find_changed(value: Any) -> dict[str, Any]:
 def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
     """Returns settings with other values of some fields, by section."""
     settings: Any = value
-    changed = {
-        name: dataclasses.replace(getattr(settings, name), **fields)
-        for name, fields in sections.items()
-    }
+    changed = {}
+    for name, fields in sections.items():
+        section = getattr(settings, name)
+        changed[name] = (
+            section | dict(fields)
+            if isinstance(section, dict)
+            else dataclasses.replace(section, **fields)
+        )
     return dataclasses.replace(settings, **changed)
 
 
@@ -222,17 +247,19 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"{hint}Known: {', '.join(names[:25])}{more}."
 
 
-def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:
-    found = [describe(schema, detail) for detail in error.errors()]
-    return " ".join(dict.fromkeys(found))
+def _describe_all(
+    schema: Any, error: pydantic.ValidationError, section: str = ""
+) -> str:
+    texts = [describe(schema, detail, section) for detail in error.errors()]
+    return " ".join(dict.fromkeys(texts))
 
 
-def describe(schema: Any, detail: Any) -> str:
+def describe(schema: Any, detail: Any, section: str = "") -> str:
     """One sentence for one of the `errors()` of a `ValidationError`."""
     *parents, name = detail["loc"] or ("",)
     if isinstance(name, int) and not parents:  # an argument by its position
         name = dataclasses.fields(schema)[name].name
-    field = ".".join(map(str, [*parents, name]))
+    field = ".".join(map(str, [*filter(None, [section]), *parents, name]))
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:

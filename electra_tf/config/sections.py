@@ -6,6 +6,7 @@ Names that users of the original know are kept.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -31,20 +32,7 @@ _Momentum = Annotated[float, Field(ge=0, le=0.99999)]
 _AboveZero = Annotated[float, Field(ge=1e-12, allow_inf_nan=False)]
 _Dropout = Annotated[float, Field(ge=0, le=0.99)]
 _Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
-_Temperature = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]
 _MaskRate = Annotated[float, Field(ge=0.001, le=0.9)]
-
-
-def _require_steps(section: Any, place: str, *names: str) -> None:
-    """Refuses a `final_` value of a schedule that has no steps."""
-    changed = schema.find_changed(section)
-    for name in names:
-        final = changed.get(f"final_{name}")
-        require(
-            final is None or f"{name}_steps" in changed,
-            f"`{place}.final_{name}` needs `{name}_steps` above 0. "
-            f"Received: {final} and 0. Set both, or `{name}` alone.",
-        )
 
 
 @schema.frozen
@@ -213,7 +201,7 @@ class MaskingConfig:
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
-        _require_steps(self, "masking", "mask_prob")
+        schema.require_steps(self, "masking", "mask_prob")
         replaced, random = self.replace_prob, self.random_prob
         require(
             replaced + random <= 1.0 + 1e-6,
@@ -239,102 +227,6 @@ class MaskingConfig:
         """The rate that a row needs slots for."""
         rates = self.mask_prob, self.final_mask_prob
         return max(rates) if self.mask_prob_steps else rates[0]
-
-
-_DETECTION = (
-    *("fast_electra", "electra", "electra_15", "two_stage", "sentence_order"),
-    *("adversarial", "electric"),
-)
-_PREDICTION = ("replace_mlm", "all_tokens_mlm")
-# Electric's q must be the very distribution that noise is drawn from.
-_TEMPERED = (*_DETECTION[:-1], *_PREDICTION)
-# Fields of `ObjectiveConfig` and the objectives that read them; any other field
-# is read by all. A field that has no effect may not be set.
-_FIELD_READERS = {
-    field: readers
-    for readers, fields in (
-        ((*_DETECTION[1:], *_PREDICTION, "mlm"), "gen_weight"),
-        (_DETECTION, "disc_weight"),
-        (_PREDICTION, "main_weight"),
-        (
-            _TEMPERED,
-            "temperature final_temperature temperature_steps disallow_correct",
-        ),
-        (_DETECTION[:5], "disc_weight_steps"),
-        (("sentence_order",), "order_weight"),
-        (
-            ("two_stage",),
-            "generator_steps freeze_generator initialize_from_generator",
-        ),
-        (
-            ("adversarial",),
-            "adversarial_estimator gumbel_temperature final_gumbel_temperature "
-            "gumbel_temperature_steps adversarial_weight "
-            "adversarial_start_step adversarial_full_step",
-        ),
-    )
-    for field in fields.split()
-}
-
-
-@schema.frozen
-class ObjectiveConfig:
-    """What is learned: `name` is a key of `pretraining.model.OBJECTIVES`.
-
-    A name with a dot is any importable module; CONTRIBUTING.md shows one.
-    """
-
-    name: str = "electra"  # joint replaced-token detection (paper, section 2)
-    gen_weight: NonNegative = 1.0  # weight of the generator's masked-LM loss
-    disc_weight: NonNegative = 50.0  # of the discriminator's loss, lambda
-    disc_weight_steps: Count = 0  # it rises linearly from 0 over so many steps
-    order_weight: NonNegative = 1.0  # sentence_order: of that loss
-    # Weight of the main encoder's loss where it predicts tokens instead
-    # (replace_mlm, all_tokens_mlm).
-    main_weight: NonNegative = 1.0
-    temperature: _Temperature = 1.0  # of the generator's softmax when sampling
-    # Where the temperature has got, linearly, after so many steps; 0 constant.
-    final_temperature: _Temperature = 1.0
-    temperature_steps: Count = 0
-    disallow_correct: bool = False  # never sample the original token
-    # The original divides by the weights of each replica alone; ours by those
-    # of the global batch, so that replicas do not change the result.
-    means_per_replica: bool = False
-    generator_steps: Count = 0  # two_stage: steps of the generator alone
-    initialize_from_generator: bool = True  # two_stage: at the switch
-    freeze_generator: bool = True  # two_stage: false trains both from there
-    adversarial_estimator: Annotated[
-        str, schema.one_of("reinforce", "straight_through")
-    ] = "reinforce"
-    # straight_through: of the soft sample that gradients flow through, with a
-    # schedule like that of `temperature`.
-    gumbel_temperature: _Temperature = 1.0
-    final_gumbel_temperature: _Temperature = 1.0
-    gumbel_temperature_steps: Count = 0
-    adversarial_weight: NonNegative = 1.0  # of its loss, against MLE's
-    # adversarial: maximum likelihood until the first, the adversarial loss
-    # alone from the second on, a linear mixture between them.
-    adversarial_start_step: Count = 0
-    adversarial_full_step: Count = 0
-
-    def __post_init__(self) -> None:
-        start, full = self.adversarial_start_step, self.adversarial_full_step
-        require(
-            start <= full,
-            "`objective.adversarial_full_step` must be at least "
-            f"`adversarial_start_step`. Received: {full} and {start}.",
-        )
-        _require_steps(self, "objective", "temperature", "gumbel_temperature")
-        if self.name not in {*_DETECTION, *_PREDICTION, "mlm"}:
-            return  # an objective of the user's own reads what it likes
-        for name, value in schema.find_changed(self).items():
-            readers = _FIELD_READERS.get(name, (self.name,))
-            require(
-                self.name in readers,
-                f"`objective.{name}` has no effect on {self.name!r}. Received: "
-                f"{value!r}. Leave it out, or take one of: "
-                f"{', '.join(readers)}.",
-            )
 
 
 @schema.frozen
@@ -428,7 +320,11 @@ class ExperimentConfig:
     encoder: EncoderConfig = EncoderConfig()
     generator: GeneratorConfig = GeneratorConfig()
     masking: MaskingConfig = MaskingConfig()
-    objective: ObjectiveConfig = ObjectiveConfig()
+    # `name`, and fields of the settings that its class declares (a file of
+    # electra_tf/objectives/, or a module of the user's own).
+    objective: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"name": "electra"}
+    )
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
@@ -450,9 +346,13 @@ class ExperimentConfig:
             f"num_streams={streams}. Use --config.data.num_streams="
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
-        self._check_warm_up()
+        self.check_warm_up()
+        self.check_devices(1)
+
+    def require_generator_sizes(self) -> None:
+        """Raises `ConfigError` unless the generator's width fits its heads."""
         try:
-            if self.generator.has_encoder and self.objective.name != "mlm":
+            if self.generator.has_encoder:
                 self.generator.encoder_config(self.encoder)
         except errors.ConfigError as error:
             raise errors.ConfigError(
@@ -460,29 +360,31 @@ class ExperimentConfig:
                 "generator's heads, 64 wide unless set, divide. Received: "
                 f"{self.generator.generator_hidden_size}. {error}"
             ) from error
-        self.check_devices(1)
 
-    def _check_warm_up(self) -> None:
+    def check_warm_up(self, stages: Sequence[int] = (0,)) -> None:
+        """Raises `ConfigError` unless every stage outlasts the warm-up.
+
+        Args:
+            stages: first steps of the stages of the objective.
+        """
         warmup, steps = self.num_warmup_steps, self.training.num_train_steps
-        switch = self.objective.generator_steps
-        stage = min(switch, steps - switch) if 0 < switch < steps else steps
+        ends = (*stages[1:], steps)
+        shortest = min(end - s for s, end in zip(stages, ends, strict=True))
         share = round(self.optimizer.warmup_proportion * steps)
-        remedy = f"num_warmup_steps={max(1, stage // 10)}"
-        if 0 < share < min(stage, warmup):
+        remedy = f"num_warmup_steps={max(1, shortest // 10)}"
+        if 0 < share < min(shortest, warmup):
             remedy = "num_warmup_steps=0 for a share (`warmup_proportion`)"
-        if stage < steps and warmup < steps // 2:
-            remedy += f", or --config.objective.generator_steps={steps // 2}"
         require(
-            warmup < stage,
-            "The warm-up must be shorter than the run, and than each of two "
-            "stages: the learning rate would never reach its peak. Received: "
-            f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
-            f"{remedy}.",
+            warmup < shortest,
+            "The warm-up must be shorter than the run, and than each stage of "
+            "the objective: the learning rate would never reach its peak. "
+            f"Received: {warmup} warm-up steps, {shortest} steps. Set "
+            f"--config.optimizer.{remedy}.",
         )
 
     @property
     def num_warmup_steps(self) -> int:
-        """Steps in which the learning rate rises, in every phase."""
+        """Steps in which the learning rate rises, in every stage."""
         share = self.optimizer.warmup_proportion * self.training.num_train_steps
         return self.optimizer.num_warmup_steps or round(share)
 

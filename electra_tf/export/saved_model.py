@@ -26,7 +26,8 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.pretraining import model as model_lib
+from electra_tf.formats import run_folder
+from electra_tf.objectives import registry
 from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -128,28 +129,29 @@ def export(
 
 
 def _load_run(model_dir: pathlib.Path, options: ExportOptions) -> Trained:
-    settings = checkpoints.load_settings(model_dir)
+    settings = run_folder.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
-    last = model_lib.find_objective(settings).phases(settings)[-1]
+    objective = registry.find(settings)
+    last = objective.stages(registry.complete(settings))[-1]
     if last and checkpoints.step_of(checkpoint) <= last:
         logging.warning(
-            "%s was made before the objective's last phase, which begins at "
-            "step %d. What earlier phases do not train is exported as it "
+            "%s was made before the objective's last stage, which begins at "
+            "step %d. What earlier stages do not train is exported as it "
             "stands.",
             checkpoint,
             last,
         )
     how = options.precision, options.use_average
     network = pretrained.load_network(settings, vocabulary, checkpoint, *how)
-    objective = settings.objective.name
+    answer = objective.answer if hasattr(network, "head") else None
     tokenizer = tokenizer_lib.Tokenizer(vocabulary)
     module = pretrained.build_module(
-        objective, network, tokenizer, options.max_length
+        answer, network, tokenizer, options.max_length
     )
     origin = {
         "trained_length": settings.data.max_seq_length,
-        "objective": objective,
+        "objective": settings.objective["name"],
         "weights": "average" if options.use_average else "model",
     }
     return Trained(module, checkpoint, config.to_json(settings), origin)

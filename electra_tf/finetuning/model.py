@@ -229,13 +229,13 @@ class FinetuningModel(step_lib.TrainableModel):
             found |= {f"{task}/{name}": v for name, v in outputs.items()}
         return found
 
-    def _total_loss(
+    def total_loss(
         self,
         sums: step_lib.Tensors,
         normalizers: step_lib.Tensors,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        # Added up, not divided: see above.
+        """The sum of the losses of all tasks, which were divided before."""
         return sums["loss"]
 
     def get_config(self) -> dict[str, Any]:

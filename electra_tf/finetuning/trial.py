@@ -360,9 +360,9 @@ class _Training(training_run.TrainingRun):
                 self.trial.load_weights(best)
         return is_done
 
-    def _variables(self) -> dict[str, Any]:
+    def saved_variables(self) -> dict[str, Any]:
         adapters = self.trial.model.lora.variables.items()
-        return super()._variables() | {f"lora/{n}": v for n, v in adapters}
+        return super().saved_variables() | {f"lora/{n}": v for n, v in adapters}
 
     def save(self, step: int) -> None:
         """Writes kernels with their adapters: readers see a plain model."""

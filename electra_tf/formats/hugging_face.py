@@ -29,6 +29,7 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
+from electra_tf.modeling import answers
 from electra_tf.tasks import base
 from electra_tf.tasks import kinds
 
@@ -215,7 +216,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
     if model.task is not None:
         known = {portable.MAIN, portable.TASK_HEADS}
-    if model.objective == "electric":
+    if model.trained_by.answer is answers.Answer.ENERGY:
         known -= {portable.REPLACED_TOKEN_HEAD}
     portable.require_parts(
         model,

@@ -17,14 +17,15 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import original_hparams
 from electra_tf.config import schema
+from electra_tf.formats import original_hparams
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
+from electra_tf.modeling import answers
 from electra_tf.tasks import catalog
 from electra_tf.training import checkpoints
 
@@ -170,7 +171,7 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
         encoder=settings.encoder,
         generator=generator,
         tying=tying,
-        objective="" if model.task else settings.objective.name,
+        objective="" if model.task else settings.objective["name"],
     )
 
 
@@ -279,7 +280,7 @@ def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     )
     if model.task is None:
         # Fine-tuning there does not know these.
-        is_energy = model.objective == "electric"
+        is_energy = model.trained_by.answer is answers.Answer.ENERGY
         hparams["electric_objective"] = is_energy
         hparams["electra_objective"] = (
             portable.REPLACED_TOKEN_HEAD in model.parts and not is_energy

@@ -13,7 +13,9 @@ import numpy as np
 
 from electra_tf import config
 from electra_tf.formats import portable
+from electra_tf.formats import run_folder
 from electra_tf.modeling import networks
+from electra_tf.objectives import registry
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -34,7 +36,7 @@ def read_model(
 
     `which` is `latest`, `best`, or the folder of a checkpoint.
     """
-    settings = checkpoints.load_settings(path)
+    settings = run_folder.load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = load_tensors(checkpoint, settings, use_average)
@@ -46,7 +48,7 @@ def read_model(
         encoder,
         tying=settings.generator.weight_tying.replace("disentangled", "none"),
         vocabulary=vocabulary,
-        objective=settings.objective.name,
+        objective=settings.objective["name"],
         step=checkpoints.step_of(checkpoint),
         origin=f"run {checkpoint}",
     )
@@ -54,7 +56,7 @@ def read_model(
         generator = settings.generator.encoder_config(encoder)
         model = dataclasses.replace(model, generator=generator)
     for part in model.parts:
-        # Of an objective of a user's own, which nobody else knows.
+        # A part that the objective does not declare.
         if not portable.part_shapes(part, model):
             tensors = portable.drop_part(tensors, part)
     portable.check(dataclasses.replace(model, tensors=tensors))
@@ -112,18 +114,13 @@ def write(
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model."""
-    # How long two stages were, and what a frozen generator was taken from, is
-    # not kept; what they leave is alike.
-    objective = model.objective
-    if objective in ("", "two_stage", "fast_electra"):
-        objective = "electra"
-    has_head = portable.MASKED_LM_HEAD in model.parts
-    if has_head and not model.objective and not model.has_both_heads:
-        objective = "mlm"
+    # How long stages were, and what a frozen generator was taken from, is not
+    # kept.
+    objective = model.trained_by.weights_of or model.trained_by
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     return config.ExperimentConfig(
         encoder=model.encoder,
         generator=portable.generator_settings(model),
-        objective=config.ObjectiveConfig(name=objective),
+        objective={"name": registry.find_name(objective)},
         data=config.DataConfig(max_seq_length=length),
     )

@@ -19,8 +19,9 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import layers
 from electra_tf.modeling import networks
+from electra_tf.objectives import base as objective_base
+from electra_tf.objectives import registry
 from electra_tf.tasks import base
 from electra_tf.tasks import kinds
 from electra_tf.tasks.sentences import own_files
@@ -40,21 +41,12 @@ MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
 # Parts that are heads, and their layers.
-_HEADS: dict[str, Any] = {
-    REPLACED_TOKEN_HEAD: networks.TokenHead,
-    "sentence_order_predictions": networks.TokenHead,
-    "masked_lm_predictions": networks.MaskedLMHead,
-    "copy_predictions": functools.partial(
-        networks.TokenHead, has_hidden_layer=False
-    ),
-}
-# Of the main encoder where there is no generator.
+# Heads of generators; of the main encoder where there is no generator.
 _GENERATOR_HEADS: dict[str, Any] = {
     MASKED_LM_HEAD: networks.MaskedLMHead,
     "cloze_predictions": lambda sizes, **kwargs: networks.MaskedLMHead(
         networks.join_towers(sizes), **kwargs
     ),
-    "reward_baseline": lambda _, **kwargs: layers.Linear(1, **kwargs),
 }
 _NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -101,6 +93,20 @@ class PortableModel:
     origin: str = ""  # one line that says where it was read
     notes: tuple[str, ...] = ()  # what was left out or changed in reading
     history: Any = None  # of a trial, its `portable_trial.History`
+
+    @property
+    def trained_by(self) -> type[objective_base.PretrainingModel]:
+        """The class of its objective; the usual one where it is not known."""
+        name = self.objective
+        if not name:
+            has_masked_lm = MASKED_LM_HEAD in self.parts
+            is_alone = has_masked_lm and not self.has_both_heads
+            name = registry.MASKED_LM if is_alone else registry.DETECTION
+        try:
+            return registry.find_class(name)
+        except errors.ConfigError:
+            # A module of a user's own, which cannot be imported here.
+            return registry.find_class(registry.DETECTION)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -250,7 +256,11 @@ def _built_shapes(layer: Any, *input_shape: int | None) -> Shapes:
 def part_shapes(part: str, model: PortableModel) -> Shapes:
     """Returns the shapes of a part of a model; none if it is not known."""
     generator = model.generator or model.encoder
-    return dict(_part_shapes(part, model.encoder, generator, model.tying))
+    return dict(
+        _part_shapes(
+            part, model.encoder, generator, model.tying, model.trained_by
+        )
+    )
 
 
 @functools.lru_cache(maxsize=64)  # A conversion asks several times.
@@ -259,12 +269,14 @@ def _part_shapes(
     encoder: config.EncoderConfig,
     generator: config.EncoderConfig,
     tying: str,
+    objective: type[objective_base.PretrainingModel],
 ) -> Shapes:
     if part == MAIN:
         return _encoder_shapes(part, encoder, has_embeddings=True)
     if part == GENERATOR or part in TOWER_PARTS:
         return _encoder_shapes(part, generator, tying == "none")
-    for heads, sizes in ((_HEADS, encoder), (_GENERATOR_HEADS, generator)):
+    of_generator = {**_GENERATOR_HEADS, **objective.generator_heads}
+    for heads, sizes in ((objective.heads, encoder), (of_generator, generator)):
         if part in heads:
             head = heads[part](sizes, name=part)
             return _built_shapes(head, None, sizes.hidden_size)
@@ -372,11 +384,11 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     encoder, generator = model.encoder, model.generator
     if generator is None:
         # It has no effect, but must pass for one: of the default size if that
-        # is a whole number of heads, and with the towers of Electric.
+        # is a whole number of heads, and of the kind that the objective needs.
         width = round(encoder.hidden_size * 0.25)
         return config.GeneratorConfig(
             num_attention_heads=int(width % max(1, width // 64) > 0),
-            two_tower_generator=model.objective == "electric",
+            **model.trained_by.required_generator,
         )
     if model.tying == "all":
         return config.GeneratorConfig(untied_generator=False)

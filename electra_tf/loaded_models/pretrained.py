@@ -28,6 +28,7 @@ from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.loaded_models import base
 from electra_tf.loaded_models import finetuned
+from electra_tf.modeling import answers
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks as networks_lib
@@ -36,8 +37,8 @@ from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _MIN_LENGTH = 3  # [CLS], a piece, [SEP]
-# Their heads are neither a discriminator's nor a masked language model's.
-_OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
+# Of heads that are neither a discriminator's nor a masked language model's.
+_OTHER_ANSWERS = (answers.Answer.COPYING, answers.Answer.CORRECTION)
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
@@ -72,6 +73,7 @@ class PretrainedModel(base.LoadedModel):
         vocabulary: what the ids mean.
         origin: one line, where the weights come from.
         objective: that it was trained with; empty if files do not say.
+        answer: what the main network says of a token; None without a head.
         notes: what was left out or changed in reading, one line each.
     """
 
@@ -93,8 +95,13 @@ class PretrainedModel(base.LoadedModel):
             self.discriminator = keras_models.DiscriminatorModel(
                 main, name="electra_discriminator"
             )
+        self.answer: answers.Answer | None = None
+        if isinstance(main, networks_lib.MaskedLMGenerator):
+            self.answer = answers.Answer.MASKED_LM
+        elif self.discriminator is not None:
+            self.answer = described.trained_by.answer
         self._model = text_models.InMemoryModel(
-            pretrained.build_module(self.objective, main, self.tokenizer)
+            pretrained.build_module(self.answer, main, self.tokenizer)
         )
         self.generator: keras_models.MaskedLMModel | None = None
         if isinstance(generator, networks_lib.MaskedLMGenerator):
@@ -146,7 +153,8 @@ class PretrainedModel(base.LoadedModel):
         cls, model: portable.PortableModel, precision: str = "float32"
     ) -> "PretrainedModel":
         """A model that was read; of a fine-tuned one the encoder."""
-        if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
+        has_head = bool(_HEADS & set(model.parts))
+        if has_head and model.trained_by.answer not in _OTHER_ANSWERS:
             networks = reading.build_networks(model, precision)
             if isinstance(networks.main, networks_lib.MaskedLMGenerator):
                 networks = networks._replace(generator=networks.main)
@@ -278,8 +286,7 @@ class PretrainedModel(base.LoadedModel):
     @property
     def can_score(self) -> bool:
         """Whether `score` has an answer."""
-        # The logits of Electric's discriminator are energies.
-        return self.discriminator is not None and self.objective != "electric"
+        return self.answer is answers.Answer.REPLACED
 
     @property
     def can_fill_masks(self) -> bool:

@@ -22,11 +22,14 @@ from electra_tf import errors
 from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.formats import reading
+from electra_tf.formats import run_folder
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import plan
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
+from electra_tf.pretraining import cost
+from electra_tf.pretraining import micro_batches
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import stopping
@@ -62,8 +65,11 @@ def pretrain(
         BlockingIOError: if another process trains in `model_dir`.
         NonFiniteLossError: if the loss stops being a number.
     """
+    settings = registry.complete(settings)
     training, phases = settings.training, config.split_phases(settings)
-    cuts = [plan.cut_batch(phase.settings, 1, True) for phase in phases]
+    cuts = [
+        micro_batches.cut_batch(phase.settings, 1, True) for phase in phases
+    ]
     distribution.configure_process(training, all(cut.is_shared for cut in cuts))
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
@@ -93,7 +99,7 @@ class _Run(training_run.TrainingRun):
     """A phase of pre-training as a config describes it."""
 
     title, unit = "Pre-training", "tokens"
-    model: model_lib.PretrainingModel
+    model: base.PretrainingModel
     training: config.TrainingConfig
 
     def __init__(
@@ -113,7 +119,7 @@ class _Run(training_run.TrainingRun):
         self.vocabulary = self.dataset.vocabulary
         train = self.dataset.train
         self.order = build_order(settings, train)
-        self.changed = checkpoints.check_folder(
+        self.changed = run_folder.check(
             model_dir, whole, self.vocabulary, may_extend
         )
         token_counts = self._token_counts(dataset_lib.TRAIN)
@@ -136,8 +142,8 @@ class _Run(training_run.TrainingRun):
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
-        resolved = model_lib.resolve(whole, self.vocabulary.size)
-        self.flops = model_lib.Cost(resolved)
+        resolved = base.resolve(whole, self.vocabulary.size)
+        self.flops = cost.Cost(resolved)
         # Operations per second that all devices could do, 0 if unknown.
         peak = training.peak_flops or devices.peak_flops(
             self.device, training.precision
@@ -255,10 +261,10 @@ class _Run(training_run.TrainingRun):
         wanted = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
             metrics = self.measure(dataset, min(wanted, available))
-        phase_start = self.model.phase_starts[self.phase or 0]
-        phase_start = max(phase_start, self.first_step)
-        if self.best_step is not None and self.best_step <= phase_start:
-            # An earlier phase had another loss, or other rows.
+        stage_start = self.model.stage_starts[self.stage or 0]
+        first_step = max(stage_start, self.first_step)
+        if self.best_step is not None and self.best_step <= first_step:
+            # An earlier stage had another loss, an earlier phase other rows.
             self.best_loss = None
         is_best = self.best_loss is None or metrics["loss"] < self.best_loss
         if is_best:
@@ -270,15 +276,13 @@ class _Run(training_run.TrainingRun):
             self.report.say(text)
         return metrics, is_best
 
-    def _advance(self, iterator: Any, first: int) -> int:
-        step = super()._advance(iterator, first)
+    def check_input(self) -> None:
         self._checksums.require_good()
-        return step
 
     def timing(self, seconds: float, steps: int) -> dict[str, float]:
         timing = super().timing(seconds, steps)
         if self._peak:
-            # Within a phase all steps cost the same.
+            # Within a stage all steps cost the same.
             rate = self.flops.step_flops(self.step - 1) * steps / seconds
             # What was reached is possible, whatever was measured.
             self._peak = max(self._peak, rate)
@@ -359,28 +363,26 @@ def build_model_and_optimizer(
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
     is_packed: bool = False,
-) -> model_lib.PretrainingModel:
+) -> base.PretrainingModel:
     """The model with its optimizer, in the strategy's scope."""
     strategy = tf.distribute.get_strategy()
     is_cpu = "CPU" in distribution.device_description(strategy)
     count = strategy.num_replicas_in_sync
-    model = model_lib.build_pretraining_model(
-        settings, vocabulary, token_counts, is_packed
-    )
+    model = registry.build_model(settings, vocabulary, token_counts, is_packed)
     model.xla_scope = distribution.xla_scope(settings.training)
-    cut = plan.cut_batch(settings, count, is_cpu)
+    cut = micro_batches.cut_batch(settings, count, is_cpu)
     model.num_micro_batches, model.num_parallel = cut
-    model.optimizer = build_optimizer(settings, model.phase_starts)
+    model.optimizer = build_optimizer(settings, model.stage_starts)
     model.optimizer.build(model.trainable_variables)
     return model
 
 
 def build_optimizer(
-    settings: config.ExperimentConfig, phase_starts: tuple[int, ...] = (0,)
+    settings: config.ExperimentConfig, stage_starts: tuple[int, ...] = (0,)
 ) -> keras.optimizers.Optimizer:
-    """The optimizer of a config; warm-up and decay begin anew in a phase."""
+    """The optimizer of a config; warm-up and decay begin anew in a stage."""
     options = settings.optimizer
-    ends = *phase_starts[1:], settings.training.num_train_steps
+    ends = *stage_starts[1:], settings.training.num_train_steps
     parts = [
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
@@ -388,11 +390,11 @@ def build_optimizer(
             settings.num_warmup_steps,
             power=options.lr_decay_power,
         )
-        for start, end in zip(phase_starts, ends, strict=True)
+        for start, end in zip(stage_starts, ends, strict=True)
     ]
     if len(parts) == 1:
         return optimizers.build(options, parts[0])
-    return optimizers.build(options, schedules.Restarted(parts, phase_starts))
+    return optimizers.build(options, schedules.Restarted(parts, stage_starts))
 
 
 def warn_of_data(fullness: float, epochs: float) -> str:

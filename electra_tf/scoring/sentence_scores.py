@@ -29,10 +29,13 @@ from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.formats import reading
+from electra_tf.formats import run_folder
+from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained as pretrained_lib
+from electra_tf.modeling import answers
 from electra_tf.modeling import networks
-from electra_tf.pretraining import losses
+from electra_tf.objectives import registry
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -57,14 +60,14 @@ class SentenceScorer:
         tower: what an objective's `build_main` makes, or a generator with an
             encoder, with its weights.
         vocabulary: that it was trained with.
-        objective: that it was trained with; empty if it is not known.
+        answer: what the tower says of a token.
     """
 
     def __init__(
         self,
         tower: Any,
         vocabulary: vocabulary_lib.Vocabulary,
-        objective: str = "",
+        answer: answers.Answer,
     ) -> None:
         if not isinstance(tower, _SCORED_TOWERS):
             raise ValueError(
@@ -77,9 +80,9 @@ class SentenceScorer:
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, networks.MaskedLMGenerator)
-            and objective != "replace_mlm"
+            and answer is answers.Answer.MASKED_LM
         )
-        read = functools.partial(_read_as_it_stands, tower, objective)
+        read = functools.partial(_read_as_it_stands, tower, answer)
         inputs = [_ROWS, _ROWS]
         if self._masks_in_turn:
             read = functools.partial(_read_masked, tower)
@@ -142,14 +145,17 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
         reading.read_model(path)
     )
     tower = loaded.networks.main
-    # Heads that only runs of this project have.
-    if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
+    answer = loaded.answer
+    if answer is None:
+        # A head that only runs of this project have, or none.
+        settings = run_folder.load_settings(path)
+        answer = registry.find(settings).answer
         tower = pretrained.load_network(
-            checkpoints.load_settings(path),
+            settings,
             loaded.vocabulary,
             checkpoints.find(path, "latest"),
         )
-    return SentenceScorer(tower, loaded.vocabulary, loaded.objective)
+    return SentenceScorer(tower, loaded.vocabulary, answer)
 
 
 def build_scorers(
@@ -157,16 +163,18 @@ def build_scorers(
 ) -> dict[str, SentenceScorer]:
     """One for each tower that can tell; "masked LM" takes a pass a piece."""
     generator, main = electra.networks
-    name = "Electric" if electra.objective == "electric" else "discriminator"
+    is_energy = electra.answer is answers.Answer.ENERGY
+    name = "energies" if is_energy else "discriminator"
     is_cloze = isinstance(generator, networks.TwoTowerGenerator)
     model = "two-tower LM" if is_cloze else "masked LM"
-    towers = {name: (main, electra.objective), model: (generator, "")}
+    masked_lm = answers.Answer.MASKED_LM
+    towers = {name: (main, electra.answer), model: (generator, masked_lm)}
     if main is generator:
         del towers[name]
     return {
-        name: SentenceScorer(tower, electra.vocabulary, objective)
-        for name, (tower, objective) in towers.items()
-        if isinstance(tower, _SCORED_TOWERS)
+        name: SentenceScorer(tower, electra.vocabulary, answer)
+        for name, (tower, answer) in towers.items()
+        if answer is not None and isinstance(tower, _SCORED_TOWERS)
     }
 
 
@@ -189,7 +197,7 @@ def score_frequencies(
 
 
 def _read_as_it_stands(
-    tower: Any, objective: str, ids: tf.Tensor, input_mask: tf.Tensor
+    tower: Any, answer: answers.Answer, ids: tf.Tensor, input_mask: tf.Tensor
 ) -> tf.Tensor:
     """What the tower says of each token `[B, S]`; see the module's table."""
     rows = ids, input_mask, tf.zeros_like(ids)
@@ -202,7 +210,7 @@ def _read_as_it_stands(
         return losses.copying_log_likelihoods(
             output.logits, output.copy_logits, ids, ids
         )
-    if objective == "electric":
+    if answer is answers.Answer.ENERGY:
         return -output.logits
     return -losses.replaced_token_losses(output.logits, tf.zeros_like(ids))
 

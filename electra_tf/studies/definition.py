@@ -17,6 +17,7 @@ import pydantic
 
 from electra_tf import config
 from electra_tf.config import schema
+from electra_tf.objectives import registry
 
 UNTRAINED = "untrained"
 """The arm of random weights, which stands beside those that are trained."""
@@ -39,7 +40,7 @@ FlopsFn = Callable[[config.ExperimentConfig], float]
 # BERT beside arms that have a generator and sample from it: what the base
 # says about both has no effect on it, so it goes back to the defaults.
 MASKED_LM_ARM: Overrides = {
-    "objective": {"name": "mlm", "temperature": 1.0},
+    "objective": {"name": registry.MASKED_LM, "temperature": 1.0},
     "generator": dataclasses.asdict(config.GeneratorConfig()),
 }
 
@@ -241,7 +242,7 @@ def with_num_steps(
     schedules: dict[str, dict[str, Any]] = {
         section: {
             name: max(least, round(count * ratio))
-            for name, count in vars(getattr(settings, section)).items()
+            for name, count in schema.section_fields(settings, section).items()
             if name.endswith(("_step", "_steps")) and count
         }
         for section, least in _LEAST_SCHEDULES.items()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.objectives import registry
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
@@ -124,7 +125,9 @@ def build_requests(
     for seed, arm in itertools.product(study.seeds, plan.arms):
         folder = output_dir / "runs" / arm.name / f"seed-{seed}"
         asked = study_run.RunIdentity(
-            schema.replace_fields(arm.settings, training={"seed": seed}),
+            registry.complete(
+                schema.replace_fields(arm.settings, training={"seed": seed})
+            ),
             dataset,
             study.tasks,
             study.finetune_steps,
@@ -151,6 +154,9 @@ def _require_same_request(request: study_run.RunRequest) -> None:
         )
         return
     before = schema.read(study_run.RunIdentity, path)
+    before = dataclasses.replace(
+        before, settings=registry.complete(before.settings)
+    )
     changed = schema.find_differences(before, request.asked)
     schema.require(
         not changed,

@@ -136,6 +136,7 @@ def measure_tasks(
     """
     from electra_tf.finetuning import measure
     from electra_tf.finetuning import model as finetuning_model
+    from electra_tf.objectives import registry
     from electra_tf.records import manifest
     from electra_tf.scoring import blimp
     from electra_tf.scoring import sentence_scores
@@ -157,7 +158,7 @@ def measure_tasks(
             scorer = sentence_scores.load_scorer(model_dir)
         else:
             scorer = sentence_scores.SentenceScorer(
-                main, loaded.vocabulary, settings.objective.name
+                main, loaded.vocabulary, registry.find(settings).answer
             )
             guess = sentence_scores.score_frequencies(
                 loaded.vocabulary,
@@ -190,13 +191,14 @@ def _build_random(
 
     from electra_tf.finetuning import model as finetuning_model
     from electra_tf.inputs import dataset
-    from electra_tf.pretraining import model
+    from electra_tf.objectives import base
+    from electra_tf.objectives import registry
 
     folder = storage.path(settings.data.dataset_dir)
     vocabulary = dataset.load_vocabulary(folder)
-    resolved = model.resolve(settings, vocabulary.size)
+    resolved = base.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(seed)
-    main = model.find_objective(resolved).build_main(resolved.encoder, None)
+    main = registry.find(resolved).build_main(resolved.encoder, None)
     return finetuning_model.LoadedEncoder(
         main.encoder, vocabulary, resolved.encoder, "random weights"
     ), main

@@ -24,7 +24,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf import storage
 from electra_tf.config import schema
@@ -48,13 +47,6 @@ SAFE_TO_CHANGE = {
     "training.num_micro_batches",
     "training.jit_compile",
 }
-_SAFE_IN_PRETRAINING = SAFE_TO_CHANGE | {
-    "training.eval_steps",
-    "training.num_eval_batches",
-    "training.peak_flops",
-    "data.dataset_dir",
-}
-
 _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
@@ -69,36 +61,6 @@ _UNREACHABLE = (OSError, tf.errors.AbortedError, tf.errors.UnavailableError,
 
 Variables = Mapping[str, Any]
 Arrays = dict[str, np.ndarray]
-
-
-def check_folder(
-    model_dir: pathlib.Path,
-    settings: config.ExperimentConfig,
-    vocabulary: vocabulary_lib.Vocabulary,
-    may_extend: bool = False,
-) -> list[str]:
-    """Checks that the folder is free or already this run's; writes nothing.
-
-    More steps than the run has are refused, unless it `may_extend`. Returns
-    the settings that differ, each as `section.field: there, now`.
-    """
-    if not has_config(model_dir, "run", "--model_dir"):
-        return []
-    old = load_settings(model_dir)
-    now, there = (s.training.num_train_steps for s in (settings, old))
-    extended = {"training.num_train_steps"} if now > there else set()
-    safe = _SAFE_IN_PRETRAINING | extended
-    found = require_same_settings(model_dir, old, settings, safe, "--model_dir")
-    if extended and not may_extend:
-        raise errors.ModelError(
-            f"{model_dir} holds a run of {there} steps. Received: "
-            f"training.num_train_steps={now}. --extend stretches its learning-"
-            "rate schedule over all of them: the rate jumps up. Or warm up and "
-            f"decay anew, in another --model_dir with --init_from={model_dir}."
-        )
-    if (model_dir / "vocab.txt").exists():
-        require_same_vocabulary(model_dir, vocabulary)
-    return found
 
 
 def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
@@ -133,17 +95,6 @@ def claim_folder(
     for own in (folder, folder / _FOLDER):
         atomic.remove_partial(own)
     vocabulary.save(folder)
-
-
-def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
-    """The settings of the run in a folder, or `ModelError` if there is none."""
-    path = model_dir / CONFIG_FILE
-    if not path.is_file() or "model_type" in schema.read_object(path):
-        raise errors.ModelError(
-            f"No run in {model_dir}: expected its config.json there. Give the "
-            "folder of a run; electra-convert makes one of other models."
-        )
-    return schema.read(config.ExperimentConfig, path)
 
 
 def require_same_settings(

@@ -90,14 +90,14 @@ class TrainableModel(keras.Model, abc.ABC):
         return dict.fromkeys(self.loss_coefficients, 1) | dict(self.extra_sizes)
 
     @property
-    def phase_starts(self) -> tuple[int, ...]:
-        """Steps at which what is trained changes; the first is 0."""
+    def stage_starts(self) -> tuple[int, ...]:
+        """First steps of the stages, which train different variables."""
         return (0,)
 
-    def enter_phase(self, phase: int, is_beginning: bool) -> None:
-        """Called before the first step of a phase, and after a resume.
+    def enter_stage(self, stage: int, is_beginning: bool) -> None:
+        """Called before the first step of a stage, and after a resume.
 
-        `is_beginning` says whether no step of the phase has been taken.
+        `is_beginning` says whether no step of the stage has been taken.
         """
 
     @property
@@ -105,17 +105,8 @@ class TrainableModel(keras.Model, abc.ABC):
         """The variables that the step updates: all, or a part of them."""
         return self.trainable_variables
 
-    @property
-    def turns(self) -> Sequence[Sequence[Any]]:
-        """The variables that are updated together; all of them for most.
-
-        With several turns a step updates those of the first, and only then
-        computes what the next ones learn from (`compute_turn`).
-        """
-        return [self.trained_variables]
-
     def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
-        """For each variable of a turn the group that it is clipped with."""
+        """For each variable the group that it is clipped with."""
         return ["all"] * len(variables)
 
     @abc.abstractmethod
@@ -142,16 +133,6 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> LossSums:
         """Loss sums and statistics of one micro-batch."""
 
-    def compute_turn(
-        self, turn: int, rows: Any, dropout_seed: tf.Tensor | None
-    ) -> tuple[LossSums, Any]:
-        """One turn's part of `compute_losses`, and the rows of the next turn.
-
-        The first turn's `rows` are prepared; the next one's have their form.
-        """
-        del turn
-        return self.compute_losses(rows, dropout_seed), rows
-
     @abc.abstractmethod
     def derive_metrics(self, statistics: Tensors) -> Tensors:
         """Metric name to scalar, from the sums of `statistic_sizes`."""
@@ -168,24 +149,18 @@ class TrainableModel(keras.Model, abc.ABC):
         `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
-        rows = self.prepare(features, step, is_training=True)
-        own = self.loss_normalizers(rows)
+        prepared = self.prepare(features, step, is_training=True)
+        own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
-        found, norms = [], []
-        for turn, variables in enumerate(self.turns):
-            if turn:  # All turns are one update.
-                assignments.assign_add(self.optimizer.iterations, -1)
-            with fusion.switched(self.xla_scope):
-                (gradients, statistics), rows = self._accumulate(
-                    turn, rows, normalizers, step
-                )
-            gradients = self._reduce_gradients(gradients)
-            gradients, norm = self._clip(gradients, variables)
-            self._update_if_finite(gradients, variables, norm)
-            found.append(statistics)
-            norms.append(norm)
-        statistics = tf.nest.map_structure(lambda *s: tf.add_n(s), *found)
-        norm, num_skipped = _joint_norm(norms), tf.zeros([])
+        variables = self.trained_variables
+        with fusion.switched(self.xla_scope):
+            gradients, statistics = self._accumulate(
+                prepared, normalizers, step
+            )
+        gradients = self._reduce_gradients(gradients)
+        gradients, norm = self._clip(gradients, variables)
+        self._update_if_finite(gradients, variables, norm)
+        num_skipped = tf.zeros([])
         if self.loss_scale is not None:
             is_finite = tf.math.is_finite(norm)
             self.loss_scale.update(is_finite)
@@ -207,10 +182,10 @@ class TrainableModel(keras.Model, abc.ABC):
         """All statistics of a prepared batch, without dropout."""
         zeros = self._empty_statistics()
 
-        def compute(rows: Any, _: Any) -> tuple[Tensors, Any]:
-            return zeros | _collect(self.compute_losses(rows, None)), rows
+        def compute(part: Any, _: Any) -> Tensors:
+            return zeros | _collect(self.compute_losses(part, None))
 
-        statistics, _ = self._sum_parts(prepared, compute, zeros, False)
+        statistics = self._sum_parts(prepared, compute, zeros)
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -249,10 +224,10 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
-        if len(self.phase_starts) > 1:
+        if len(self.stage_starts) > 1:
             raise ValueError(
-                "Keras' `fit` can train what has one phase. Received phases "
-                f"that start at steps {self.phase_starts}. {_OUR_LOOP}"
+                "Keras' `fit` trains objectives of one stage. Received stages "
+                f"that start at steps {self.stage_starts}. {_OUR_LOOP}"
             )
         self.totals.update_state(self.training_step(self._as_one_stream(data)))
         return self.totals.result()
@@ -274,84 +249,66 @@ class TrainableModel(keras.Model, abc.ABC):
         return as_one_stream(keras.utils.unpack_x_y_sample_weight(data)[0])
 
     def _accumulate(
-        self, turn: int, rows: Any, normalizers: Tensors, step: tf.Tensor
-    ) -> tuple[tuple[Gradients, Tensors], Any]:
-        """A turn's gradients and statistics, and the rows of the next turn."""
-        zeros = [tf.zeros(v.shape, v.dtype) for v in self.turns[turn]]
+        self, prepared: Any, normalizers: Tensors, step: tf.Tensor
+    ) -> tuple[Gradients, Tensors]:
+        """Gradients and statistics, summed over the micro-batches."""
+        variables = self.trained_variables
+        zeros = [tf.zeros(v.shape, v.dtype) for v in variables]
         return self._sum_parts(
-            rows,
-            lambda part, i: self._gradients(turn, part, normalizers, step, i),
+            prepared,
+            lambda part, index: self._gradients(part, normalizers, step, index),
             (zeros, self._empty_statistics()),
-            keeps_rows=turn < len(self.turns) - 1,
         )
 
     def _sum_parts(
-        self,
-        rows: Any,
-        compute: Callable[[Any, Any], tuple[Any, Any]],
-        zeros: Any,
-        keeps_rows: bool,
-    ) -> tuple[Any, Any]:
-        """The sum over micro-batches, from `zeros` on, and the rows, if kept.
-
-        `compute` takes the rows and index of one; it returns what is summed,
-        and rows of the same form.
-        """
+        self, prepared: Any, compute: Callable[[Any, Any], Any], zeros: Any
+    ) -> Any:
+        """The sum of `compute(part, index)` over the micro-batches."""
         count = self.num_micro_batches
         if count == 1:
-            return compute(rows, 0)
-        parts = tf.nest.map_structure(lambda t: _split(t, count), rows)
+            return compute(prepared, 0)
+        parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
 
-        def body(index: tf.Tensor, totals: Any, told: Any) -> Any:
+        def body(index: tf.Tensor, totals: Any) -> Any:
             part = tf.nest.map_structure(lambda t: t[index], parts)
-            new, part = compute(part, index)
-            if keeps_rows:
-                told = tf.nest.map_structure(
-                    lambda t, one: tf.tensor_scatter_nd_update(
-                        t, [[index]], one[tf.newaxis]
-                    ),
-                    told,
-                    part,
-                )
-            return index + 1, tf.nest.map_structure(tf.add, totals, new), told
+            new = compute(part, index)
+            return index + 1, tf.nest.map_structure(tf.add, totals, new)
 
-        _, totals, told = tf.while_loop(
+        _, totals = tf.while_loop(
             lambda index, *_: index < count,
             body,
-            (tf.constant(0), zeros, parts if keeps_rows else ()),
+            (tf.constant(0), zeros),
             parallel_iterations=self.num_parallel,
         )
-        return totals, tf.nest.map_structure(_join, told)
+        return totals
 
     def _gradients(
-        self,
-        turn: int,
-        rows: Any,
-        normalizers: Tensors,
-        step: tf.Tensor,
-        index: Any,
-    ) -> tuple[tuple[Gradients, Tensors], Any]:
+        self, part: Any, normalizers: Tensors, step: tf.Tensor, index: Any
+    ) -> tuple[Gradients, Tensors]:
         context = tf.distribute.get_replica_context()
-        part = context.replica_id_in_sync_group * self.num_micro_batches + index
-        dropout_seed = randomness.dropout_seed(self.seed, step, part)
-        variables = [v.value for v in self.turns[turn]]
-        # What lies below all of them is not recorded.
+        number = context.replica_id_in_sync_group * self.num_micro_batches
+        dropout_seed = randomness.dropout_seed(self.seed, step, number + index)
+        variables = [v.value for v in self.trained_variables]
+        # Operations that no trained variable reaches are not recorded.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            sums, rows = self.compute_turn(turn, rows, dropout_seed)
-            loss = self._total_loss(sums.losses, normalizers, step)
+            sums = self.compute_losses(part, dropout_seed)
+            loss = self.total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        found = [*map(tf.convert_to_tensor, gradients)]
-        return (found, self._empty_statistics() | _collect(sums)), rows
+        return (
+            [*map(tf.convert_to_tensor, gradients)],
+            self._empty_statistics() | _collect(sums),
+        )
 
     def _empty_statistics(self) -> Tensors:
         return {name: tf.zeros([k]) for name, k in self._summed_sizes.items()}
 
-    def _total_loss(
+    def total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
+        """The scalar whose gradient a step follows, of one micro-batch."""
         # The only division of a loss: by the normalizer of the whole global
         # batch (or of the replica, with `means_per_replica`).
         means = {n: weighted_mean(sums[n], normalizers[n]) for n in sums}
@@ -456,12 +413,6 @@ def _joint_norm(norms: Sequence[tf.Tensor]) -> tf.Tensor:
 def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:
     shape = layers.shape_of(tensor)
     return tf.reshape(tensor, [count, shape[0] // count, *shape[1:]])
-
-
-def _join(tensor: tf.Tensor) -> tf.Tensor:
-    """What `_split` has made."""
-    shape = layers.shape_of(tensor)
-    return tf.reshape(tensor, [shape[0] * shape[1], *shape[2:]])
 
 
 def _all_reduce(tensors: Tensors) -> Tensors:

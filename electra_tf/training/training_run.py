@@ -107,7 +107,7 @@ class TrainingRun(abc.ABC):
         self._uses_xla = distribution.xla_scope(training) is fusion.Scope.STEP
         if self._uses_xla or model.xla_scope is fusion.Scope.LOOPS:
             fusion.start_compiler()
-        self.phase: int | None = None
+        self.stage: int | None = None
         self._trace_anew()
         # Until it is known, one step at a time.
         self._seconds_per_step = _MAX_LOOP_SECONDS
@@ -158,7 +158,7 @@ class TrainingRun(abc.ABC):
             return self.begin()
         state = checkpoints.load_state(newest)
         self.resume(state, newest)
-        checkpoints.restore(newest, self._variables())
+        checkpoints.restore(newest, self.saved_variables())
         if broken := self._find_broken():
             raise errors.ModelError(
                 f"{newest} must hold finite numbers. Received others in: "
@@ -198,7 +198,7 @@ class TrainingRun(abc.ABC):
         self._stop, step = stop, self.step
         while step < self.num_steps or self.owes_evaluation:
             if is_due := self.owes_evaluation:
-                self._enter_phase(step - 1)
+                self._enter_stage(step - 1)
             else:
                 step = self._advance(iterator, step)
                 every = self.training.save_checkpoints_steps
@@ -244,7 +244,7 @@ class TrainingRun(abc.ABC):
 
     def _advance(self, iterator: Any, first: int) -> int:
         """Calls the compiled loop once and logs; returns the step reached."""
-        self._enter_phase(first)
+        self._enter_stage(first)
         count = self._num_next_steps(first)
         step = first + count
         start = time.monotonic()
@@ -266,11 +266,12 @@ class TrainingRun(abc.ABC):
             )
         is_early = self.report.advance(step)
         is_due = self._is_due(step, self.training.log_steps)
-        is_due |= step in self.model.phase_starts
+        is_due |= step in self.model.stage_starts
         if is_due or is_early:
             self._log(step, statistics, is_due)
         if is_due:
             self._num_skipped_before = num_skipped
+        self.check_input()
         return step
 
     def _is_due(self, step: int, every: int) -> bool:
@@ -283,7 +284,7 @@ class TrainingRun(abc.ABC):
         saving = training.save_checkpoints_steps
         intervals = training.log_steps, self.eval_steps, saving
         until = [every - step % every for every in intervals if every > 0]
-        until += [s - step for s in self.model.phase_starts if s > step]
+        until += [s - step for s in self.model.stage_starts if s > step]
         # After these, a request to stop is still answered in time.
         mean = distribution.mean_over_workers
         seconds = mean(self.strategy, self._seconds_per_step)
@@ -328,17 +329,17 @@ class TrainingRun(abc.ABC):
         self._training_step, self._evaluation_step = steps
         self._is_traced = False
 
-    def _enter_phase(self, step: int) -> None:
-        """Makes ready for a step's phase."""
-        starts = self.model.phase_starts
-        phase = bisect.bisect_right(starts, step) - 1
-        if phase == self.phase:
+    def _enter_stage(self, step: int) -> None:
+        """Makes the model ready for the stage of a step."""
+        starts = self.model.stage_starts
+        stage = bisect.bisect_right(starts, step) - 1
+        if stage == self.stage:
             return
-        is_beginning = step == starts[phase] and not self.owes_evaluation
-        self.model.enter_phase(phase, is_beginning)
-        if self.phase is not None:
+        is_beginning = step == starts[stage] and not self.owes_evaluation
+        self.model.enter_stage(stage, is_beginning)
+        if self.stage is not None:
             self._trace_anew()
-        self.phase = phase
+        self.stage = stage
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
@@ -377,7 +378,7 @@ class TrainingRun(abc.ABC):
                 "best_step": self.best_step,
                 "owes_evaluation": self.owes_evaluation,
             }
-            is_old, variables = step == self.start_step, self._variables()
+            is_old, variables = step == self.start_step, self.saved_variables()
             keep = self.training.keep_checkpoints
             checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
@@ -385,13 +386,13 @@ class TrainingRun(abc.ABC):
         """Names variables that hold what is not a finite number."""
         return [
             name
-            for name, variable in self._variables().items()
+            for name, variable in self.saved_variables().items()
             if (value := tf.convert_to_tensor(variable)).dtype.is_floating
             and not tf.reduce_all(tf.math.is_finite(value))
         ][:_NUM_NAMED]
 
-    def _variables(self) -> dict[str, Any]:
-        """Everything that a checkpoint holds, by name."""
+    def saved_variables(self) -> dict[str, Any]:
+        """All that a checkpoint holds, by name."""
         model = self.model
         groups: dict[str, dict[str, Any]] = {
             "model": {v.path: v for v in model.weights},
@@ -436,6 +437,9 @@ class TrainingRun(abc.ABC):
 
         It sets `is_finished` if no further step is wanted.
         """
+
+    def check_input(self) -> None:  # noqa: B027
+        """Called after every loop of steps: raises if the data is damaged."""
 
     def timing(self, seconds: float, steps: int) -> dict[str, float]:
         """The numbers to log about the speed of some steps."""

@@ -17,11 +17,11 @@ import tensorflow as tf
 from analyses import analysis
 from analyses import texts
 from electra_tf import config
+from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import keras_models
-from electra_tf.pretraining import sampling
 
 _ROWS = 64
 # Bool, then float32.

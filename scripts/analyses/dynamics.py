@@ -31,11 +31,13 @@ from analyses import texts
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.formats import own_run
+from electra_tf.formats import run_folder
+from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import networks
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
 from electra_tf.training import checkpoints
 
 _MOST_SENTENCES = 1_000
@@ -60,8 +62,8 @@ def measure(
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read_sentences(request.data, limit, request.seed)
     vocabulary = electra.vocabulary
-    learner = model_lib.build_pretraining_model(
-        checkpoints.load_settings(folder),
+    learner = registry.build_model(
+        run_folder.load_settings(folder),
         vocabulary,
         np.ones(vocabulary.size),  # It counts nothing, but knows its losses.
     )
@@ -124,12 +126,12 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
 
 
 def weigh_losses(
-    learner: model_lib.PretrainingModel, step: int
+    learner: base.PretrainingModel, step: int
 ) -> tuple[float, float]:
     """The factors of both losses in the last update before a checkpoint."""
     last = max(step - 1, 0)
-    phase = bisect.bisect_right(learner.phase_starts, last) - 1
-    learner.enter_phase(phase, is_beginning=False)
+    phase = bisect.bisect_right(learner.stage_starts, last) - 1
+    learner.enter_stage(phase, is_beginning=False)
     found = learner.loss_factors(tf.constant(last, tf.int64))
     # An objective of the user's own may have other losses.
     return float(found.get("gen_loss", 0)), float(found.get("disc_loss", 0))

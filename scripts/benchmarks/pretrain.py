@@ -37,11 +37,11 @@ def list_sides(
 ) -> list[timing.Side]:
     """Those that train as the settings say; `ConfigError` if some cannot."""
     tying = settings.generator.weight_tying
-    is_joint = settings.objective.name == "electra" and tying == "embeddings"
+    is_joint = settings.objective["name"] == "electra" and tying == "embeddings"
     config.require(
         is_joint or kind == "finetune" or {*names} == {"electra_tf"},
         "Others have the step of ELECTRA, with shared embeddings. Received: "
-        f"objective {settings.objective.name}, sharing of {tying}. Take "
+        f"objective {settings.objective['name']}, sharing of {tying}. Take "
         "--sides=electra_tf, or another config.",
     )
     generator = settings.generator.encoder_config(settings.encoder)
@@ -68,14 +68,14 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
     """Our step on random ids, after its first run."""
     import tensorflow as tf
 
-    from electra_tf.pretraining import model as model_lib
-    from electra_tf.pretraining import plan
+    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import micro_batches
     from electra_tf.pretraining import run
     from electra_tf.text import vocabulary as vocabulary_lib
     from electra_tf.training import distribution
 
     experiment = config.freeze(settings)
-    cut = plan.cut_batch(experiment, 1, True)
+    cut = micro_batches.cut_batch(experiment, 1, True)
     distribution.configure_process(experiment.training, cut.is_shared)
     vocab_size = experiment.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS
@@ -90,7 +90,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
         for name, rows in random_rows(experiment).items()
     } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
-    flops, slots = model_lib.Cost(experiment).row_flops(), masked.masked_ids
+    flops, slots = cost.Cost(experiment).row_flops(), masked.masked_ids
     return build_step(
         model, features, experiment, flops / length, masked=slots.shape[1]
     )

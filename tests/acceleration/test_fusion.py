@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from electra_tf.acceleration import fusion
 from electra_tf.acceleration import operations
+from electra_tf.formulas import losses
+from electra_tf.formulas import sampling
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
-from electra_tf.pretraining import losses
 from electra_tf.pretraining import run
-from electra_tf.pretraining import sampling
 from tests import tiny
 from tests import tiny_run
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 _SCOPES = fusion.Scope.NOTHING, fusion.Scope.LOOPS
 _WIDTH = 10

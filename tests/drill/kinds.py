@@ -37,7 +37,7 @@ _RUN = "electra_tf.training.training_run:TrainingRun."
 _PLACES = {
     f"{_RUN}evaluate": 0.8,
     f"{_RUN}save": 0.1,
-    f"{_RUN}_enter_phase": 0.3,
+    f"{_RUN}_enter_stage": 0.3,
     f"{_RUN}_restore": 0.2,
 }
 _UNTOLD = (".png", ".txt", ".md", ".pb", ".lock")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from electra_tf import config
-from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import cost
 from tests import tiny_run
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
     for run in (electra, mlm):
         model_dir = output / "runs" / run["arm"] / "seed-1" / "model"
         own = config.freeze(json.loads((model_dir / "config.json").read_text()))
-        assert model_lib.Cost(own).run_flops() == run["flops"]
+        assert cost.Cost(own).run_flops() == run["flops"]
         lines = tiny_run.reproducible_metrics(model_dir)
         last = [line for line in lines if line["split"] == "validation"][-1]
         assert last["step"] == run["steps"]

@@ -13,6 +13,7 @@ from electra_tf import config
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export.models import pretrained
+from electra_tf.modeling import answers
 from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -73,10 +74,12 @@ def exported(tiny_run, tmp_path_factory):
     return folder
 
 
-def build_module(run, network=None, objective="", max_length=0):
+def build_module(
+    run, network=None, answer=answers.Answer.REPLACED, max_length=0
+):
     """Signatures of a run's discriminator, or of another network."""
     return pretrained.build_module(
-        objective,
+        answer,
         network or run.discriminator,
         tokenizer_lib.Tokenizer(run.vocabulary),
         max_length,

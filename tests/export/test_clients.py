@@ -10,6 +10,7 @@ from electra_tf.export.clients import display
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
+from electra_tf.modeling import answers
 from tests import tiny_electra
 from tests.export import conftest
 
@@ -26,9 +27,9 @@ def scored(text, probabilities):
 
 @pytest.fixture(scope="module")
 def build(tiny_run):
-    """A model of the run's discriminator, as of an objective."""
-    return lambda objective: text_models.InMemoryModel(
-        conftest.build_module(tiny_run, objective=objective)
+    """A model of the run's discriminator that gives such answers."""
+    return lambda answer: text_models.InMemoryModel(
+        conftest.build_module(tiny_run, answer=answer)
     )
 
 
@@ -87,7 +88,7 @@ def test_saved_model_of_another_kind_offers_nothing(tmp_path):
 
 
 def test_texts_of_like_length_go_together_and_come_back_in_order(build):
-    detector = build("electra")
+    detector = build(answers.Answer.REPLACED)
     texts = ["the cat sat on the mat", "dog"] * 40
     answered = list(detector.predict("score_text", texts=texts))
     assert [data.decode() for (data,), _ in answered] == texts
@@ -102,16 +103,16 @@ def test_texts_of_like_length_go_together_and_come_back_in_order(build):
 
 
 def test_few_texts_are_answered_without_a_graph(build, monkeypatch):
-    model, traced = build("electra"), []
+    model, traced = build(answers.Answer.REPLACED), []
     trace = model._module.trace
     monkeypatch.setattr(
         model._module, "trace", lambda *a: traced.append(a) or trace(*a)
     )
-    answers = []
+    rows = []
     for _ in range(text_models.NUM_EAGER_TEXTS + 2):
-        answers += model.predict("score_text", texts=["Unaffable cats"])
-        assert len(traced) == (len(answers) > text_models.NUM_EAGER_TEXTS)
-    conftest.assert_close(answers[-1][1], answers[0][1])
+        rows += model.predict("score_text", texts=["Unaffable cats"])
+        assert len(traced) == (len(rows) > text_models.NUM_EAGER_TEXTS)
+    conftest.assert_close(rows[-1][1], rows[0][1])
 
 
 def test_swap_exchanges_the_first_whole_word():
@@ -142,7 +143,7 @@ def test_suspect_is_the_worst_word_that_touches_a_part():
 def test_likelihoods_of_words_add_up_to_the_sentence(build):
     texts = ["Unaffable cats sat.", "", "the cat " * 20]
     result, empty, long = scoring.score(
-        build("electric"), texts, scoring.LIKELIHOOD_SIGNATURE
+        build(answers.Answer.ENERGY), texts, scoring.LIKELIHOOD_SIGNATURE
     )
     assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
     total = sum(word.log_likelihood for word in result.words)

@@ -13,7 +13,7 @@ from electra_tf.export import conversion
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import registry
 from tests import full_disk
 from tests import tiny_electra
 from tests.formats import tiny_models
@@ -102,7 +102,7 @@ def test_disentangled_embeddings_convert_without_their_generator(tmp_path):
         generator={"disentangled_embeddings": True},
     )
     vocabulary, source = tiny_electra.VOCABULARY, tmp_path / "source"
-    model = model_lib.build_pretraining_model(settings, vocabulary)
+    model = registry.build_model(settings, vocabulary)
     tiny_electra.save(source, model, settings, vocabulary)
     drop = "generator|generator_predictions"
     for target_format in ("electra_tf", "huggingface", "tf1"):

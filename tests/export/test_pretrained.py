@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import export_metadata
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import registry
 from tests.export import conftest
 from tests.export.conftest import as_ids
 from tests.export.conftest import encode
@@ -23,7 +23,7 @@ TEXTS = (
 )
 FEATURES = {"features_text", "features_ids"}
 SCORES = FEATURES | {"score_text", "score_ids"}
-OFFERED = dict.fromkeys(model_lib.OBJECTIVES, SCORES) | {
+OFFERED = dict.fromkeys(registry.NAMES, SCORES) | {
     "mlm": FEATURES | {"predict_ids"},
     "replace_mlm": FEATURES | {"predict_ids"},
     "electric": FEATURES | {"likelihood_text", "likelihood_ids"},
@@ -36,7 +36,7 @@ _SLOW = ("electra", "electra_15", "adversarial", "replace_mlm")
     scope="module",
     params=[
         pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else [])
-        for name in sorted(model_lib.OBJECTIVES)
+        for name in sorted(registry.NAMES)
     ],
 )
 def export(request, objective_exports):
@@ -50,7 +50,7 @@ def of_ids(export):
 def keras_answers(export, inputs):
     """The answers of the trained network, where there is a token."""
     rows = {name: tf.constant(value) for name, value in inputs.items()}
-    main, name = export.model.main, export.settings.objective.name
+    main, name = export.model.main, export.settings.objective["name"]
     encoded = main.encoder(*rows.values())
     if name in ("mlm", "replace_mlm"):
         table = main.encoder.embeddings.word_embeddings
@@ -75,7 +75,7 @@ def keras_answers(export, inputs):
 
 def test_export_gives_the_numbers_of_the_trained_network(export):
     names = set(export.call.signatures) - {"serving_default"}
-    assert names == OFFERED[export.settings.objective.name]
+    assert names == OFFERED[export.settings.objective["name"]]
     inputs = as_ids(ROWS)
     is_token = inputs["input_mask"] == 1
     is_word = is_token & ~np.isin(inputs["input_ids"], [2, 3, 4])
@@ -106,7 +106,7 @@ def test_padding_and_other_rows_change_no_answer(export):
 
 
 def test_text_is_answered_like_its_ids(export):
-    offered = OFFERED[export.settings.objective.name]
+    offered = OFFERED[export.settings.objective["name"]]
     name = sorted(name for name in offered if name.endswith("_text"))[-1]
     text = export.call(name, texts=encode(*TEXTS))
     ids = export.call(

@@ -64,7 +64,7 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert np.count_nonzero(losses) == 4  # the last row is of no task
     sums = model.compute_losses(features, None)
-    total = model._total_loss(sums.losses, {}, tf.constant(0))
+    total = model.total_loss(sums.losses, {}, tf.constant(0))
     np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
     assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
 

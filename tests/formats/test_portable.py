@@ -10,7 +10,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
-from electra_tf.pretraining import model as pretraining_model
+from electra_tf.objectives import registry
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny
 from tests import tiny_run
@@ -51,7 +51,7 @@ def test_a_model_has_the_variables_that_its_layers_make(
     sizes = {"embedding_size": embedding_size} if embedding_size else {}
     settings = tiny_run.replace(settings, encoder=sizes, generator=generator)
     counts = np.ones(tiny.VOCABULARY.size)
-    variables = pretraining_model.build_pretraining_model(
+    variables = registry.build_model(
         settings, tiny.VOCABULARY, counts
     ).trainable_variables
     encoder = networks.resolve_vocab_size(settings.encoder, counts.size)

@@ -9,7 +9,8 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
+from electra_tf.formats import run_folder
+from electra_tf.objectives import registry
 from electra_tf.training import checkpoints
 from tests.formats import tiny_models
 
@@ -89,10 +90,10 @@ def test_a_converted_run_has_an_objective_that_can_go_on(
     tmp_path, objective, converted
 ):
     _write_run(tmp_path / "run", "none", objective=objective)
-    settings = checkpoints.load_settings(tmp_path / "run")
-    assert settings.objective.name == converted
+    settings = run_folder.load_settings(tmp_path / "run")
+    assert settings.objective["name"] == converted
     # As export and pre-training ask for it.
-    model_lib.find_objective(settings)
+    registry.find(settings)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_discriminator_without_a_generator_is_a_run(
     encoder = dataclasses.replace(tiny_models.ENCODER, **sizes)
     fields = {"encoder": encoder, "objective": objective}
     model = _write_run(tmp_path / "run", "discriminator", **fields)
-    model_lib.find_objective(checkpoints.load_settings(tmp_path / "run"))
+    registry.find(run_folder.load_settings(tmp_path / "run"))
     tiny_models.require_same(own_run.read_model(tmp_path / "run"), model)
 
 

@@ -20,11 +20,11 @@ import safetensors.numpy
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.config import original_hparams
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export.demo import server
 from electra_tf.finetuning import trial
+from electra_tf.formats import original_hparams
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 from electra_tf.records import manifest

@@ -1,13 +1,13 @@
 """The original's counts of operations, by hand.
 
 The exact ones are compared with the profiler's in
-`tests/pretraining/test_objectives.py`.
+`tests/objectives/test_objectives.py`.
 """
 
 import pytest
 
 from electra_tf.modeling import flops
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
 from tests import tiny
 from tests import tiny_run
 
@@ -22,7 +22,7 @@ def _settings(embedding_size=12, **generator):
         masking={"mask_prob": 0.125},
         generator={"generator_hidden_size": 0.25} | generator,
     )
-    return model_lib.resolve(settings, tiny.VOCABULARY.size)
+    return base.resolve(settings, tiny.VOCABULARY.size)
 
 
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():

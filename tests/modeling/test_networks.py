@@ -14,7 +14,7 @@ from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from tests import tiny
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "pretrain"
 _VOCAB = tiny.VOCABULARY.size

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.modeling import keras_models
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import registry
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.training import optimizers
 from electra_tf.training import step as step_lib
@@ -36,9 +36,7 @@ def _settings(name="electra", **training):
 
 def _build(rate=3e-3, is_traced=False, **training):
     keras.utils.set_random_seed(5)
-    model = model_lib.build_pretraining_model(
-        _settings(**training), tiny.VOCABULARY
-    )
+    model = registry.build_model(_settings(**training), tiny.VOCABULARY)
     # Most of what is tested here needs no graph, whose tracing takes longest.
     optimizer = optimizers.AdamWeightDecay(rate)
     model.compile(optimizer=optimizer, run_eagerly=not is_traced)
@@ -201,11 +199,9 @@ def test_fit_on_two_replicas_counts_the_batches_of_both(two_devices):
 
 
 def test_phases_and_rows_of_unknown_number_are_refused():
-    staged = model_lib.build_pretraining_model(
-        _settings("two_stage"), tiny.VOCABULARY
-    )
+    staged = registry.build_model(_settings("two_stage"), tiny.VOCABULARY)
     staged.compile(optimizer=optimizers.AdamWeightDecay(1e-3))
-    with pytest.raises(ValueError, match="one phase"):
+    with pytest.raises(ValueError, match="one stage"):
         staged.fit(_dataset(), verbose=0)
     rows = tf.data.Dataset.from_tensor_slices(tiny.build_features()).batch(8)
     with pytest.raises(ValueError, match="drop_remainder=True"):

@@ -15,8 +15,11 @@ from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.formats import run_folder
 from electra_tf.inputs import dataset as dataset_lib
-from electra_tf.pretraining import plan
+from electra_tf.objectives import base
+from electra_tf.pretraining import cost
+from electra_tf.pretraining import micro_batches
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
@@ -124,7 +127,9 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "_CPU_TOKENS", 64)  # two parts, side by side
+    monkeypatch.setattr(
+        micro_batches, "_CPU_TOKENS", 64
+    )  # two parts, side by side
     # The loss scale doubles after 4 good steps, so its count matters.
     scale = step_state.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
@@ -203,8 +208,8 @@ def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
     # The last phase reads its own dataset from the start: 4 x 4 rows.
     newest = checkpoints.load_state(checkpoints.latest(whole))
     assert newest["position"] == {"epoch": 0, "batch": 4}
-    later = run.model_lib.Cost(
-        run.model_lib.resolve(
+    later = cost.Cost(
+        base.resolve(
             config.split_phases(settings)[1].settings, tiny.VOCABULARY.size
         )
     )
@@ -424,7 +429,7 @@ def test_a_mistake_leaves_the_folder_free_for_the_next_try(
     bad = tiny_run.replace(good, **mistake)
     with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
         run.pretrain(bad, tmp_path / "new")
-    checkpoints.check_folder(tmp_path / "new", good, tiny.VOCABULARY)
+    run_folder.check(tmp_path / "new", good, tiny.VOCABULARY)
 
 
 def test_a_copy_of_another_shard_ends_the_run(dataset, tmp_path):

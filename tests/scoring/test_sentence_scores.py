@@ -8,6 +8,7 @@ import tensorflow as tf
 from scipy import special
 
 import electra_tf
+from electra_tf.modeling import answers
 from electra_tf.scoring import sentence_scores
 from tests import tiny_electra
 
@@ -101,4 +102,6 @@ def test_an_encoder_alone_is_refused(tmp_path):
     encoder = electra_tf.load(tmp_path).encoder.layer
     tower = types.SimpleNamespace(encoder=encoder)
     with pytest.raises(ValueError, match="Received: an encoder alone"):
-        sentence_scores.SentenceScorer(tower, tiny_electra.VOCABULARY)
+        sentence_scores.SentenceScorer(
+            tower, tiny_electra.VOCABULARY, answers.Answer.REPLACED
+        )

@@ -7,7 +7,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import cost
 from electra_tf.studies import definition
 from tests.studies import toy_study
 
@@ -18,9 +18,9 @@ FILES = sorted(set(STUDIES.glob("*.py")) - {STUDIES / "base.py"})
 def staged_flops(settings: config.ExperimentConfig) -> float:
     """A two-stage run: cheap steps, then dear ones."""
     steps = settings.training.num_train_steps
-    if settings.objective.name == "mlm":
+    if settings.objective["name"] == "mlm":
         return 7.0 * steps
-    first = min(settings.objective.generator_steps, steps)
+    first = min(settings.objective.get("generator_steps", 0), steps)
     return 3.0 * first + 11.0 * (steps - first)
 
 
@@ -62,12 +62,12 @@ def test_schedules_keep_their_share_of_a_run():
     longer = definition.with_num_steps(settings, 2_500)
     assert longer.training.num_train_steps == 2_500
     assert longer.optimizer.num_warmup_steps == 250
-    assert longer.objective.generator_steps == 1_250
-    assert longer.objective.temperature_steps == 0
+    assert longer.objective["generator_steps"] == 1_250
+    assert longer.objective.get("temperature_steps", 0) == 0
     assert longer.masking.mask_prob_steps == 750
     assert longer.data.phases == "128x32:500,128x64:250"
     shortest = definition.with_num_steps(settings, 2)
-    assert shortest.objective.generator_steps == 1
+    assert shortest.objective["generator_steps"] == 1
     assert shortest.num_warmup_steps == 0
 
 
@@ -76,7 +76,7 @@ def test_arms_with_phases_can_cost_as_much_as_others():
     phases = {"data": {"phases": "128x64:5"}}
     study = toy_study.build_study(arms={"electra": {}, "phases": phases})
     plan = definition.plan_study(
-        study, 50, lambda settings: model_lib.Cost(settings).run_flops(), 300
+        study, 50, lambda settings: cost.Cost(settings).run_flops(), 300
     )
     first, last = config.split_phases(plan.arms[1].settings)
     assert (first.end, last.end) == (200, 400)
@@ -131,7 +131,7 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
     ]
     untrained = plan.arms[-1]
     assert untrained.flops == untrained.num_warmup_steps == 0
-    assert untrained.settings.objective.name == "electra"
+    assert untrained.settings.objective["name"] == "electra"
     # Without the reference arm, whose cost sets the steps.
     assert definition.select_arms(plan, ["mlm"]).arms == plan.arms[1:]
     assert definition.select_arms(plan, []) == plan
@@ -169,7 +169,7 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     plan = definition.plan_study(
-        study, 8192, lambda settings: model_lib.Cost(settings).run_flops()
+        study, 8192, lambda settings: cost.Cost(settings).run_flops()
     )
     described = definition.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
@@ -185,6 +185,6 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     }
     for arm in plan.arms:
         # Half a step is the nearest; the steps of a run may cost unequally.
-        counted = model_lib.Cost(arm.settings)
+        counted = cost.Cost(arm.settings)
         dearest = max(map(counted.step_flops, (0, arm.num_steps - 1)))
         assert abs(arm.flops - references[arm.fraction]) <= dearest

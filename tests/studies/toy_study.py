@@ -40,7 +40,7 @@ def build_study(**fields) -> definition.Study:
 
 def flops(settings: config.ExperimentConfig) -> float:
     """A step of `mlm` costs half."""
-    step = 100.0 if settings.objective.name == "mlm" else 200.0
+    step = 100.0 if settings.objective["name"] == "mlm" else 200.0
     return step * settings.training.num_train_steps
 
 

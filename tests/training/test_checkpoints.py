@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.formats import run_folder
 from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -227,7 +228,7 @@ def test_weights_can_be_read_without_the_rest(tmp_path):
 def claimed(tmp_path):
     """The folder of a run."""
     folder = tmp_path / "run"
-    checkpoints.check_folder(folder, SETTINGS, tiny.VOCABULARY)
+    run_folder.check(folder, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(folder, SETTINGS, tiny.VOCABULARY)
     return folder
 
@@ -240,7 +241,7 @@ def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
     """The message of a refusal, which must not have changed anything."""
     before = _files(folder)
     with pytest.raises(errors.ModelError) as caught:
-        checkpoints.check_folder(folder, settings, vocabulary)
+        run_folder.check(folder, settings, vocabulary)
     assert _files(folder) == before
     return str(caught.value)
 
@@ -283,11 +284,11 @@ def test_settings_of_a_newer_version_are_told_of(claimed):
     content["training"]["quantum"] = 1
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
-        checkpoints.load_settings(claimed)
+        run_folder.load_settings(claimed)
 
 
 def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
-    assert checkpoints.load_settings(claimed) == SETTINGS
+    assert run_folder.load_settings(claimed) == SETTINGS
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
     assert sorted(_files(claimed.parent)) == [
         "config.json",
@@ -300,7 +301,7 @@ def test_what_a_killed_claim_left_is_completed(claimed):
     (claimed / "vocab.txt").unlink()
     (claimed / ".vocab.txt.partial-123").write_text("half")
     (claimed / "checkpoints" / ".step-00000004.partial-9").mkdir(parents=True)
-    checkpoints.check_folder(claimed, SETTINGS, tiny.VOCABULARY)
+    run_folder.check(claimed, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(claimed, SETTINGS, tiny.VOCABULARY)
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
     assert not list(claimed.rglob(".*"))
@@ -308,7 +309,7 @@ def test_what_a_killed_claim_left_is_completed(claimed):
 
 def test_other_settings_are_named_unless_they_change_no_step(claimed):
     safe = {"training": {"log_steps": 77}, "data": {"dataset_dir": "other"}}
-    checkpoints.check_folder(
+    run_folder.check(
         claimed, tiny_run.replace(SETTINGS, **safe), tiny.VOCABULARY
     )
     other = tiny_run.replace(
@@ -344,4 +345,4 @@ def test_another_vocabulary_is_refused(claimed, change):
 
 def test_a_folder_without_a_run_has_no_settings(tmp_path):
     with pytest.raises(errors.ModelError, match=f"No run in {tmp_path}"):
-        checkpoints.load_settings(tmp_path)
+        run_folder.load_settings(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.acceleration import fusion
-from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.training import step_state
 from tests import profiler
@@ -29,7 +29,7 @@ def _gradients(num_micro_batches: int, num_parallel: int = 1):
     prepared = model.prepare(FEATURES, step, is_training=True)
     normalizers = model.loss_normalizers(prepared)
     accumulate = tf.function(model._accumulate, autograph=False)
-    return accumulate(0, prepared, normalizers, step)[0]
+    return accumulate(prepared, normalizers, step)
 
 
 def test_micro_batches_give_the_gradients_of_the_whole_batch():
@@ -69,7 +69,7 @@ def test_recomputation_gives_the_same_step():
         model.xla_scope = fusion.Scope.NOTHING
         # Blocks run again in the backward pass.
         count = profiler.count_matrix_products(model.training_step, FEATURES)
-        assert count == model_lib.Cost(model.settings).step_flops()
+        assert count == cost.Cost(model.settings).step_flops()
         norm = model.training_step(FEATURES)["gradient_norm"]
         weights = [v.numpy() for v in model.trainable_variables]
         found.append((count, norm, weights))
@@ -89,7 +89,7 @@ def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
     for seed in (7, 7, 8):
         # The masks, which have this seed too, are those of above.
         model.seed = seed
-        gradients, _ = model._accumulate(0, prepared, normalizers, step)[0]
+        gradients, _ = model._accumulate(prepared, normalizers, step)
         found.append(tf.concat([tf.reshape(g, -1) for g in gradients], 0))
     np.testing.assert_array_equal(found[0], found[1])
     assert (found[0] != found[2]).numpy().any()

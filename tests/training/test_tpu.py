@@ -23,7 +23,7 @@ from tests import tiny
 from tests import tiny_run
 from tests.finetuning import conftest
 from tests.finetuning import little_task
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 HEADS = {
     "classification": functools.partial(task_heads.ClassificationHead, 3),

@@ -190,10 +190,10 @@ def test_a_skipped_step_is_left_out_of_the_mean_norm():
 
 def test_a_phase_begins_at_its_step_and_has_a_log_of_its_own(monkeypatch):
     entered = []
-    monkeypatch.setattr(Line, "phase_starts", (0, 4))
+    monkeypatch.setattr(Line, "stage_starts", (0, 4))
     monkeypatch.setattr(
         Line,
-        "enter_phase",
+        "enter_stage",
         lambda model, *given: entered.append((run.step, *given)),
     )
     run = Run(9, log=9)

@@ -5,6 +5,7 @@ signatures: `score` answers `score_text` and `score_ids`.
 """
 
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -15,10 +16,11 @@ from electra_tf.export.models import exported_module
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.inputs import masking
+from electra_tf.modeling import answers
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
-from electra_tf.modeling import networks
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -191,21 +193,30 @@ class MaskedLanguageModule(PretrainedModule):
         }
 
 
+_MODULES: Mapping[answers.Answer, type[PretrainedModule]] = {
+    answers.Answer.REPLACED: DetectorModule,
+    answers.Answer.COPYING: CopyingModule,
+    answers.Answer.ENERGY: EnergyModule,
+    answers.Answer.MASKED_LM: MaskedLanguageModule,
+    answers.Answer.CORRECTION: MaskedLanguageModule,
+}
+
+
 def build_module(
-    objective: str,
+    answer: answers.Answer | None,
     network: Any,
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module that answers what a network was trained for."""
-    module = PretrainedModule
-    if isinstance(network, networks.Discriminator):
-        # In `electric` its logits are energies.
-        module = EnergyModule if objective == "electric" else DetectorModule
-    elif isinstance(network, networks.CopyingMaskedLM):
-        module = CopyingModule
-    elif isinstance(network, networks.MaskedLMGenerator):
-        module = MaskedLanguageModule
+    """Builds the module of a network.
+
+    Args:
+        answer: what the network says; None if it is an encoder alone.
+        network: what `PretrainingModel.build_main` makes, or an encoder.
+        tokenizer: of the vocabulary of the network.
+        max_length: tokens of a row at most; 0: the positions of the network.
+    """
+    module = _MODULES[answer] if answer else PretrainedModule
     return module(network, tokenizer, max_length)
 
 
@@ -221,8 +232,8 @@ def load_network(
     Nothing of the generator is built or read, unless the two share it. A
     checkpoint that was converted from an encoder without heads gives that.
     """
-    settings = model_lib.resolve(settings, vocabulary.size)
-    objective = model_lib.find_objective(settings)
+    settings = base.resolve(settings, vocabulary.size)
+    objective = registry.find(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
         dtype = layers.dtype_policy(precision)

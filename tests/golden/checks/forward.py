@@ -16,9 +16,9 @@ their own; everything beside them is held to the tolerance of all others.
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.modeling.encoder import EncoderOutput
-from electra_tf.pretraining import losses
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 from tests.golden import loading

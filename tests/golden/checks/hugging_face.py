@@ -21,10 +21,10 @@ from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tensor_files
+from electra_tf.formulas import losses
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
 from electra_tf.modeling.task_heads import QuestionAnsweringHead
-from electra_tf.pretraining import losses
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.golden import comparison
 from tests.golden import loading

@@ -11,16 +11,16 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import original_hparams
+from electra_tf.formats import original_hparams
 from electra_tf.formats import parameter_names
+from electra_tf.formulas import losses
+from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder
 from electra_tf.modeling import networks
-from electra_tf.pretraining import losses
+from electra_tf.objectives import registry
 from electra_tf.pretraining import run
-from electra_tf.pretraining import sampling
-from electra_tf.pretraining.model import build_pretraining_model
 from electra_tf.training import step as step_lib
 from electra_tf.training.optimizers import ReplicaOptimizer
 from tests.golden import loading
@@ -67,14 +67,14 @@ class Replay:
         encoder = dataclasses.replace(settings.encoder, **none)
         self.settings = dataclasses.replace(settings, encoder=encoder)
         vocabulary = loading.load_vocabulary(folder)
-        self.model = build_pretraining_model(self.settings, vocabulary)
+        self.model = registry.build_model(self.settings, vocabulary)
         names = ("input_ids", "input_mask", "segment_ids")
         self.features = step_lib.as_one_stream(
             {name: tf.constant(self.inputs[name]) for name in names}
         )
         generator = self.model.generator
         self.is_two_tower = isinstance(generator, networks.TwoTowerGenerator)
-        self.is_electric = settings.objective.name == "electric"
+        self.is_electric = settings.objective["name"] == "electric"
         self.reset()
 
     def reset(self):

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.formats import original_model
-from electra_tf.pretraining import losses
+from electra_tf.formulas import losses
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.replay import split_all

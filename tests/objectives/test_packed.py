@@ -14,7 +14,7 @@ from electra_tf.records import manifest
 from electra_tf.training import step as step_lib
 from tests import tiny
 from tests import tiny_run
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 
 def _draw_text(seed, length):

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.formulas import accuracies
+from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
-from electra_tf.pretraining import electra
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import mlm
-from electra_tf.pretraining import variants
 
 _MASK = 4
 _VOCAB_SIZE = 10
@@ -52,10 +50,10 @@ def _count(masked, generated):
     _, parts = losses.masked_lm_losses(
         generated.prediction_logits, masked.masked_ids, masked.masked_weights
     )
-    counts = mlm.count_predictions(
+    counts = accuracies.count_predictions(
         masked, generated.logits, parts, _MASK, tf.constant([_SAMPLED])
     )
-    divided = set(itertools.chain(*electra.GENERATOR_RATIOS.values()))
+    divided = set(itertools.chain(*accuracies.GENERATOR_RATIOS.values()))
     assert set(counts) == divided | {"kept_sampled_correct"}
     return {name: float(count) for name, count in counts.items()}
 
@@ -87,5 +85,5 @@ def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
         masked.original_ids, tf.constant([_SAMPLED]), masked.masked_positions
     )
     seen = masked._replace(input_ids=sampled)
-    counts = variants.count_restored(seen, logits)
+    counts = accuracies.count_restored(seen, logits)
     assert counts == {"replaced_tokens": 2, "restored_tokens": 1}

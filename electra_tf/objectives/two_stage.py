@@ -6,14 +6,25 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.config import schema
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
-from electra_tf.pretraining import electra
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 _OF_SAMPLES = ("sampled_correct", "kept_sampled_correct")
+
+
+@schema.frozen
+class Settings(electra.Settings):
+    """The section `objective` of two-stage training."""
+
+    generator_steps: schema.Count = 0  # steps of the generator alone
+    # At the switch, from the generator's encoder.
+    initialize_from_generator: bool = True
+    freeze_generator: bool = True  # False trains both after the switch
 
 
 @layers.register
@@ -32,13 +43,16 @@ class TwoStage(electra.Electra):
     models learn with it sooner (docs/small_models.md).
     """
 
+    Settings = Settings
+    weights_of = electra.Electra
     is_sampling = False  # in stage one
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires that both stages have steps and the encoders one size."""
-        model_lib.require_masked_lm_generator(settings)
-        chosen, generator = settings.objective, settings.generator
+        super().check_settings(settings)
+        base.require_masked_lm_generator(settings)
+        chosen, generator = cls.parse(settings), settings.generator
         total = settings.training.num_train_steps
         config.require(
             0 < chosen.generator_steps < total,
@@ -74,9 +88,9 @@ class TwoStage(electra.Electra):
         )
 
     @classmethod
-    def phases(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
+    def stages(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
         """The first steps of the two stages."""
-        return (0, settings.objective.generator_steps)
+        return (0, cls.parse(settings).generator_steps)
 
     @classmethod
     def training_flops(
@@ -87,9 +101,10 @@ class TwoStage(electra.Electra):
     ) -> float:
         """The generator; later its forward pass and the discriminator."""
         generator, main = convention.generator(), convention.discriminator()
-        if step < settings.objective.generator_steps:
+        chosen = cls.parse(settings)
+        if step < chosen.generator_steps:
             return generator.total
-        if settings.objective.freeze_generator:
+        if chosen.freeze_generator:
             generator = generator.frozen
         return (generator + main).total
 
@@ -106,12 +121,12 @@ class TwoStage(electra.Electra):
             return super().trained_variables
         return self.generator.trainable_variables
 
-    def enter_phase(self, phase: int, is_beginning: bool) -> None:
+    def enter_stage(self, stage: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
-        chosen, average = self.settings.objective, self.weight_average
-        self.is_sampling = phase > 0
+        chosen, average = self.objective, self.weight_average
+        self.is_sampling = stage > 0
         if average is not None:
-            average.start = self.phase_starts[phase]
+            average.start = self.stage_starts[stage]
         self.is_frozen = self.is_sampling and chosen.freeze_generator
         if self.is_sampling and is_beginning:
             if chosen.initialize_from_generator:

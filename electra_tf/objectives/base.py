@@ -5,9 +5,8 @@ batch [B, S] --mask--> generator --sample--> corrupted ids, labels
 """
 
 import dataclasses
-import importlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -15,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.modeling import answers
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import flops
 from electra_tf.modeling import keras_models
@@ -29,22 +29,6 @@ from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 from electra_tf.training import step_state
 
-OBJECTIVES: Mapping[str, str] = {
-    "adversarial": "adversarial.Reinforce",
-    "all_tokens_mlm": "variants.AllTokensMLM",
-    "electra": "electra.Electra",
-    "electra_15": "variants.Electra15",
-    "electric": "variants.Electric",
-    "fast_electra": "fast.FastElectra",
-    "mlm": "mlm.MaskedLM",
-    "replace_mlm": "variants.ReplaceMLM",
-    "sentence_order": "variants.SentenceOrder",
-    "two_stage": "two_stage.TwoStage",
-}
-"""`objective.name` to module and class; other names are modules of a user."""
-
-# Those that tell the main network of the generator's embeddings.
-_DISENTANGLED = ("electra", "electra_15", "two_stage", "fast_electra")
 # Dropout sites of the main network come after those of the generator.
 _MAIN_SITES = 512
 
@@ -54,16 +38,31 @@ class PreparedBatch(NamedTuple):
 
     masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
     sample_seeds: tf.Tensor  # [n, 2] int64, one stateless seed per stream
-    is_swapped: Any = ()  # [B] float32, 1 where it is so; of sentence_order
+    row_labels: Any = ()  # tensors [B, ...] that an objective's own head learns
+
+
+@schema.frozen
+class Settings:
+    """The section `objective` of a config: what every objective has.
+
+    An objective's own settings are a subclass of this one, beside its class.
+    """
+
+    name: str = "electra"
+    # The original divides by the weights of each replica alone; ours by those
+    # of the global batch, so that replicas do not change the result.
+    means_per_replica: bool = False
 
 
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """A main network, perhaps a generator, and what they learn.
 
-    A subclass is an objective. It names its losses (`loss_coefficients`), says
-    what their sums are divided by (`loss_normalizers`), computes them
-    (`compute_losses`) and counts what learns (`trained_parts`). What is known
-    without weights are classmethods: costs and exports need no whole model.
+    A subclass is an objective. It declares its settings (`Settings`), the
+    answer of its main network (`answer`), its heads (`heads`), its losses
+    (`loss_coefficients`), says what their sums are divided by
+    (`loss_normalizers`), computes them (`compute_losses`) and counts what
+    learns (`trained_parts`). What is known without weights are class
+    attributes and methods: costs and exports need no whole model.
 
     Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
     returns what the main network says of the text as it is: the probability
@@ -77,13 +76,41 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     Attributes:
         generator: any generator of `modeling.networks`, or None.
         main: the network whose `encoder` is kept after pre-training.
+        objective: the settings of the objective, a `Settings`.
     """
+
+    Settings: type = Settings
+    """The frozen dataclass of the section `objective`."""
+
+    answer = answers.Answer.REPLACED
+    """What the main network says; exports, scores and formats go by it."""
+
+    heads: Mapping[str, Callable[..., Any]] = {
+        "discriminator_predictions": networks.TokenHead
+    }
+    """Layers on the main encoder's states, by name: a builder that takes the
+    encoder's settings and the name."""
+
+    generator_heads: Mapping[str, Callable[..., Any]] = {}
+    """The same, on the generator's states, beside the generator's own head."""
+
+    has_generator = True
+    """Whether the section `generator` is read."""
+
+    required_generator: Mapping[str, Any] = {}
+    """Fields of the section `generator` that must have these values."""
+
+    takes_packed_rows = True
+    """Whether several texts may share a row (`--packed`)."""
+
+    supports_disentangled = False
+    """Whether `generator.disentangled_embeddings` can be set."""
+
+    weights_of: "type[PretrainingModel] | None" = None
+    """The objective that a converted run goes on with; None: the same."""
 
     ratios: Mapping[str, tuple[str, str]] = {}
     """Metrics that are one statistic divided by another."""
-
-    main_part = "discriminator"
-    """What `flops.Convention` calls the main network."""
 
     def __init__(
         self,
@@ -93,18 +120,25 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         is_packed: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.check_settings(settings)
-        _require_fitting_generator(settings, is_packed)
+        config.require(
+            not is_packed
+            or self.takes_packed_rows
+            and not settings.generator.two_tower_generator,
+            "Two-tower generators and the objective "
+            f"{settings.objective['name']!r} take a row for one text. "
+            "Received: a dataset built with --packed. Build one without.",
+        )
         settings = resolve(settings, vocabulary.size)
-        training = settings.training
+        self.check_settings(settings)
+        training, objective = settings.training, self.parse(settings)
         super().__init__(
             seed=training.seed,
             num_micro_batches=training.num_micro_batches or 1,
             clip_norm=settings.optimizer.clip_norm,
-            means_per_replica=settings.objective.means_per_replica,
+            means_per_replica=objective.means_per_replica,
             **{"name": "electra_pretraining"} | kwargs,
         )
-        self.settings = settings
+        self.settings, self.objective = settings, objective
         self.num_positions = settings.encoder.max_position_embeddings
         self.mask_id = vocabulary.mask_id
         self.masking = masking.DynamicMasking(
@@ -136,12 +170,45 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             )
 
     @classmethod
-    def check_settings(cls, settings: config.ExperimentConfig) -> None:
-        """Raises `ConfigError` if settings do not fit the objective."""
+    def select(cls, objective: Any) -> "type[PretrainingModel]":
+        """The class that trains with these `Settings`: itself, or a variant."""
+        del objective
+        return cls
 
     @classmethod
-    def phases(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
-        """Steps at which what is trained changes; the first is 0."""
+    def parse(cls, settings: config.ExperimentConfig) -> Any:
+        """The section `objective` as this objective's `Settings`."""
+        return cls.Settings(**settings.objective)
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Raises `ConfigError` if settings do not fit the objective."""
+        name, generator = settings.objective["name"], settings.generator
+        config.require(
+            cls.has_generator or generator == config.GeneratorConfig(),
+            f"The objective {name!r} has no generator. Received: {generator}. "
+            "Leave its section at the defaults.",
+        )
+        if cls.has_generator:
+            settings.require_generator_sizes()
+        for field, value in cls.required_generator.items():
+            received = getattr(generator, field)
+            config.require(
+                received == value,
+                f"The objective {name!r} needs generator.{field}={value}. "
+                f"Received: {received}. Set --config.generator.{field}="
+                f"{str(value).lower()}.",
+            )
+        config.require(
+            cls.supports_disentangled or not generator.disentangled_embeddings,
+            "`generator.disentangled_embeddings` is for objectives whose "
+            "discriminator reads the generator's samples. Received: the "
+            f"objective {name!r}.",
+        )
+
+    @classmethod
+    def stages(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
+        """First steps of the stages, which train different variables."""
         return (0,)
 
     @classmethod
@@ -162,8 +229,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the main network on one row."""
-        main: flops.Operations = getattr(convention, cls.main_part)()
-        return main
+        return convention.discriminator()
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
@@ -197,8 +263,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         section 3.2) they are E_D = stop_gradient(E_G) + D, and the network's
         own table holds D, 0 at first. So the discriminator's loss, which
         pulls tokens apart, does not reach the generator's table, which wants
-        like tokens near each other. A step updates the generator first
-        (`Electra.turns`). Files that others read hold E_D.
+        like tokens near each other. A step updates both. Files that others
+        read hold E_D.
         """
         table = self.main.encoder.embeddings.word_embeddings
         table.assign(tf.zeros(table.shape))
@@ -221,9 +287,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """Builds what an objective trains beside the two networks."""
 
     @property
-    def phase_starts(self) -> tuple[int, ...]:
-        """Steps at which what is trained changes."""
-        return self.phases(self.settings)
+    def stage_starts(self) -> tuple[int, ...]:
+        """First steps of the stages of these settings."""
+        return self.stages(self.settings)
 
     def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
         """The networks and the extras, where each has a norm of its own."""
@@ -288,7 +354,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self, rows: layers.EncoderInputs, seed: layers.Seed
     ) -> tf.Tensor:
         """The probabilities that a call returns, for `[B, S]` rows."""
-        if self.main_part == "masked_lm":
+        if self.answer.is_prediction:
             return tf.nn.softmax(self.main.score_tokens(rows, seed))
         offset = self.shared_words(rows[0])
         return tf.sigmoid(self.main(*rows, seed, offset).logits)
@@ -329,88 +395,14 @@ def main_seed(dropout_seed: layers.Seed) -> layers.Seed:
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
 
 
-def _require_fitting_generator(
-    settings: config.ExperimentConfig, is_packed: bool
-) -> None:
-    config.require(
-        not is_packed
-        or not settings.generator.two_tower_generator
-        and settings.objective.name != "sentence_order",
-        "Two-tower generators and the objective 'sentence_order' take a row "
-        "for one text. Received: a dataset built with --packed. Build one "
-        "without.",
-    )
-    config.require(
-        not settings.generator.disentangled_embeddings
-        or settings.objective.name in _DISENTANGLED,
-        "`generator.disentangled_embeddings` is for the objectives "
-        f"{', '.join(_DISENTANGLED)}. Received: "
-        f"{settings.objective.name!r}.",
-    )
-
-
 def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
     """Raises `ConfigError` for objectives that no other generator fits."""
     generator = settings.generator
     config.require(
         generator.has_encoder and not generator.two_tower_generator,
-        f"The objective {settings.objective.name!r} needs a masked-LM "
+        f"The objective {settings.objective['name']!r} needs a masked-LM "
         "generator. Received another kind in the section `generator`.",
     )
-
-
-def build_pretraining_model(
-    settings: config.ExperimentConfig,
-    vocabulary: vocabulary_lib.Vocabulary,
-    token_counts: np.ndarray | None = None,
-    is_packed: bool = False,
-) -> PretrainingModel:
-    """Builds the model of a config; arguments as of `PretrainingModel`."""
-    objective = find_objective(settings)
-    return objective(settings, vocabulary, token_counts, is_packed)
-
-
-def find_objective(settings: config.ExperimentConfig) -> type[PretrainingModel]:
-    """The subclass of `PretrainingModel` that a config names."""
-    name = settings.objective.name
-    if name in OBJECTIVES:
-        module_name, class_name = OBJECTIVES[name].split(".")
-        if settings.objective.adversarial_estimator == "straight_through":
-            class_name = "StraightThrough"
-        package = __name__.rpartition(".")[0]
-        module = importlib.import_module(f"{package}.{module_name}")
-        objective: type[PretrainingModel] = getattr(module, class_name)
-    else:
-        objective = _import_objective(name)
-    objective.check_settings(settings)
-    return objective
-
-
-def _import_objective(name: str) -> type[PretrainingModel]:
-    """The one objective that a module of the user's defines."""
-    unknown = errors.ConfigError(
-        f"`objective.name` must be one of {', '.join(OBJECTIVES)}, or a module "
-        f"of your own in a package that can be imported. Received: {name!r}."
-    )
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        raise unknown from error
-    found = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, PretrainingModel)
-        and value.__module__ == name
-    ]
-    config.require(
-        len(found) == 1,
-        f"The module {name} must define one subclass of `PretrainingModel`. "
-        f"Received: {len(found)}. CONTRIBUTING.md shows an example.",
-    )
-    return found[0]
 
 
 def resolve(
@@ -419,53 +411,3 @@ def resolve(
     """The settings with the vocabulary's size in them."""
     encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)
-
-
-class Cost:
-    """Training operations of a run, counted `original` or `exact`."""
-
-    def __init__(
-        self, settings: config.ExperimentConfig, convention: str = "exact"
-    ) -> None:
-        self.settings = settings
-        self._objective = find_objective(settings)
-        self._phases = [
-            (phase, flops.Convention(convention, phase.settings))
-            for phase in config.split_phases(settings)
-        ]
-        self.convention = self._phases[-1][1]
-        starts = {phase.start for phase, _ in self._phases}
-        starts |= {*self._objective.phases(settings)}
-        self.phase_starts = tuple(sorted(starts))
-
-    def row_flops(self, step: int = 0) -> float:
-        """Operations of training on one row at a step."""
-        phase, convention = self._find_phase(step)
-        settings = phase.settings
-        return self._objective.training_flops(settings, convention, step)
-
-    def step_flops(self, step: int = 0) -> float:
-        """Operations of a step on the global batch."""
-        batch = self._find_phase(step)[0].settings.training.train_batch_size
-        return self.row_flops(step) * batch
-
-    def _find_phase(
-        self, step: int
-    ) -> tuple[config.RowPhase, flops.Convention]:
-        return next(p for p in reversed(self._phases) if p[0].start <= step)
-
-    def flops_until(self, num_steps: int) -> float:
-        """Operations of the first `num_steps` steps of a run."""
-        ends = (*self.phase_starts[1:], num_steps)
-        return sum(
-            max(0, min(end, num_steps) - start) * self.step_flops(start)
-            for start, end in zip(self.phase_starts, ends, strict=True)
-        )
-
-    def run_flops(self) -> float:
-        """Operations of the whole run."""
-        return self.flops_until(self.settings.training.num_train_steps)
-
-    def inference_flops(self) -> float:
-        """Operations of the main network on one row."""
-        return self._objective.main_flops(self.convention).forward

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from electra_tf.pretraining import losses
+from electra_tf.formulas import losses
 
 _VOCAB = 7
 

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.acceleration import fusion
+from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
-from electra_tf.pretraining import sampling
 
 
 def masked_lm_loss(

@@ -8,14 +8,16 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.acceleration import fusion
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import profiler
 from tests import script_modules
 from tests import tiny
 from tests import tiny_run
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 _PAGE = script_modules.ROOT / "CONTRIBUTING.md"
 _COUNTS = np.r_[np.zeros(5), np.arange(1, 46)]
@@ -40,18 +42,18 @@ def model(request):
 def settings(request):
     """Settings of every objective, and of every kind of generator."""
     settings = tiny.with_objective(tiny.build_settings(), request.param)
-    return model_lib.resolve(settings, tiny.VOCABULARY.size)
+    return base.resolve(settings, tiny.VOCABULARY.size)
 
 
 def test_every_objective_has_a_tiny_model_here():
     names = {*tiny_objectives.SECTIONS} - {"straight_through"}
-    assert {*model_lib.OBJECTIVES} == names
+    assert {*registry.NAMES} == names
 
 
 def test_the_total_is_the_sum_of_factors_times_means(model):
     prepared = tiny_objectives.prepare(model)
-    for phase in range(len(model.phase_starts)):
-        model.enter_phase(phase, is_beginning=True)
+    for phase in range(len(model.stage_starts)):
+        model.enter_stage(phase, is_beginning=True)
         found = model.compute_statistics(prepared)
         sizes = {name: tuple(vector.shape) for name, vector in found.items()}
         assert sizes == {n: (k,) for n, k in model.statistic_sizes.items()}
@@ -88,9 +90,7 @@ def test_losses_and_statistics_add_up_over_parts_of_a_batch(model):
 
 
 def test_a_model_is_saved_whole(settings, tmp_path):
-    model = model_lib.build_pretraining_model(
-        settings, tiny.VOCABULARY, _COUNTS
-    )
+    model = registry.build_model(settings, tiny.VOCABULARY, _COUNTS)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert type(again) is type(model)
@@ -112,14 +112,14 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(settings):
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY, _COUNTS)
     # Calls, which the profiler does not look into.
     model.xla_scope = fusion.Scope.NOTHING
-    work = model_lib.Cost(settings, "exact")
+    work = cost.Cost(settings, "exact")
     features = tiny.deal(tiny.build_features())
-    for phase, start in enumerate(work.phase_starts):
-        model.enter_phase(phase, True)
+    for phase, start in enumerate(work.starts):
+        model.enter_stage(phase, True)
         counted = profiler.count_matrix_products(model.training_step, features)
         assert counted == work.step_flops(start)
     for convention in ("original", "exact"):
-        work = model_lib.Cost(settings, convention)
+        work = cost.Cost(settings, convention)
         steps = range(settings.training.num_train_steps)
         total = sum(work.step_flops(step) for step in steps)
         assert work.run_flops() == pytest.approx(total, rel=1e-12)
@@ -132,7 +132,7 @@ def _take_a_step(strategy, settings, is_packed):
         model = run.build_model_and_optimizer(
             settings, tiny.VOCABULARY, _COUNTS, is_packed
         )
-    model.enter_phase(len(model.phase_starts) - 1, is_beginning=True)
+    model.enter_stage(len(model.stage_starts) - 1, is_beginning=True)
     features = tiny.build_features()
     if is_packed:  # in each row a second text
         ids = features["input_ids"].numpy()
@@ -185,7 +185,7 @@ def test_two_replicas_are_one(name, two_devices):
 
 
 def _named(name):
-    return config.ExperimentConfig(objective=config.ObjectiveConfig(name=name))
+    return config.ExperimentConfig(objective={"name": name})
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
@@ -196,7 +196,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
     )
     for name in ("electro", "no_such_package.objective"):
         with pytest.raises(errors.ConfigError, match=f"{known}'{name}'"):
-            model_lib.find_objective(_named(name))
+            registry.find(_named(name))
 
 
 def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
@@ -207,37 +207,7 @@ def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
     (package / "lacking.py").write_text("import no_such_library_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
-        model_lib.find_objective(_named("broken_objectives.lacking"))
-
-
-def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
-    package = tmp_path / "my_objectives"
-    package.mkdir()
-    # All there is to it: the example of the page.
-    code = _PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
-    (package / "random_tokens.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    settings = tiny_run.replace(
-        model_lib.resolve(tiny.build_settings(), tiny.VOCABULARY.size),
-        objective={"name": "my_objectives.random_tokens"},
-        masking={"replace_prob": 0.0, "random_prob": 1.0},
-        optimizer=tiny_objectives.NO_WARMUP | {"learning_rate": 1e-2},
-    )
-    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    step = tf.function(model.training_step, autograph=False)
-    features = tiny.deal(tiny.build_features())
-    losses = []
-    for _ in range(12):
-        statistics = {n: v.numpy() for n, v in step(features).items()}
-        losses.append(model.summarize(statistics)["loss"])
-    # It starts near log 2, the loss of knowing nothing.
-    assert losses[0] == pytest.approx(0.69, abs=0.15)
-    assert losses[-1] < 0.8 * losses[0]
-    num_tokens = features["input_mask"].numpy().sum()
-    assert statistics["disc_loss_normalizer"] == num_tokens
-    work = model_lib.Cost(settings)
-    expected = work.convention.discriminator().total
-    assert work.row_flops(0) == expected > 0
+        registry.find(_named("broken_objectives.lacking"))
 
 
 def test_the_script_prints_what_the_original_prints_for_small():

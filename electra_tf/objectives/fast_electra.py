@@ -3,8 +3,8 @@
 from electra_tf import config
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
-from electra_tf.pretraining import electra
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
 
 
 @layers.register
@@ -24,12 +24,15 @@ class FastElectra(electra.Electra):
     The paper's T falls exponentially, ours linearly.
     """
 
+    Settings = electra.DetectionSettings
+    weights_of = electra.Electra
     is_frozen = True
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires a generator that is there; its own section, untied ones."""
-        model_lib.require_masked_lm_generator(settings)
+        super().check_settings(settings)
+        base.require_masked_lm_generator(settings)
         config.require(
             settings.generator.init_from != "",
             "The objective 'fast_electra' needs a generator that was trained "

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import tiny
@@ -72,7 +72,7 @@ def build_model(
     token_counts: np.ndarray | None = None,
     is_packed: bool = False,
     **sections: Mapping[str, Any],
-) -> model_lib.PretrainingModel:
+) -> base.PretrainingModel:
     """A model with its optimizer and with random weights."""
     # Tests ask how large effects are, which depends on the weights.
     tf.keras.utils.set_random_seed(3)
@@ -85,14 +85,14 @@ def build_model(
 
 
 def loss_of(
-    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+    model: base.PretrainingModel, prepared: base.PreparedBatch
 ) -> dict[str, tf.Tensor]:
     """Loss sums without dropout."""
     return model.compute_losses(prepared, None).losses
 
 
 def fake_data(
-    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+    model: base.PretrainingModel, prepared: base.PreparedBatch
 ) -> Any:
     """The text with the generator's samples in it, without dropout."""
     logits = model.generator(prepared.masked).logits
@@ -108,14 +108,14 @@ def randomize(variables: Any, scale: float = 0.2) -> None:
 
 
 def prepare(
-    model: model_lib.PretrainingModel, step: int = 0, num_rows: int = 8
-) -> model_lib.PreparedBatch:
+    model: base.PretrainingModel, step: int = 0, num_rows: int = 8
+) -> base.PreparedBatch:
     """The masked batch of a step, of rows that are always the same."""
     features = tiny.deal(tiny.build_features(num_rows))
     return model.prepare(features, tf.constant(step, tf.int64), True)
 
 
-def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
+def chosen_positions(prepared: base.PreparedBatch) -> np.ndarray:
     """`[B, S]` bool, where a used slot points, by plain loops."""
     masked = prepared.masked
     chosen = np.zeros(masked.original_ids.shape, bool)
@@ -126,8 +126,8 @@ def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
 
 
 def gradients_of(
-    model: model_lib.PretrainingModel,
-    prepared: model_lib.PreparedBatch,
+    model: base.PretrainingModel,
+    prepared: base.PreparedBatch,
     names: tuple[str, ...] | None = None,
 ) -> dict[str, np.ndarray]:
     """Gradients of the mean losses by path, before clipping; 0 for none."""

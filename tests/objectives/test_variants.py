@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from tests import tiny
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 _MASK = tiny.VOCABULARY.mask_id
 _FIXED = {"untied_generator_embeddings": False, "uniform_generator": True}
@@ -111,7 +111,7 @@ def test_half_of_the_pairs_are_swapped_and_the_head_is_told():
     names = "input_ids", "input_mask", "segment_ids"
     features = dict(zip(names, np.moveaxis(rows, 2, 0), strict=True))
     prepared = model.prepare(features | {"stream_ids": np.array([0])}, 0, True)
-    is_swapped = prepared.is_swapped.numpy()[:, np.newaxis] > 0
+    is_swapped = prepared.row_labels.numpy()[:, np.newaxis] > 0
     assert 6 < is_swapped[:32].sum() == is_swapped.sum() < 26
     ids = np.where(is_swapped, [2, 9, 3, 7, 8, 3, 0], rows[0, :, 0])
     segments = np.where(is_swapped, [0, 0, 0, 1, 1, 1, 0], rows[0, :, 2])
@@ -126,8 +126,8 @@ def test_the_discriminators_weight_rises_linearly_to_its_value(name):
         name, objective={"disc_weight_steps": 4}
     )
     # From where the discriminator begins to learn.
-    start = model.phase_starts[-1]
-    model.enter_phase(len(model.phase_starts) - 1, is_beginning=False)
+    start = model.stage_starts[-1]
+    model.enter_stage(len(model.stage_starts) - 1, is_beginning=False)
     factors = [
         float(model.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
         for step in (start, start + 1, start + 4, start + 9)

@@ -5,33 +5,57 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config import schema
+from electra_tf.formulas import accuracies
+from electra_tf.formulas import losses
+from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import mlm
-from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import sampling
+from electra_tf.objectives import base
 from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
-GENERATOR_RATIOS = {
-    "masked_loss": ("masked_loss", "masked_tokens"),
-    "masked_accuracy": ("masked_correct", "masked_tokens"),
-    "kept_accuracy": ("kept_correct", "kept_tokens"),
-    "sampled_accuracy": ("sampled_correct", "masked_tokens"),
-}
-"""Compare the first two with `unigram_entropy` and `unigram_accuracy`."""
+
+@schema.frozen
+class SamplingSettings(base.Settings):
+    """How the generator is sampled from."""
+
+    temperature: schema.Temperature = 1.0  # of the generator's softmax
+    # Final temperature, reached linearly after `temperature_steps`; 0:
+    # constant.
+    final_temperature: schema.Temperature = 1.0
+    temperature_steps: schema.Count = 0
+    disallow_correct: bool = False  # never sample the original token
+
+    def __post_init__(self) -> None:
+        schema.require_steps(self, "objective", "temperature")
+
+
+@schema.frozen
+class DetectionSettings(SamplingSettings):
+    """Sampling, and the weight of the discriminator's loss."""
+
+    disc_weight: schema.NonNegative = 50.0  # lambda of eq. 4
+    # The weight rises linearly from 0 over so many steps.
+    disc_weight_steps: schema.Count = 0
+
+
+@schema.frozen
+class Settings(DetectionSettings):
+    """The section `objective` of ELECTRA."""
+
+    gen_weight: schema.NonNegative = 1.0  # of the generator's masked-LM loss
 
 
 class SampledBatch(NamedTuple):
     """A batch with samples of the generator in it."""
 
-    prepared: model_lib.PreparedBatch
-    generated: Any  # `networks.GeneratorOutput`; None in a second turn
+    prepared: base.PreparedBatch
+    generated: Any  # `networks.GeneratorOutput`
     fake: Any  # `sampling.FakeData`; None where the generator learns alone
 
     @property
@@ -47,7 +71,7 @@ class SampledBatch(NamedTuple):
 
 
 @layers.register
-class Electra(model_lib.PretrainingModel):
+class Electra(base.PretrainingModel):
     """Generator and discriminator trained together (paper, section 2).
 
     The generator `p_G` fills the masked positions `m` of `x`; one token is
@@ -65,7 +89,9 @@ class Electra(model_lib.PretrainingModel):
     `disc_weight_steps`.
     """
 
-    ratios = GENERATOR_RATIOS
+    Settings = Settings
+    supports_disentangled = True
+    ratios = accuracies.GENERATOR_RATIOS
     extra_sizes = {"kept_sampled_correct": 1, **metrics.DETECTION_SIZES}
     is_frozen = False
     """Whether the generator has stopped learning; it has no dropout then."""
@@ -83,9 +109,8 @@ class Electra(model_lib.PretrainingModel):
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """Both losses and their factors; a frozen generator's loss has 0."""
-        objective = self.settings.objective
-        factor = getattr(objective, self.main_factor)
-        gen_weight = 0.0 if self.is_frozen else objective.gen_weight
+        factor = getattr(self.objective, self.main_factor)
+        gen_weight = 0.0 if self.is_frozen else self.objective.gen_weight
         return {"gen_loss": gen_weight, self.main_loss: factor}
 
     @property
@@ -93,32 +118,17 @@ class Electra(model_lib.PretrainingModel):
         """All, or the main network's where the generator is frozen."""
         return (self.main if self.is_frozen else self).trainable_variables
 
-    @property
-    def turns(self) -> Sequence[Sequence[Any]]:
-        """The generator's variables, then the others, if disentangled.
-
-        So the main network learns with the table that the generator's update
-        has left, and each network's gradient has a norm of its own.
-        """
-        if not self.is_disentangled:
-            return super().turns
-        own = {id(v) for v in self.generator.trainable_variables}
-        towers: tuple[list[Any], list[Any]] = ([], [])
-        for variable in self.trained_variables:
-            towers[id(variable) not in own].append(variable)
-        return [tower for tower in towers if tower]
-
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients, `disc_weight` on its way up."""
         factors: dict[str, Any] = dict(self.loss_coefficients)
-        num_steps = self.settings.objective.disc_weight_steps
+        num_steps = self.objective.disc_weight_steps
         if num_steps:
-            done = tf.cast(step - self.phase_starts[-1], tf.float32)
+            done = tf.cast(step - self.stage_starts[-1], tf.float32)
             factors["disc_loss"] *= tf.clip_by_value(done / num_steps, 0.0, 1.0)
         return factors
 
     def loss_normalizers(
-        self, prepared: model_lib.PreparedBatch
+        self, prepared: base.PreparedBatch
     ) -> step_lib.Tensors:
         """Number of tokens that each network learns from."""
         masked = prepared.masked
@@ -132,7 +142,7 @@ class Electra(model_lib.PretrainingModel):
         return tf.cast(masked.input_mask, tf.float32)
 
     def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
+        self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Generate, sample, discriminate; then both losses."""
         generated, sampled = self.generate(prepared, dropout_seed)
@@ -142,31 +152,8 @@ class Electra(model_lib.PretrainingModel):
             generated.statistics | main.statistics,
         )
 
-    def compute_turn(
-        self,
-        turn: int,
-        rows: model_lib.PreparedBatch,
-        dropout_seed: layers.Seed,
-    ) -> tuple[step_lib.LossSums, model_lib.PreparedBatch]:
-        """Generate and sample; in the second turn, if any, discriminate.
-
-        The second turn's rows show the samples in place of [MASK].
-        """
-        if len(self.turns) == 1:
-            return super().compute_turn(turn, rows, dropout_seed)
-        masked = rows.masked
-        if turn == 0:
-            sums, sampled = self.generate(rows, dropout_seed)
-            masked = masked._replace(input_ids=sampled.fake.input_ids)
-            return sums, rows._replace(masked=masked)
-        samples = tf.gather(
-            masked.input_ids, masked.masked_positions, batch_dims=1
-        )
-        sampled = SampledBatch(rows, None, _corrupt(masked, samples))
-        return self.compute_main_losses(sampled, dropout_seed), rows
-
     def generate(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
+        self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
     ) -> tuple[step_lib.LossSums, SampledBatch]:
         """The generator's loss and counts, and the text with its samples."""
         masked = prepared.masked
@@ -183,7 +170,7 @@ class Electra(model_lib.PretrainingModel):
             # It learns from all tokens.
             parts = masking.gather_positions(parts, masked.masked_positions)
         tokens = fake.sampled_tokens if fake else None
-        counts = mlm.count_predictions(
+        counts = accuracies.count_predictions(
             masked, generated.logits, parts, self.mask_id, tokens
         )
         sampled = SampledBatch(prepared, generated, fake)
@@ -191,7 +178,7 @@ class Electra(model_lib.PretrainingModel):
 
     def _get_fake_data(
         self,
-        prepared: model_lib.PreparedBatch,
+        prepared: base.PreparedBatch,
         mlm_logits: tf.Tensor,
         is_training: bool = False,
     ) -> sampling.FakeData:
@@ -206,9 +193,13 @@ class Electra(model_lib.PretrainingModel):
             self.sampling_logits(mlm_logits, masked, is_training),
             self.draw_uniform(prepared),
         )
-        return _corrupt(masked, sampled)
+        input_ids, is_sampled = masking.scatter_update(
+            masked.original_ids, sampled, masked.masked_positions
+        )
+        is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
+        return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)
 
-    def draw_uniform(self, prepared: model_lib.PreparedBatch) -> tf.Tensor:
+    def draw_uniform(self, prepared: base.PreparedBatch) -> tf.Tensor:
         """The uniform numbers behind the samples, `[B, P, V]` float32."""
         seeds = prepared.sample_seeds
         batch, slots = prepared.masked.masked_positions.shape
@@ -220,7 +211,7 @@ class Electra(model_lib.PretrainingModel):
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
         """Those that are sampled from: tempered, perhaps without the truth."""
-        chosen = self.settings.objective
+        chosen = self.objective
         first, last = chosen.temperature, chosen.final_temperature
         num_steps, now = chosen.temperature_steps, self.num_updates()
         if num_steps and not is_training:
@@ -247,7 +238,7 @@ class Electra(model_lib.PretrainingModel):
         word_offset: tf.Tensor | None = None,
     ) -> networks.DiscriminatorOutput:
         """What the discriminator says of the corrupted text."""
-        seed = model_lib.main_seed(dropout_seed)
+        seed = base.main_seed(dropout_seed)
         if word_offset is None:
             word_offset = self.shared_words(sampled.rows[0])
         return self.main(*sampled.rows, seed, word_offset)
@@ -261,14 +252,3 @@ class Electra(model_lib.PretrainingModel):
             {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
             metrics.detection_statistics(logits, labels, weights),
         )
-
-
-def _corrupt(
-    masked: masking.MaskedInputs, sampled: tf.Tensor
-) -> sampling.FakeData:
-    """The text with `[B, P]` samples in it."""
-    input_ids, is_sampled = masking.scatter_update(
-        masked.original_ids, sampled, masked.masked_positions
-    )
-    is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
-    return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)

@@ -10,7 +10,7 @@ from electra_tf.formats import reading
 from electra_tf.loaded_models.pretrained import PretrainedModel
 from tests import tiny
 from tests import tiny_electra
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 SHARING = {
     "disentangled_embeddings": True,
@@ -102,56 +102,12 @@ def test_files_hold_whole_embeddings(model, rows, tmp_path):
 
 def test_the_switch_of_stages_copies_the_words_once():
     model = _build("two_stage")
-    model.enter_phase(1, is_beginning=True)
+    model.enter_stage(1, is_beginning=True)
     _, difference = _tables(model)
     assert not np.any(difference.numpy())
 
 
-def _take_a_step(num_micro_batches):
-    """Statistics and weights; the norms of both towers exceed the clip."""
-    model = _build(
-        optimizer=tiny_objectives.NO_WARMUP | {"clip_norm": 1e-2},
-        training={"num_micro_batches": num_micro_batches},
-    )
-    found = model.training_step(tiny.deal(tiny.build_features()))
-    return found | {v.path: v.numpy() for v in model.trainable_variables}
-
-
-def test_the_discriminator_learns_after_the_generators_update():
-    model = _build(optimizer=tiny_objectives.NO_WARMUP | {"clip_norm": 1e-2})
-    prepared = tiny_objectives.prepare(model)
-    fake = tiny_objectives.fake_data(model, prepared)
-
-    def update(loss, network):
-        """Its gradients have a norm of their own; both are update 0."""
-        found = tiny_objectives.gradients_of(model, prepared, (loss,))
-        variables = network.trainable_variables
-        gradients, _ = tf.clip_by_global_norm(
-            [tf.constant(found[v.path]) for v in variables], 1e-2
-        )
-        model.optimizer.apply_in_replica_context(gradients, variables)
-        model.optimizer.iterations.assign(0)
-
-    update("gen_loss", model.generator)
-    # The samples are those of before.
-    model._get_fake_data = lambda *_: fake
-    update("disc_loss", model.main)
-    found = _take_a_step(1)
-    for variable in model.trainable_variables:
-        np.testing.assert_allclose(
-            found[variable.path], variable, atol=1e-6, err_msg=variable.path
-        )
-
-
-def test_micro_batches_take_turns_as_the_whole_batch_does():
-    whole, parts = _take_a_step(1), _take_a_step(4)
-    for name, value in whole.items():
-        np.testing.assert_allclose(
-            value, parts[name], rtol=1e-4, atol=1e-5, err_msg=name
-        )
-
-
 @pytest.mark.parametrize("name", ["replace_mlm", "adversarial"])
 def test_other_objectives_refuse_it(name):
-    with pytest.raises(errors.ConfigError, match="electra_15, two_stage"):
+    with pytest.raises(errors.ConfigError, match=f"the objective {name!r}"):
         _build(name)

@@ -8,10 +8,12 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
+from electra_tf.pretraining import cost
 from tests import tiny
 from tests import tiny_electra
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 # From 2 to 1.
 COOLING = {"temperature": 2.0, "temperature_steps": 10}
@@ -41,7 +43,7 @@ def test_it_costs_a_forward_pass_less_than_joint_training():
     fast = tiny_objectives.build_settings("fast_electra", **SECTIONS)
     joint = tiny_objectives.build_settings("electra")
     saved = [
-        model_lib.Cost(model_lib.resolve(settings, tiny.VOCABULARY.size))
+        cost.Cost(base.resolve(settings, tiny.VOCABULARY.size))
         for settings in (joint, fast)
     ]
     generator = saved[0].convention.generator()
@@ -78,4 +80,4 @@ def test_what_would_move_it_is_refused():
         with pytest.raises(errors.ConfigError, match="generator.init_from"):
             generator = dataclasses.replace(settings.generator, **change)
             changed = dataclasses.replace(settings, generator=generator)
-            model_lib.find_objective(changed)
+            registry.find(changed)

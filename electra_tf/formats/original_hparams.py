@@ -15,6 +15,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.config.schema import require
+from electra_tf.objectives import registry
 
 # What `model_size` means before `model_hparam_overrides`.
 _MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
@@ -111,19 +112,22 @@ def from_original_hparams(
     generator, objective = sections["generator"], sections["objective"]
     is_untied = _flag(hparams, "untied_generator", True)
     if _flag(hparams, "electric_objective"):
-        # It turns the two towers on by itself, as in the original.
-        objective["name"] = "electric"
-        generator["two_tower_generator"] = True
+        objective["name"] = registry.ENERGY
     elif not _flag(hparams, "electra_objective", True):
-        objective["name"] = "mlm"
+        objective["name"] = registry.MASKED_LM
+    trained_by = registry.find_class(objective.get("name", registry.DETECTION))
+    known = {field.name for field in dataclasses.fields(trained_by.Settings)}
+    for field in objective.keys() - known:
+        del objective[field]
+    if not trained_by.has_generator:
         generator.clear()
-        for field in ("disc_weight", "temperature", "disallow_correct"):
-            objective.pop(field, None)
+    # The original turns the two towers of Electric on by itself.
+    generator |= trained_by.required_generator
     if _flag(hparams, "uniform_generator") or not is_untied:
         for field in ("generator_hidden_size", "generator_layers"):
             generator.pop(field, None)
     try:
-        return config.freeze(sections)
+        return registry.complete(config.freeze(sections))
     except errors.ConfigError as error:
         # The remedy belongs into the JSON: flags are read later.
         text = str(error).replace("--config.optimizer.", "")

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf.pretraining import run
 from tests import tiny
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 _SWITCH, _TOTAL = 10, 20
 _OPTIMIZER = tiny_objectives.NO_WARMUP | {
@@ -41,7 +41,7 @@ def _state(model, part):
 
 def _enter_stage_two(model):
     model.optimizer.iterations.assign(_SWITCH)
-    model.enter_phase(1, is_beginning=True)
+    model.enter_stage(1, is_beginning=True)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def trained():
         return _state(model, model.generator), _state(model, model.main)
 
     states = {"start": state()}
-    model.enter_phase(0, is_beginning=True)
+    model.enter_stage(0, is_beginning=True)
     states["first_statistics"] = _train(model, 2)
     states["one"] = state()
     _enter_stage_two(model)
@@ -84,7 +84,7 @@ def test_at_the_switch_the_encoder_is_the_generators_to_the_bit():
     model = _build()
     source = _relative(model.generator.encoder)
     before = _relative(model.main)
-    model.enter_phase(1, is_beginning=False)
+    model.enter_stage(1, is_beginning=False)
     # After a resume within the stage nothing is copied.
     after = _relative(model.main)
     assert all((after[name] == value).all() for name, value in before.items())
@@ -106,7 +106,7 @@ def test_each_stage_has_one_loss(trained):
     metrics = model.summarize(second)
     assert metrics["loss"] == pytest.approx(50 * metrics["disc_loss"])
     other = _build()
-    other.enter_phase(0, is_beginning=True)
+    other.enter_stage(0, is_beginning=True)
     metrics = other.summarize(first)
     assert metrics["loss"] == metrics["gen_loss"] > 0
     expected = "loss gen_loss masked_loss masked_accuracy kept_accuracy"
@@ -127,7 +127,7 @@ def test_a_frozen_generator_runs_without_dropout(monkeypatch):
     prepared = tiny_objectives.prepare(model)
     losses = []
     for phase in range(2):
-        model.enter_phase(phase, is_beginning=phase == 1)
+        model.enter_stage(phase, is_beginning=phase == 1)
         for counter in (0, 1024):
             seed = tf.constant([5, counter, 0], tf.int64)
             losses.append(model.compute_losses(prepared, seed).losses)
@@ -152,7 +152,7 @@ def test_the_learning_rate_begins_anew_with_stage_two():
 
 def test_the_moving_average_begins_anew_with_stage_two():
     model = _build(training={"ema_decay": 0.9})
-    model.enter_phase(0, is_beginning=True)
+    model.enter_stage(0, is_beginning=True)
     _train(model, 2)
     averages = model.weight_average.by_path()
     kernel = "generator_predictions/dense/kernel"
@@ -163,9 +163,9 @@ def test_the_moving_average_begins_anew_with_stage_two():
         np.testing.assert_array_equal(average, weights[path])
     # After a resume within the stage it goes on.
     averages[kernel].assign_add(tf.ones_like(averages[kernel]))
-    model.enter_phase(1, is_beginning=False)
+    model.enter_stage(1, is_beginning=False)
     assert (averages[kernel] != weights[kernel].numpy()).numpy().all()
-    assert model.weight_average.start == model.phase_starts[1] > 0
+    assert model.weight_average.start == model.stage_starts[1] > 0
 
 
 def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
@@ -173,7 +173,7 @@ def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
         objective={"freeze_generator": False},
         generator={"untied_generator_embeddings": False},
     )
-    model.enter_phase(0, is_beginning=True)
+    model.enter_stage(0, is_beginning=True)
     _train(model, 2)
     _enter_stage_two(model)
     after = _relative(model.main.encoder)

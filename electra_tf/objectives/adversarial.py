@@ -1,20 +1,54 @@
 """Adversarial training: the generator learns to fool the discriminator."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.config import schema
+from electra_tf.formulas import losses
+from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
-from electra_tf.pretraining import electra
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import sampling
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
+
+_BASELINE = "reward_baseline"
+
+
+@schema.frozen
+class Settings(electra.SamplingSettings):
+    """The section `objective` of adversarial training."""
+
+    gen_weight: schema.NonNegative = 1.0  # of the generator's losses
+    disc_weight: schema.NonNegative = 50.0  # of the discriminator's loss
+    adversarial_estimator: Annotated[
+        str, schema.one_of("reinforce", "straight_through")
+    ] = "reinforce"
+    # straight_through: of the soft sample that gradients flow through, with a
+    # schedule like that of `temperature`.
+    gumbel_temperature: schema.Temperature = 1.0
+    final_gumbel_temperature: schema.Temperature = 1.0
+    gumbel_temperature_steps: schema.Count = 0
+    adversarial_weight: schema.NonNegative = 1.0  # against `gen_weight`
+    # Maximum likelihood until the first, the adversarial loss alone from the
+    # second on, a linear mixture between them.
+    adversarial_start_step: schema.Count = 0
+    adversarial_full_step: schema.Count = 0
+
+    def __post_init__(self) -> None:
+        names = "temperature", "gumbel_temperature"
+        schema.require_steps(self, "objective", *names)
+        start, full = self.adversarial_start_step, self.adversarial_full_step
+        config.require(
+            start <= full,
+            "`objective.adversarial_full_step` must be at least "
+            f"`adversarial_start_step`. Received: {full} and {start}.",
+        )
 
 
 class Adversarial(electra.Electra):
@@ -26,6 +60,11 @@ class Adversarial(electra.Electra):
     log shows the two failures that it reports: a worse masked LM, low entropy.
     """
 
+    Settings = Settings
+    generator_heads = {
+        _BASELINE: lambda _, **kwargs: layers.Linear(1, **kwargs)
+    }
+    supports_disentangled = False
     ratios = {
         **electra.Electra.ratios,
         "generator_entropy": ("entropy", "sampled_tokens"),
@@ -33,15 +72,23 @@ class Adversarial(electra.Electra):
     }
 
     @classmethod
+    def select(cls, objective: Any) -> type[base.PretrainingModel]:
+        """The class of the estimator."""
+        classes = {"reinforce": Reinforce, "straight_through": StraightThrough}
+        return classes[objective.adversarial_estimator]
+
+    @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires a masked-LM generator and a discriminator that learns."""
-        model_lib.require_masked_lm_generator(settings)
+        super().check_settings(settings)
+        base.require_masked_lm_generator(settings)
         config.require(
             not settings.masking.draw_with_replacement,
             "The objective 'adversarial' needs one sample for a position. "
             "Received: masking.draw_with_replacement=True, which averages.",
         )
-        start = settings.objective.adversarial_start_step
+        chosen = cls.parse(settings)
+        start = chosen.adversarial_start_step
         total = settings.training.num_train_steps
         config.require(
             start < total,
@@ -50,15 +97,15 @@ class Adversarial(electra.Electra):
             f"adversarial_start_step={start}, num_train_steps={total}.",
         )
         config.require(
-            settings.objective.disc_weight > 0,
+            chosen.disc_weight > 0,
             "The objective 'adversarial' needs a discriminator that learns. "
             "Received: objective.disc_weight=0.",
         )
 
     def adversarial_share(self, step: tf.Tensor) -> tf.Tensor:
         """`a` at a step, scalar float32 in [0, 1]."""
-        start = self.settings.objective.adversarial_start_step
-        full = self.settings.objective.adversarial_full_step
+        start = self.objective.adversarial_start_step
+        full = self.objective.adversarial_full_step
         step = tf.cast(step, tf.float32)
         if full == start:
             return tf.cast(step >= start, tf.float32)
@@ -75,7 +122,7 @@ class Adversarial(electra.Electra):
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
         """As in joint training: the total holds no adversarial term."""
-        chosen = self.settings.objective
+        chosen = self.objective
         total = chosen.gen_weight * means["gen_loss"]
         return total + chosen.disc_weight * means["disc_loss"]
 
@@ -138,7 +185,7 @@ class Reinforce(Adversarial):
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Also refuses a relaxation, which this estimator does not have."""
         super().check_settings(settings)
-        chosen = settings.objective
+        chosen = cls.parse(settings)
         config.require(
             chosen.gumbel_temperature == 1.0
             and not chosen.gumbel_temperature_steps,
@@ -154,13 +201,13 @@ class Reinforce(Adversarial):
 
     def build_extras(self, dtype: Any) -> None:
         """The baseline `w`, on the generator's states."""
-        self.baseline = layers.Linear(1, name="reward_baseline", dtype=dtype)
+        self.baseline = layers.Linear(1, name=_BASELINE, dtype=dtype)
         self.baseline.build((None, self.generator.encoder.hidden_size))
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """Losses and their factors; the baseline has a loss of its own."""
-        chosen = self.settings.objective
+        chosen = self.objective
         return {
             **super().loss_coefficients,
             "adversarial_loss": chosen.gen_weight * chosen.adversarial_weight,
@@ -168,7 +215,7 @@ class Reinforce(Adversarial):
         }
 
     def loss_normalizers(
-        self, prepared: model_lib.PreparedBatch
+        self, prepared: base.PreparedBatch
     ) -> step_lib.Tensors:
         """As in joint training; the new losses are means over samples."""
         num_masked = tf.reduce_sum(prepared.masked.masked_weights)
@@ -231,7 +278,7 @@ class StraightThrough(Adversarial):
         self, sampled: electra.SampledBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
         """The relaxed samples' embeddings, minus themselves."""
-        masked, chosen = sampled.masked, self.settings.objective
+        masked, chosen = sampled.masked, self.objective
         temperature = schedules.constant_or_linear(
             chosen.gumbel_temperature,
             chosen.final_gumbel_temperature,

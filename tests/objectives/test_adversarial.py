@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.pretraining import electra
-from tests.pretraining import tiny_objectives
+from electra_tf.objectives import electra
+from tests.objectives import tiny_objectives
 
 _ESTIMATORS = ("adversarial", "straight_through")
 _WEIGHTS = {"gen_weight": 2.0, "disc_weight": 20.0}

@@ -1,0 +1,1 @@
+"""The formulas that objectives share: draws, losses and accuracies."""

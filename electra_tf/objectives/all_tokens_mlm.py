@@ -1,0 +1,90 @@
+"""All-Tokens MLM: predicting every token, with a copy mechanism."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.formulas import accuracies
+from electra_tf.formulas import losses
+from electra_tf.inputs import masking
+from electra_tf.modeling import answers
+from electra_tf.modeling import flops
+from electra_tf.modeling import layers
+from electra_tf.modeling import networks
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
+from electra_tf.objectives import replace_mlm
+from electra_tf.training import metrics
+from electra_tf.training import step as step_lib
+
+
+@layers.register
+class AllTokensMLM(electra.Electra):
+    """Predicts all tokens, with a copy mechanism.
+
+    The main network sees the text with generator samples and predicts the
+    identity of every token. It gives each a probability D of having been left
+    alone, from a sigmoid layer, and a softmax over the vocabulary:
+
+        p(x_t | x_corrupt) = D 1[x_t = x_corrupt_t] + (1 - D) softmax(x_t)
+        L_All  = mean over tokens of -log p(x_t | x_corrupt)
+        total  = gen_weight * L_G + main_weight * L_All
+
+    `1 - D` is scored as a detector. `restored_accuracy` is that of the softmax
+    over the vocabulary, where the sample that the main network sees is wrong.
+    """
+
+    Settings = replace_mlm.Settings
+    answer = answers.Answer.COPYING
+    heads = {
+        "masked_lm_predictions": networks.MaskedLMHead,
+        "copy_predictions": functools.partial(
+            networks.TokenHead, has_hidden_layer=False
+        ),
+    }
+    supports_disentangled = False
+    ratios = accuracies.RESTORATION_RATIOS
+    main_loss = "all_loss"
+    main_factor = "main_weight"
+
+    @classmethod
+    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
+        """A masked language model with a copy decision."""
+        return networks.CopyingMaskedLM(settings, dtype=dtype)
+
+    @classmethod
+    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
+        """Operations of the network with both heads on one row."""
+        return convention.all_tokens_masked_lm()
+
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at every step."""
+        return self.loss_coefficients
+
+    def read_rows(
+        self, rows: layers.EncoderInputs, seed: layers.Seed
+    ) -> tf.Tensor:
+        """Probability that each token was replaced, `1 - D`."""
+        return tf.sigmoid(-self.main(*rows, seed).copy_logits)
+
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
+    ) -> step_lib.LossSums:
+        """Predicts every original from the samples."""
+        seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
+        weights = self.main_weights(seen)
+        output = self.main(*sampled.rows, base.main_seed(dropout_seed))
+        likelihoods = losses.copying_log_likelihoods(
+            output.logits, output.copy_logits, seen.input_ids, seen.original_ids
+        )
+        slots = masking.gather_positions(output.logits, seen.masked_positions)
+        detection = metrics.detection_statistics(
+            -output.copy_logits, sampled.fake.is_fake_tokens, weights
+        )
+        return step_lib.LossSums(
+            {"all_loss": -tf.reduce_sum(likelihoods * weights)},
+            accuracies.count_restored(seen, slots) | detection,
+        )

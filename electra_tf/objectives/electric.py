@@ -1,0 +1,91 @@
+"""Electric: an energy model, by noise-contrastive estimation."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.config import schema
+from electra_tf.inputs import masking
+from electra_tf.modeling import answers
+from electra_tf.modeling import layers
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
+from electra_tf.training import step as step_lib
+
+
+@schema.frozen
+class Settings(base.Settings):
+    """The section `objective` of Electric.
+
+    The cloze model must be the very distribution that noise is drawn from, so
+    there is no temperature.
+    """
+
+    gen_weight: schema.NonNegative = 1.0  # of the cloze model's loss
+    disc_weight: schema.NonNegative = 50.0  # of the contrastive loss
+
+
+@layers.register
+class Electric(electra.Electra):
+    """An energy model, by noise-contrastive estimation (Electric, section 2).
+
+    The main network gives every token an energy `E(x)_t`, such that
+    `p(x_t | x without t)` is proportional to `exp(-E(x)_t)`. A two-tower
+    cloze model `q` proposes noise for a share k of the positions (the masking
+    rate), and the energies learn to tell noise from data:
+
+        P(noise | x, t) = k q(x_t) / (k q(x_t) + (1 - k) exp(-E(x)_t))
+        logit(t)        = E(x)_t + log q(x_t | x without t) + log(k / (1 - k))
+
+    so the pseudo-log-likelihood of a text, the sum of `-E(x)_t`, takes one
+    pass. A position counts as noise wherever one was sampled, also where the
+    sample equals the original. `q` learns by maximum likelihood from all
+    tokens; no gradient reaches it through `log q`.
+    """
+
+    Settings = Settings
+    answer = answers.Answer.ENERGY
+    required_generator = {"two_tower_generator": True}
+    supports_disentangled = False
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Requires one share of noise."""
+        super().check_settings(settings)
+        # Its cloze model sees no masks: what they show is for metrics alone.
+        free = {"mask_prob", "replace_prob", "random_prob"}
+        changed = schema.find_changed(settings.masking).keys() - free
+        config.require(
+            not changed,
+            "The objective 'electric' has one share of noise, `mask_prob`, "
+            "for each token by itself. Received in `masking`: "
+            f"{sorted(changed)}. Leave these fields at their defaults.",
+        )
+
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at every step."""
+        return self.loss_coefficients
+
+    def sampling_logits(
+        self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
+    ) -> tf.Tensor:
+        """Those of `q`, as they are: noise is drawn from it."""
+        return logits
+
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
+    ) -> step_lib.LossSums:
+        """Scores all tokens and contrasts noise with data."""
+        energies = self.discriminate(sampled, dropout_seed).logits
+        log_q = -tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=sampled.fake.input_ids,
+            logits=sampled.generated.prediction_logits,
+        )
+        share = self.settings.masking.mask_prob
+        log_odds = math.log(share / (1.0 - share))
+        logits = energies + tf.stop_gradient(log_q) + log_odds
+        labels = sampled.fake.is_sampled
+        return self.detection_losses(logits, labels, sampled.masked)

@@ -1,0 +1,169 @@
+"""The objectives by name, and the section `objective` of a config.
+
+An objective is a file of this folder, or a module of the user's: a name with
+a dot. Its class declares the settings that it reads. This module imports it,
+and TensorFlow with it, only when a function is called.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from electra_tf import config
+from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.text import vocabulary as vocabulary_lib
+
+if TYPE_CHECKING:
+    from electra_tf.objectives import base
+
+NAMES: Mapping[str, str] = {
+    "adversarial": "Adversarial",
+    "all_tokens_mlm": "AllTokensMLM",
+    "electra": "Electra",
+    "electra_15": "Electra15",
+    "electric": "Electric",
+    "fast_electra": "FastElectra",
+    "mlm": "MaskedLM",
+    "replace_mlm": "ReplaceMLM",
+    "sentence_order": "SentenceOrder",
+    "two_stage": "TwoStage",
+}
+"""Module of this folder to the class in it."""
+
+DETECTION, ENERGY, MASKED_LM = "electra", "electric", "mlm"
+"""The objectives that the original has, and what a model is read as whose
+files do not say more than that it has a discriminator or a masked LM."""
+
+
+def find_class(name: str) -> "type[base.PretrainingModel]":
+    """The class of an objective by its name.
+
+    Raises:
+        ConfigError: if there is no such objective and no such module.
+    """
+    if name in NAMES:
+        package = __name__.rpartition(".")[0]
+        module = importlib.import_module(f"{package}.{name}")
+        named: type[base.PretrainingModel] = getattr(module, NAMES[name])
+        return named
+    return _import_objective(name)
+
+
+def find_name(objective: "type[base.PretrainingModel]") -> str:
+    """The name by which configs know a class."""
+    return objective.__module__.removeprefix(f"{__package__}.")
+
+
+def find(settings: config.ExperimentConfig) -> "type[base.PretrainingModel]":
+    """The class that trains with settings, which it accepts.
+
+    Raises:
+        ConfigError: if the objective is unknown, or refuses the settings.
+    """
+    return _select(complete(settings))
+
+
+def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
+    """The settings with every field of the objective, checked as a whole.
+
+    Fields that only other objectives read must be at their defaults, and are
+    taken out; what is missing gets its default.
+
+    Raises:
+        ConfigError: for an unknown objective, an unknown field, a field that
+            has no effect, or values that do not fit each other.
+    """
+    name = settings.objective.get("name", DETECTION)
+    objective = find_class(name)
+    known = {field.name for field in dataclasses.fields(objective.Settings)}
+    own = {k: v for k, v in settings.objective.items() if k in known}
+    for field in settings.objective.keys() - known:
+        _require_default(objective, name, field, settings.objective[field])
+    parsed = schema.build(objective.Settings, own, section="objective")
+    completed = dataclasses.replace(
+        settings, objective=dataclasses.asdict(parsed)
+    )
+    chosen = _select(completed)
+    chosen.check_settings(completed)
+    completed.check_warm_up(chosen.stages(completed))
+    return completed
+
+
+def build_model(
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    token_counts: Any = None,
+    is_packed: bool = False,
+) -> "base.PretrainingModel":
+    """Builds the model of a config; arguments as of `PretrainingModel`."""
+    settings = complete(settings)
+    objective = _select(settings)
+    return objective(settings, vocabulary, token_counts, is_packed)
+
+
+def _select(
+    settings: config.ExperimentConfig,
+) -> "type[base.PretrainingModel]":
+    objective = find_class(settings.objective["name"])
+    return objective.select(objective.parse(settings))
+
+
+def _require_default(
+    objective: "type[base.PretrainingModel]", name: str, field: str, value: Any
+) -> None:
+    """Refuses a field that the objective does not read, if it is set."""
+    readers = [
+        (reader, declared.default)
+        for reader, settings in _list_settings()
+        for declared in dataclasses.fields(settings)
+        if declared.name == field
+    ]
+    if not readers:
+        names = [known.name for known in dataclasses.fields(objective.Settings)]
+        raise errors.ConfigError(
+            f"Unknown field 'objective.{field}' of the objective {name!r}. "
+            f"{schema.suggest(field, names)}"
+        )
+    config.require(
+        any(value == default for _, default in readers),
+        f"`objective.{field}` has no effect on {name!r}. Received: {value!r}. "
+        "Leave it out, or take one of: "
+        f"{', '.join(reader for reader, _ in readers)}.",
+    )
+
+
+def _list_settings() -> Iterator[tuple[str, type]]:
+    for name in NAMES:
+        yield name, find_class(name).Settings
+
+
+def _import_objective(name: str) -> "type[base.PretrainingModel]":
+    """The one objective that a module of the user's defines."""
+    from electra_tf.objectives import base
+
+    unknown = errors.ConfigError(
+        f"`objective.name` must be one of {', '.join(NAMES)}, or a module "
+        f"of your own in a package that can be imported. Received: {name!r}."
+    )
+    try:
+        module = importlib.import_module(name)
+    except (ModuleNotFoundError, ValueError) as error:
+        missing = getattr(error, "name", None)
+        if missing and not name.startswith(missing):
+            raise
+        raise unknown from error
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, base.PretrainingModel)
+        and value.__module__ == name
+    ]
+    config.require(
+        len(own) == 1,
+        f"The module {name} must define one subclass of `PretrainingModel`. "
+        f"Received: {len(own)}. CONTRIBUTING.md shows an example.",
+    )
+    return own[0]

@@ -1,0 +1,85 @@
+"""Replace MLM: masked language modeling without [MASK] (section 3.5)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.config import schema
+from electra_tf.formulas import accuracies
+from electra_tf.formulas import losses
+from electra_tf.inputs import masking
+from electra_tf.modeling import answers
+from electra_tf.modeling import flops
+from electra_tf.modeling import layers
+from electra_tf.modeling import networks
+from electra_tf.objectives import base
+from electra_tf.objectives import electra
+from electra_tf.training import step as step_lib
+
+
+@schema.frozen
+class Settings(electra.SamplingSettings):
+    """The section `objective` of Replace MLM."""
+
+    gen_weight: schema.NonNegative = 1.0  # of the generator's loss
+    main_weight: schema.NonNegative = 1.0  # of the main network's loss
+
+
+@layers.register
+class ReplaceMLM(electra.Electra):
+    """Predicts masked tokens from generator samples.
+
+    Asks whether ELECTRA gains from never showing [MASK] to the encoder that is
+    kept: it is trained as a masked language model, on the positions `m` only,
+    but these hold samples of the generator instead of [MASK].
+
+        L_G    = mean over m of -log p_G(x_t | x_masked)
+        L_MLM  = mean over m of -log p(x_t | x_corrupt)
+        total  = gen_weight * L_G + main_weight * L_MLM
+
+    `restored_accuracy` is counted where the sample that the main network sees
+    is wrong, and must be undone.
+    """
+
+    Settings = Settings
+    answer = answers.Answer.CORRECTION
+    heads = {"masked_lm_predictions": networks.MaskedLMHead}
+    supports_disentangled = False
+    ratios = accuracies.RESTORATION_RATIOS
+    extra_sizes = {"kept_sampled_correct": 1}
+    main_loss = "mlm_loss"
+    main_factor = "main_weight"
+
+    @classmethod
+    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
+        """A masked language model."""
+        names = "masked_lm_predictions", networks.MAIN_ENCODER
+        return networks.MaskedLMGenerator(settings, *names, dtype=dtype)
+
+    @classmethod
+    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
+        """Operations of a masked language model on one row."""
+        return convention.masked_lm()
+
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at every step."""
+        return self.loss_coefficients
+
+    def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
+        """`[B, P]` float32, 1 in the used slots."""
+        return masked.masked_weights
+
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
+    ) -> step_lib.LossSums:
+        """Predicts the originals of the masked tokens from the samples."""
+        seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
+        logits = self.main(seen, base.main_seed(dropout_seed)).logits
+        loss = losses.masked_lm_loss(
+            logits, seen.masked_ids, seen.masked_weights
+        )
+        return step_lib.LossSums(
+            {"mlm_loss": loss}, accuracies.count_restored(seen, logits)
+        )

@@ -1,0 +1,111 @@
+"""An objective in one file outside the package, with a setting of its own."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from electra_tf import config
+from electra_tf import errors
+from electra_tf.export import saved_model
+from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
+from electra_tf.formats import run_folder
+from electra_tf.objectives import base
+from electra_tf.objectives import registry
+from electra_tf.pretraining import cost
+from electra_tf.pretraining import run
+from tests import tiny
+from tests import tiny_run
+from tests.objectives import tiny_objectives
+
+_PAGE = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
+_NAME = "my_objectives.random_tokens"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """With the example of the page as the only file."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "my_objectives").mkdir()
+    code = _PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    (folder / "my_objectives" / "random_tokens.py").write_text(code)
+    dataset = tiny_run.write_dataset(folder / "dataset")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield tiny_run.replace(
+            tiny_run.build_settings(dataset, num_train_steps=20, eval_steps=0),
+            objective={"name": _NAME, "label_smoothing": 0.1},
+            masking={"replace_prob": 0.0, "random_prob": 1.0},
+            optimizer=tiny_objectives.NO_WARMUP | {"learning_rate": 1e-2},
+        )
+
+
+def test_it_trains_resumes_exports_and_scores(settings, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert run.pretrain(settings, whole)
+    losses = [m["loss"] for m in tiny_run.reproducible_metrics(whole)]
+    # It starts near log 2, the loss of knowing nothing.
+    assert losses[0] < 0.8 and losses[-1] < 0.9 * losses[0]
+    shorter = tiny_run.replace(settings, training={"num_train_steps": 10})
+    assert run.pretrain(shorter, cut)
+    saved = run_folder.load_settings(cut).objective
+    assert saved["label_smoothing"] == 0.1
+    other = tiny_run.replace(shorter, objective={"label_smoothing": 0.2})
+    with pytest.raises(errors.ModelError, match="objective.label_smoothing"):
+        run.pretrain(other, cut)
+    assert run.pretrain(settings, cut, may_extend=True)
+    saved_model.export(whole, tmp_path / "export")
+    export = text_models.LoadedExport(tmp_path / "export")
+    (text,) = scoring.score(export, ["w1 w2"])
+    chances = [word.replaced_probability for word in text.words]
+    assert len(chances) == 2 and 0 < min(chances) < max(chances) < 1
+
+
+def test_its_setting_is_used_and_counted(settings):
+    resolved = base.resolve(settings, tiny.VOCABULARY.size)
+    plain = tiny_run.replace(resolved, objective={"label_smoothing": 0.0})
+    models = [
+        run.build_model_and_optimizer(own, tiny.VOCABULARY)
+        for own in (resolved, plain)
+    ]
+    tiny_objectives.randomize(models[0].trainable_variables)
+    for variable, same in zip(*(m.variables for m in models), strict=True):
+        same.assign(variable)
+    prepared = tiny_objectives.prepare(models[0])
+    smooth, sharp = (
+        float(model.compute_losses(prepared, None).losses["disc_loss"])
+        for model in models
+    )
+    assert not np.isclose(smooth, sharp, rtol=1e-3)
+    work = cost.Cost(resolved)
+    expected = work.convention.discriminator().total
+    assert work.row_flops(0) == expected > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"label_smoothing": 2.0},
+            "objective.label_smoothing` must be at most",
+        ),
+        ({"label_smooth": 0.1}, "Did you mean 'label_smoothing'"),
+        ({"disc_weight": 1.0}, "`objective.disc_weight` has no effect on"),
+    ],
+)
+def test_a_wrong_or_unread_setting_is_refused(settings, fields, message):
+    wrong = tiny_run.replace(settings, objective=fields)
+    with pytest.raises(errors.ConfigError, match=message):
+        registry.complete(wrong)
+    fitting = tiny_run.replace(settings, objective={"disc_weight": 50.0})
+    assert "disc_weight" not in registry.complete(fitting).objective
+
+
+def test_flags_reach_settings_that_no_file_of_the_package_knows():
+    from electra_tf import command_line
+
+    argv = ["script", "--config.objective.label_smoothing=0.5", "--a=1"]
+    rest, fields = command_line.take_open_fields(argv, config.ExperimentConfig)
+    assert rest == ["script", "--a=1"]
+    assert fields == [("objective", "label_smoothing", 0.5)]
