@@ -60,7 +60,10 @@ def test_a_model_has_the_variables_that_its_layers_make(
         generator = settings.generator.encoder_config(encoder)
     # As `own_run` reads a run.
     tying = settings.generator.weight_tying.replace("disentangled", "none")
-    model = portable.PortableModel({}, encoder, generator, tying)
+    objective = settings.objective["name"]
+    model = portable.PortableModel(
+        {}, encoder, generator, tying, objective=objective
+    )
     found, expected = _shapes_of(variables), {}
     for part in {portable.part_of(path) for path in found}:
         expected |= portable.part_shapes(part, model)
