@@ -383,8 +383,7 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     """Returns the section of a config that describes a generator."""
     encoder, generator = model.encoder, model.generator
     if generator is None:
-        # It has no effect, but must pass for one: of the default size if that
-        # is a whole number of heads, and of the kind that the objective needs.
+        # It has no effect, but must be valid for the objective.
         width = round(encoder.hidden_size * 0.25)
         return config.GeneratorConfig(
             num_attention_heads=int(width % max(1, width // 64) > 0),
