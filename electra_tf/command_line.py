@@ -1,10 +1,10 @@
-"""How every script starts and how it fails: one clear line, no traceback.
+"""Starts every script, and ends it with one line for an error.
 
-A mistake of the user's ends with one sentence on stderr and exit code 1.
-`--show_traceback` shows where it was noticed. Work that a signal ended before
-it was done exits with 75, work that lost another host with 69: the same command
-goes on. Ctrl-C before there is anything to save exits with 130. What nobody
-foresaw prints its traceback and exits with 70.
+An error of the user ends with a sentence on stderr and exit code 1;
+`--show_traceback` shows its place. Work that a signal stopped exits with 75,
+work that lost another host with 69: the same command goes on. Ctrl-C before
+there is anything to save exits with 130. Other errors print their traceback and
+exit with 70.
 """
 
 import contextlib
@@ -53,8 +53,8 @@ def run(
     `required` names flags that must be given; `schema` is whose settings
     `--config.section.field` may override.
     """
-    # Importing and tracing make millions of objects that stay: looking for
-    # garbage after every 700 of them would take a tenth of the start.
+    # Imports and traces make millions of objects that stay. To look for garbage
+    # after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
     pool.shorten_logs()
     flags.mark_flags_as_required(list(required))
@@ -65,12 +65,12 @@ def run(
 
 
 def find_configs(argv: list[str]) -> list[str]:
-    """The process's arguments, with installed configs where a path has none.
+    """Replaces names of installed configs in the arguments by their paths.
 
     `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
-    arguments. `ConfigError` if there is none.
+    arguments. Raises `ConfigError` if there is none.
     """
-    found, is_expected = [], False
+    replaced, is_expected = [], False
     for argument in argv:
         flag, equals, path = argument.partition("=")
         if is_expected:
@@ -79,20 +79,20 @@ def find_configs(argv: list[str]) -> list[str]:
         if is_config and equals:
             argument = f"{flag}={_find_config(path)}"
         is_expected = is_config and not equals
-        found.append(argument)
-    return found
+        replaced.append(argument)
+    return replaced
 
 
 def _find_config(path: str) -> str:
-    found = installed.find_config(path)
-    name = found.partition(":")[0]
+    config_path = installed.find_config(path)
+    name = config_path.partition(":")[0]
     if not pathlib.Path(name).is_file():
         [near] = difflib.get_close_matches(name, installed.config_names(), 1, 0)
         raise errors.ConfigError(
             f"There is no config {name or repr(name)}. Did you mean {near}? "
             "electra-new-config writes one of your own for pre-training."
         )
-    return found
+    return config_path
 
 
 def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
@@ -105,15 +105,15 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         rest = flags.FLAGS(argv)
         if "config" in flags.FLAGS:
             for section in flags.FLAGS.config or ():
-                vars(schema())[section]  # or `KeyError`, as of an override
+                vars(schema())[section]  # or `KeyError`
             for section, field, value in open_fields:
                 flags.FLAGS.config[section][field] = value
         return rest
     except SystemExit:
-        # absl shows --help and ends with 1, as if that were a mistake.
+        # After --help, absl would exit with 1.
         sys.exit(0)
     except BrokenPipeError:
-        # `--help | head` has read enough; Python would flush the rest.
+        # As of `--help | head`: Python would fail to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
@@ -170,10 +170,10 @@ def _parse_value(text: str) -> Any:
 def _explain_config(
     error: BaseException, argv: list[str], schema: type
 ) -> str | None:
-    """File, line and cause of what failed in a config file of `argv`."""
+    """File, line and cause of an error in a config file of `argv`."""
     paths = [argument.split("=", 1)[-1].partition(":")[0] for argument in argv]
     files, text = {os.path.abspath(path) for path in paths[1:]}, None
-    # The cause that lies deepest is what the file's own line did.
+    # The deepest cause is the one of the line in the file.
     for cause in _causes(error):
         frames = traceback.extract_tb(cause.__traceback__)
         places = [(frame.filename, frame.lineno) for frame in frames]
@@ -199,7 +199,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _describe(error: BaseException, schema: type) -> str:
-    """The message, for an unknown name with the nearest known one."""
+    """The message; for an unknown name, the nearest known one."""
     name = re.search(r"[\"'](\w+)\\?[\"'](?! has no)", str(error))
     if name is None or not isinstance(error, AttributeError | NameError):
         return getattr(error, "msg", None) or f"{error}"
@@ -252,11 +252,11 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     except errors.Stopped:
         return os.EX_TEMPFAIL
     except (Exception, KeyboardInterrupt) as error:
-        # In an import it ends as an `ImportError`.
+        # During an import, it becomes the cause of an `ImportError`.
         if any(isinstance(e, KeyboardInterrupt) for e in _causes(error)):
             print("Interrupted. Start the same command again.", file=sys.stderr)
             return 128 + signal.SIGINT
-        # TensorFlow's, which this module does not import.
+        # An error of TensorFlow, which this module does not import.
         is_full = type(error).__name__ == "ResourceExhaustedError"
         is_known = is_full or isinstance(error, _USER_ERRORS)
         if _SHOW_TRACEBACK.value or not is_known:

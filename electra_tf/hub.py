@@ -1,6 +1,6 @@
 """Models of the Hugging Face hub: `owner/name`, or `owner/name@revision`.
 
-What users of `huggingface_hub` set holds: HF_HOME, HF_TOKEN and the others.
+The variables of `huggingface_hub` apply: HF_HOME, HF_TOKEN and the others.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ import re
 from electra_tf import errors
 
 _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@((?!.*\.\.)[^@\s]+))?", re.ASCII)
-# Of one network, of both of a pre-trained ELECTRA, or KerasHub's.
+# Folders of a repository: one network, both of a pre-training, KerasHub's.
 _FOLDERS = ("", "discriminator/", "generator/", "assets/tokenizer/")
 _FILES = ("config.json", "tokenizer.json", "tokenizer_config.json",
           "added_tokens.json", "vocab.txt", "vocabulary.txt")  # fmt: skip
@@ -18,10 +18,11 @@ _WEIGHTS = ("model*.safetensors*", "tf_model.h5", "model.weights.h5")
 
 
 def download(name: str) -> pathlib.Path | None:
-    """Returns a folder in the cache with a model's files; None for no name.
+    """Downloads a model's files; returns their folder in the cache.
 
-    They are brought up to date if the hub can be asked. `FileNotFoundError`
-    or `ModelError` says why there are none.
+    Returns None if `name` is not the name of a model. Without a connection the
+    files in the cache are taken. Raises `FileNotFoundError` or `ModelError` if
+    there are none.
     """
     import huggingface_hub
 
@@ -29,7 +30,7 @@ def download(name: str) -> pathlib.Path | None:
     if match is None:
         return None
     model, revision = match.groups()
-    # The first that is there; a pickle last, and only where it can be read.
+    # In order of preference; a pickle last, and only if torch can read it.
     has_torch = importlib.util.find_spec("torch") is not None
     for weights in (*_WEIGHTS, *["pytorch_model.bin"] * has_torch):
         wanted = [f + n for f in _FOLDERS for n in (*_FILES, weights)]
@@ -38,14 +39,14 @@ def download(name: str) -> pathlib.Path | None:
                 model, revision=revision, allow_patterns=wanted
             )
         except Exception as error:
-            # Its own, and those of the library that it asks with.
+            # huggingface_hub's errors and those of its HTTP client.
             if getattr(error, "errno", None):
                 raise
             raise FileNotFoundError(_explain(name, error)) from error
         folder = pathlib.Path(path)
         if next(folder.rglob(weights), None):
             return folder
-        # The commit, which needs no second question.
+        # The commit, for which the hub is not asked again.
         revision = folder.name
     raise errors.ModelError(
         f"{name} must have model.safetensors or tf_model.h5 (pytorch_model.bin "

@@ -1,7 +1,7 @@
-"""Scripts, configs and models, found by the name or path that a user gives.
+"""Finds scripts, configs and models by the name or path that a user gives.
 
-In a checkout they are `scripts/`, `configs/` and `data/pretrained/` beside the
-package; a wheel carries them inside it (`setup.py`). The console commands
+In a checkout they are in `scripts/`, `configs/` and `data/pretrained/` beside
+the package; in a wheel they are inside it (`setup.py`). The console commands
 (`[project.scripts]` of pyproject.toml) name scripts as attributes of this
 module: `electra_tf.installed:score_text` runs `score_text.py`.
 """
@@ -25,7 +25,7 @@ _IN_WHEEL = {
     "configs": _PACKAGE / "configs",
     _MODELS: _PACKAGE / "pretrained",
 }
-# What TensorFlow calls the graph of an export.
+# TensorFlow's name of the file with the graph of an export.
 EXPORTED = "saved_model.pb"
 
 
@@ -35,7 +35,7 @@ def _folder(name: str) -> pathlib.Path:
 
 
 def __getattr__(name: str) -> Callable[[], None]:
-    """What runs a script as Python does, for the console commands."""
+    """Returns a function that runs a script, for the console commands."""
     script = _folder("scripts") / f"{name}.py"
     if name.startswith("_") or not script.is_file():
         raise AttributeError(f"There is no script {script}.")
@@ -48,34 +48,34 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 
 def find_config(path: str) -> str:
-    """A config's path as given if it exists, else that of the installed one.
+    """Returns the path of an installed config, unless the given path exists.
 
-    `path` may end with a colon and an argument. It comes back as it is if there
-    is no such config either, so that whoever opens it says so.
+    `path` may end with a colon and an argument. It is returned unchanged if
+    there is no such config.
     """
     name, colon, argument = path.partition(":")
     if pathlib.Path(name).exists():
         return path
-    found = _folder("configs") / name.removeprefix("configs/")
-    return f"{found}{colon}{argument}" if found.is_file() else path
+    config = _folder("configs") / name.removeprefix("configs/")
+    return f"{config}{colon}{argument}" if config.is_file() else path
 
 
 def config_names() -> list[str]:
-    """Names of the configs that come with this package."""
+    """Returns the names of the configs that come with this package."""
     top = _folder("configs")
     return [f"configs/{p.relative_to(top)}" for p in sorted(top.glob("*/*.py"))]
 
 
 def model_names() -> tuple[str, ...]:
-    """Names of the models that come with this package."""
-    found = _folder(_MODELS).glob("*/config.json")
-    return tuple(sorted(path.parent.name for path in found))
+    """Returns the names of the models that come with this package."""
+    paths = _folder(_MODELS).glob("*/config.json")
+    return tuple(sorted(path.parent.name for path in paths))
 
 
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns where a model lies: at the path, in this package, on the hub.
+    """Returns the path of a model: as given, in this package, of the hub.
 
-    Raises `FileNotFoundError` if it is nowhere, `ModelError` for an export.
+    Raises `FileNotFoundError` if there is none, `ModelError` for an export.
     """
     given = storage.path(path)
     if is_export(given):
@@ -87,10 +87,10 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
         return given
     if str(given) in model_names():
         return _folder(_MODELS) / given
-    # Beside other folders a folder is meant, which the hub need not hear of.
-    is_beside = pathlib.Path(given.parts[0]).exists()
-    found = None if is_beside else hub.download(str(given))
-    if found is None:
+    # If its first folder exists, no model of the hub is meant.
+    is_local = pathlib.Path(given.parts[0]).exists()
+    folder = None if is_local else hub.download(str(given))
+    if folder is None:
         raise FileNotFoundError(
             "A model is a folder, the prefix of a TF1 checkpoint, one that "
             f"comes along ({', '.join(model_names()) or 'none'}), or one of "
@@ -98,16 +98,16 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
             f"Received: {given}, which is nothing of these. Mind its spelling "
             "and the folder that you are in."
         )
-    return found
+    return folder
 
 
 def is_export(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a SavedModel lies at a path."""
+    """Returns whether there is a SavedModel at a path."""
     return (storage.path(path) / EXPORTED).is_file()
 
 
 def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns the folder of an export, or `FileNotFoundError` says why not."""
+    """Returns the path of an export; raises `FileNotFoundError` for others."""
     given = storage.path(path)
     if not is_export(given):
         raise FileNotFoundError(
@@ -119,7 +119,7 @@ def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Imports a module of an extra; `ImportError` says how to get it."""
+    """Imports a module of an extra; the error says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

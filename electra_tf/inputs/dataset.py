@@ -61,7 +61,7 @@ class Split:
 
 
 class Dataset(NamedTuple):
-    """What a run needs of a dataset folder, checked."""
+    """The contents of a dataset folder, checked."""
 
     vocabulary: Vocabulary
     train: Split
@@ -70,7 +70,7 @@ class Dataset(NamedTuple):
 
 
 def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
-    """Opens a dataset that `build_pretraining_dataset.py` has made.
+    """Opens a dataset folder.
 
     Raises `FileNotFoundError` if there is none, `DataError` if the records do
     not fit the run's row length, or a shard is damaged.
@@ -99,10 +99,11 @@ def compute_baselines(
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
-    Both counts are `[V]`, 0 for what is never masked; what the training text
-    lacks counts half, as in the unigram generator's loss. `masked_accuracy` and
-    `masked_loss` must pass `unigram_accuracy` and `unigram_entropy` (nats).
-    `frequency_power` weighs tokens as masks do, to 0.1 nats at a power of 0.5.
+    Both counts are `[V]`, 0 for tokens that are never masked; a token that the
+    training text lacks counts half, as in the unigram generator's loss.
+    `masked_accuracy` and `masked_loss` must pass `unigram_accuracy` and
+    `unigram_entropy` (nats). `frequency_power` weighs tokens as masks do, to
+    0.1 nats at a power of 0.5.
     """
     weights = masking.rareness(token_counts, frequency_power)
     chosen, held_out = token_counts * weights, held_out_counts * weights
@@ -167,9 +168,9 @@ class ChecksumCheck(threading.Thread):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(daemon=True)
-        splits = (dataset.train, dataset.held_out)
+        splits = filter(None, (dataset.train, dataset.held_out))
         self._splits = [
-            s for s in splits if all(map(storage.is_local, s.paths))
+            split for split in splits if all(map(storage.is_local, split.paths))
         ]
         self._error: Exception | None = None
         self._is_ended = threading.Event()
@@ -200,7 +201,7 @@ class ChecksumCheck(threading.Thread):
         return digest.hexdigest()
 
     def require_good(self) -> None:
-        """Raises the error that was found so far, if any."""
+        """Raises the error of the first wrong shard so far, if any."""
         if self._error is not None:
             raise self._error
 

@@ -1,10 +1,9 @@
 """Files and folders that appear under their final name complete or not at all.
 
 Everything is written beside its destination under a name that contains
-`storage.PARTIAL_MARK`, flushed to the disk and renamed. What a killed process
-left under such a name is worthless and may be deleted by whoever owns the
-folder.
-For a store such as gs:// it is written to a temporary folder and copied.
+`storage.PARTIAL_MARK`, flushed to the disk and renamed. Files that a killed
+process left under such a name can be deleted. For a store such as gs://,
+everything is written to a temporary folder here and copied.
 """
 
 import contextlib
@@ -22,8 +21,8 @@ import numpy as np
 from electra_tf import storage
 from electra_tf.processes import locks
 
-# In bytes, of the final name's part in a hidden one: file systems allow 255
-# for a name, and whoever writes there may add an ending.
+# Bytes of the final name in a hidden one: file systems allow 255 bytes, and a
+# writer may add an ending.
 _LONGEST_BEGINNING = 128
 
 
@@ -51,13 +50,13 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Replaces a file by one of a text, in UTF-8."""
+    """Replaces a file by a text, in UTF-8."""
     with replacing_file(path) as partial:
         partial.write_text(text, "utf-8")
 
 
 def save_array(path: str | os.PathLike, array: np.ndarray) -> None:
-    """Replaces a file by an array as NumPy's .npy."""
+    """Replaces a file by an array, in NumPy's format."""
     with replacing_file(path) as partial, partial.open("wb") as stream:
         np.save(stream, array, allow_pickle=False)
 
@@ -81,9 +80,9 @@ def creating_folder(
 ) -> Iterator[pathlib.Path]:
     """Yields an empty folder, which becomes `path` if the block succeeds.
 
-    If another process has created `path` in the meantime, that one stays: both
-    are taken to hold the same. If the block raises, the folder is deleted, and
-    so are the folders above it that were made for it. In a store, a folder is
+    If another process has created `path` in the meantime, its folder stays:
+    both should have the same content. If the block raises, the folder is
+    deleted, with those above that were made for it. In a store, a folder is
     complete when it has the file `marker`.
     """
     path = storage.path(path)
@@ -112,14 +111,14 @@ def creating_folder(
             _name(error, path)
             shutil.rmtree(partial, ignore_errors=True)
             for folder in missing:
-                # What others have put something into stays.
+                # A folder that others have written to stays.
                 with contextlib.suppress(OSError, ValueError):
                     folder.rmdir()
             raise
 
 
 def _flush(path: pathlib.Path) -> None:
-    """Has a file, or the names in a folder, written to the disk."""
+    """Flushes a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -134,7 +133,7 @@ def _make_locked(
         # Another process may delete it before it is locked.
         while not partial.is_dir():
             partial.mkdir(parents=True)
-            with contextlib.suppress(OSError):  # of what knows no locks
+            with contextlib.suppress(OSError):  # a file system without locks
                 held.enter_context(locks.hold_itself(partial, waits=True))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -145,7 +144,7 @@ def _make_locked(
 
 
 def _name(error: BaseException, path: pathlib.Path) -> None:
-    """Puts the path into what the system says of a full disk, for example."""
+    """Adds the path to an error of the system, such as a full disk."""
     if isinstance(error, OSError) and error.errno and error.filename is None:
         error.filename = str(path)
 
@@ -159,13 +158,13 @@ def not_written(path: str | os.PathLike, error: Exception) -> OSError:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a message, without where in a graph it happened."""
+    """The first line of a message, without the place in a graph."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
-    """Raises `FileExistsError` if a folder to create is there already."""
+    """Raises `FileExistsError` if a folder to create exists already."""
     path = storage.path(path)
     if path.exists() or (storage.is_local(path) and path.is_symlink()):
         raise FileExistsError(
@@ -175,7 +174,7 @@ def refuse_existing(path: str | os.PathLike, flag: str) -> None:
 
 
 def remove_partial(folder: str | os.PathLike) -> None:
-    """Deletes what killed processes left half-written in the folder."""
+    """Deletes unfinished files that killed processes left in a folder."""
     for path in storage.path(folder).glob(f".*{storage.PARTIAL_MARK}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -184,14 +183,14 @@ def remove_partial(folder: str | os.PathLike) -> None:
 
 
 def _remove_dead(path: pathlib.Path) -> None:
-    """Deletes what killed processes left of a folder: what none has locked."""
+    """Deletes unfinished copies of a folder that no process has locked."""
     for left in path.parent.glob(f"{glob.escape(_partial_beginning(path))}*"):
         with contextlib.suppress(OSError), locks.hold_itself(left):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
-    """An unused hidden name beside the path, not too long a one."""
+    """A new hidden name beside the path."""
     return path.parent / f"{_partial_beginning(path)}{uuid.uuid4().hex}"
 
 

@@ -1,4 +1,4 @@
-"""One process at a time works in a folder, until it ends in whatever way."""
+"""Locks of folders; they end with the process that holds them."""
 
 import contextlib
 import fcntl
@@ -18,11 +18,11 @@ LOCK_FILE = ".lock"
 def hold(
     folder: pathlib.Path, is_needed: bool = True, is_shared: bool = False
 ) -> Iterator[None]:
-    """Keeps other processes out of a local folder, made if it is missing.
+    """Locks a local folder, which is made if it is missing.
 
-    Raises `BlockingIOError` with the process that works there. If the folder
-    was made and is still empty at the end, it is removed. Several can share a
-    folder; then they keep out those alone that do not.
+    Raises `BlockingIOError` that names the process that holds it. A folder that
+    was made and is empty at the end is removed. A shared lock excludes only
+    locks that are not shared.
     """
     if not is_needed or not storage.is_local(folder):
         yield
@@ -45,10 +45,10 @@ def hold(
 
 @contextlib.contextmanager
 def hold_itself(folder: pathlib.Path, waits: bool = False) -> Iterator[None]:
-    """Locks a folder without a file in it, whatever its name becomes.
+    """Locks a folder without a file in it, also if it is renamed.
 
-    `OSError` if another process has it, unless this one `waits`, or if its file
-    system has no locks of folders.
+    Raises `OSError` if another process holds it, unless `waits`, or if the file
+    system cannot lock folders.
     """
     descriptor = os.open(folder, os.O_DIRECTORY)
     try:
@@ -78,7 +78,7 @@ def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
         ) from error
     except OSError:  # A file system without locks is used without.
         return file
-    # Its former owner may have removed it since it was opened.
+    # Its former owner may have removed the file since it was opened.
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(path.stat(), os.fstat(file.fileno())):
             return file

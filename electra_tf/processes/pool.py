@@ -1,8 +1,8 @@
-"""Processes that work through a list of tasks, watched by their parent.
+"""A pool of processes that work through a list of tasks.
 
 They are fresh interpreters (spawn), because TensorFlow does not survive a fork.
-A process that dies is noticed at once and reported with what it was doing; the
-processes end when their parent does.
+The parent reports a process that dies with the task that it was at. Processes
+end when their parent does.
 """
 
 import contextlib
@@ -32,20 +32,20 @@ Report = Callable[..., None]
 Handler = Callable[[Any, Report], Any]
 
 _POLL_SECONDS = 0.5
-# Done, an error of the user's, a wrong command line, stopped by a signal: the
-# next attempt would end no better.
+# Exit codes after which another attempt is useless: success, an error of the
+# user, a wrong command line, stopped by a signal.
 FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL)
-# Time to save for a process that was asked to stop. A second signal to the
-# parent ends all of them at once.
+# For a process that was asked to stop, to save its work. A second signal to the
+# parent ends all processes at once.
 _GRACE_SECONDS = 300.0
 
 
 class WorkerError(ChildProcessError):
-    """A process that died or failed: which, how, and at what."""
+    """A process died or failed; says which, how, and at which task."""
 
 
 class Outcome(NamedTuple):
-    """The end of a task: what the handler returned, or why it failed."""
+    """The result of a task, or the error with which it failed."""
 
     task: Any
     result: Any = None
@@ -63,19 +63,19 @@ class _Worker:
         )
         self.process.start()
         theirs.close()
-        # Not as an argument: of that pipe, the parent keeps both ends until
-        # all is read, and would wait for a process that has died for ever.
+        # Not as an argument of the process: if it died before it had read a
+        # long one, the parent would wait for ever.
         self.begin(start)
         self.task: Any = None
 
     def begin(self, task: Any) -> None:
         self.task = task
-        # If it has died, reading from the pipe will tell.
+        # If the process has died, `_receive` notices.
         with contextlib.suppress(OSError):
             self.connection.send(task)
 
     def end(self, grace_seconds: float = 0.0) -> WorkerError:
-        """Ends the process; returns how it did, in words."""
+        """Ends the process; returns an error that says how it ended."""
         self.connection.close()
         self.process.join(grace_seconds)
         self.process.kill()
@@ -95,10 +95,16 @@ class ProcessPool(contextlib.AbstractContextManager):
     """Runs tasks in processes, or in the calling one if one is enough.
 
     Leaving its `with` block ends the processes. Tasks, reports and results
-    must be picklable. `start` is called once per process and returns the
-    handler, called as `handler(task, report)`; `report(...)` sends its
-    arguments to the parent. With `log_file` each task has a process and a log
-    of its own. The processes at work get the `environments` in turn.
+    must be picklable.
+
+    Args:
+        start: called once in each process; returns the handler, which is
+            called as `handler(task, report)`. `report(...)` sends its
+            arguments to the parent.
+        num_processes: how many processes work at the same time.
+        log_file: from a task to its log. With it, each task has a process of
+            its own, whose output goes to the log.
+        environments: variables of the environment, for the processes in turn.
     """
 
     def __init__(
@@ -148,11 +154,11 @@ class ProcessPool(contextlib.AbstractContextManager):
         on_wait: Callable[[list[Any]], None] = lambda tasks: None,
         stop: stopping.StopRequest | None = None,
     ) -> Iterator[Outcome]:
-        """Yields how each task ended, as they do; a failure ends no other.
+        """Yields the outcome of each task as it ends; a failure ends no other.
 
         `on_start` is called with each task that a process begins, `on_wait`
-        every half second with those in progress. Once `stop` has a signal, no
-        task is started any more and the processes get SIGTERM.
+        every half second with the tasks in progress. Once `stop` has a signal,
+        no task is started any more and the processes get SIGTERM.
         """
         waiting = list(reversed(tasks))
         deadline = math.inf
@@ -183,7 +189,7 @@ class ProcessPool(contextlib.AbstractContextManager):
         return [w for w in self._workers if w and w.task is not None]
 
     def _begin(self, place: int, task: Any) -> None:
-        """Gives a task to the process in a place, which may have to start."""
+        """Gives a task to the process in a place; starts one if needed."""
         worker = self._workers[place]
         if worker is None:
             log = self._log_file(task) if self._log_file else None
@@ -194,7 +200,7 @@ class ProcessPool(contextlib.AbstractContextManager):
         worker.begin(task)
 
     def _receive(self, worker: _Worker, on_report: Report) -> Iterator[Outcome]:
-        """Passes a report on, or yields how the task ended."""
+        """Passes a report on, or yields the outcome of the task."""
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
@@ -214,9 +220,9 @@ def _serve(
     log: pathlib.Path | None,
     environment: Mapping[str, str],
 ) -> None:
-    """Works in a process of its own until the parent hangs up."""
-    # Ctrl-C in a terminal reaches the whole group: the parent alone shall get
-    # it, and tell us once.
+    """The main function of a process: works until the pipe is closed."""
+    # Ctrl-C in a terminal reaches a whole process group. Only the parent shall
+    # get it, and pass it on once.
     os.setpgrp()
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ.update(environment)
@@ -225,7 +231,7 @@ def _serve(
         _write_output_to(log)
     task: Any = "its start"
     try:
-        # Importing TensorFlow makes a million objects that all stay; looking
+        # An import of TensorFlow makes a million objects that all stay. To look
         # for garbage among them takes a fifth of the start.
         gc.disable()
         handler = connection.recv()()
@@ -245,10 +251,10 @@ def _serve(
 
 
 def run_restarting(command: Sequence[str], max_restarts: int) -> int:
-    """Runs a Python script in a process of its own, again whenever it crashes.
+    """Runs a Python script in a process, and again whenever it crashes.
 
     `command` is its path and arguments. Returns the last exit code, as a shell
-    has it. Neither a mistake (`FINAL_CODES`) nor a signal restarts it.
+    has it. It is not restarted after a signal or an exit code of `FINAL_CODES`.
     """
     program = f"from {__name__} import _run_script; _run_script()"
     with stopping.StopRequest() as stop:
@@ -278,11 +284,11 @@ def _run_script() -> None:
     """Runs the script of the command line until the parent has ended."""
 
     def end_with_the_parent() -> None:
-        # A pipe that nothing is written to.
+        # Nothing is written to this pipe; it closes when the parent ends.
         sys.stdin.read()
         os._exit(os.EX_TEMPFAIL)
 
-    # The parent alone shall get Ctrl-C; it tells us.
+    # Only the parent shall get Ctrl-C; it passes it on.
     os.setpgrp()
     threading.Thread(target=end_with_the_parent, daemon=True).start()
     del sys.argv[0]
@@ -292,7 +298,7 @@ def _run_script() -> None:
 def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
-    """The error for the parent; a log gets its traceback too."""
+    """The error for the parent; writes its traceback to the log, if any."""
     if log is not None and storage.is_local(log):
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -305,23 +311,23 @@ def _sendable(
 def _end_with_the_parent() -> None:
     parent: Any = multiprocessing.parent_process()
     multiprocessing.connection.wait([parent.sentinel])
-    # Files appear whole or not at all, so nothing is damaged.
+    # Files appear complete or not at all, so nothing is damaged.
     os._exit(os.EX_TEMPFAIL)
 
 
 def _write_output_to(path: pathlib.Path) -> None:
-    """Sends everything, TensorFlow's own lines too, to the end of a file."""
+    """Appends all output, also that of TensorFlow's C++, to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     with path.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    # Otherwise Python would write a file's lines late, behind the errors.
+    # Otherwise Python buffers lines for a file, and errors come before them.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def shorten_logs() -> None:
-    """Takes time and place off absl's lines, and tells each fact once."""
+    """Removes time and place from lines of absl, and repeated messages."""
     handler, told = absl_logging.get_absl_handler(), dict[str, object]()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)

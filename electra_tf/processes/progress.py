@@ -10,8 +10,8 @@ import rich.progress
 class TimeLeft:
     """Estimates how long work will still take, from its pace so far.
 
-    The pace counts from the first estimate on, because the time before it
-    goes into starting processes or tracing.
+    The pace counts from the first estimate on: the time before it was needed to
+    start processes, or to trace.
     """
 
     def __init__(self, total: float) -> None:
@@ -31,8 +31,8 @@ class TimeLeft:
 class ProgressBar:
     """Shows a share of the work and a status.
 
-    A terminal gets a moving bar; anything else a line every so often. Less
-    and less often, if it `is_transient`: a short bar, gone in the end.
+    A terminal shows a bar, a log a line every `log_seconds`. A transient bar is
+    short and removed in the end; its lines in a log become rarer.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ProgressBar:
         self._bar.stop()
 
     def show(self, share: float, status: str) -> None:
-        """Brings the bar up to date; `share` goes from 0 to 1."""
+        """Updates the bar; `share` goes from 0 to 1."""
         if not self._bar.disable:
             self._bar.update(self._task, completed=share, status=status)
             return
@@ -86,7 +86,7 @@ class ProgressBar:
 
 
 class WorkProgress(ProgressBar):
-    """Shows how much work is done, its rate in some unit, and the time left."""
+    """Shows the share of work done, its rate in a unit, and the time left."""
 
     def __init__(self, title: str, total: float, unit: str) -> None:
         super().__init__(title)
@@ -98,14 +98,14 @@ class WorkProgress(ProgressBar):
 
     def __exit__(self, error_type: Any, *unused_error: Any) -> None:
         if error_type is None and self._begin is not None:
-            # Sizes are estimates, and what follows the last document counts.
+            # The total is an estimate; work that has ended is complete.
             self.advance(self._total - self._done, 0)
-            if self._unsaid:  # a log tells how it ended, too
+            if self._unsaid:  # the last line of a log
                 self.say(self._unsaid)
         super().__exit__(error_type, *unused_error)
 
     def advance(self, done: float, count: int) -> None:
-        """Adds work done, and how much of the displayed unit that was."""
+        """Adds work done, and its size in the displayed unit."""
         now = time.monotonic()
         if self._begin is None:
             self._begin = self._last_line = now

@@ -1,11 +1,11 @@
 """SIGTERM, SIGINT, SIGHUP end a run between two steps; a second one kills it.
 
-SIGHUP is left ignored under nohup. A closed terminal and its shell both send
-it, so a second one does nothing.
+Under nohup SIGHUP is ignored. A closed terminal and its shell both send it, so
+a second one does nothing.
 
-Python runs signal handlers between its own instructions, but a run spends its
-time inside calls of the compiled loop, which may take a minute. So a thread
-waits for the bytes that the interpreter writes for every signal at once.
+Python runs signal handlers between its own instructions, but a call of the
+compiled loop may take a minute. So a thread waits for the bytes that the
+interpreter writes to a pipe for every signal.
 """
 
 import os
@@ -49,7 +49,7 @@ class StopRequest:
         os.close(self._reader)
 
     def _handle(self, number: int, *_: object) -> None:
-        # To print to a terminal that is closed would fail.
+        # Printing to a closed terminal fails.
         for fd in self._terminals if number == signal.SIGHUP else ():
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
         self.signal_name = signal.Signals(number).name
@@ -62,8 +62,7 @@ class StopRequest:
             if is_repeated or number not in self._previous:
                 continue
             if has_come:
-                # As if it had been killed: nothing is lost but the steps since
-                # the last checkpoint.
+                # Only the steps since the last checkpoint are lost.
                 if sys.stdout.isatty():
                     print("\033[?25h", end="", flush=True)  # Shows the cursor.
                 os._exit(128 + number)

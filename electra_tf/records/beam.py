@@ -17,7 +17,7 @@ from electra_tf.processes import pool
 
 
 class BeamPool(contextlib.nullcontext):
-    """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
+    """Has the interface of `pool.ProcessPool`; runs a pipeline for each list.
 
     `options` are the command line of the runner, for example
     `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
@@ -33,7 +33,7 @@ class BeamPool(contextlib.nullcontext):
     def run(
         self, tasks: Sequence[Any], on_report: pool.Report
     ) -> Iterator[tuple[Any, None]]:
-        """Yields every task, reports the sums, when all are done."""
+        """Yields every task, and reports sums, when all are done."""
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
         (

@@ -45,11 +45,11 @@ class Source:
     num_bytes: int  # on the disk; of TFDS an estimate
     begin: int = 0  # first byte or TFDS example
     end: int | None = None  # byte or example after the last one
-    corpus: int = 0  # which of the names it was found by
+    corpus: int = 0  # index of its name
 
     @property
     def is_tfds(self) -> bool:
-        """Whether it belongs to a TensorFlow Datasets data set."""
+        """Returns whether it is part of a TensorFlow Datasets data set."""
         return self.path.startswith(TFDS_PREFIX)
 
     @property
@@ -123,14 +123,14 @@ class TfdsReader:
 def open_corpus(
     names: str | Sequence[str], options: readers.ReadingOptions | None = None
 ) -> Corpus:
-    """Finds the sources of the given names, one after the other.
+    """Finds the sources of the given names, in order.
 
     A name is a file or folder of text, or a pattern of such (.txt or any other
     name; JSON lines as .jsonl; tar archives; all of them also as .gz, .xz,
     .bz2, .zst; .parquet; .arrow), `tfds:NAME[:FIELD]`, or `python_docs`, the
     documentation that comes with the Python installation. In a folder with
-    tables all else is left out, as it describes them. `DataError` if there is
-    nothing to read.
+    tables, other files are left out, as they describe the tables. Raises
+    `DataError` if there is nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
@@ -138,12 +138,12 @@ def open_corpus(
     provenance: dict[str, Any] = {}
     for index, name in enumerate(names):
         if name.startswith(TFDS_PREFIX):
-            found, origin = _tfds_sources(name)
+            named, origin = _tfds_sources(name)
         else:
-            found, origin = _file_sources(name)
+            named, origin = _file_sources(name)
             name = _without_surrogates(storage.path(name).resolve().name)
         short_names.append(name)
-        sources += [dataclasses.replace(each, corpus=index) for each in found]
+        sources += [dataclasses.replace(each, corpus=index) for each in named]
         provenance |= origin
     if not sum(source.num_bytes for source in sources):
         raise errors.DataError(
@@ -157,7 +157,7 @@ def open_corpus(
 def open_source(
     source: Source, options: readers.ReadingOptions
 ) -> readers.FileReader | TfdsReader:
-    """Opens one source; iterate over the result for its documents."""
+    """Opens one source: an iterable of its documents."""
     if source.is_tfds:
         return TfdsReader(source)
     return readers.FileReader(source.path, options, source.begin, source.end)
@@ -166,7 +166,7 @@ def open_source(
 def plan_units(
     corpus: Corpus, unit_bytes: int | None = None
 ) -> list[tuple[Source, ...]]:
-    """Divides a corpus, in order, into units of 1/256, but of 1 to 64 MiB."""
+    """Divides a corpus, in order, into 256 units, but of 1 to 64 MiB each."""
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS
         unit_bytes = min(max(share, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)
@@ -191,20 +191,20 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         return [Source(name, str(root), root.stat().st_size)], {}
     if (root / _OPENWEBTEXT_FOLDER).is_dir():
         root = root / _OPENWEBTEXT_FOLDER
-    found = [root] if root.is_dir() else []
-    # The names behind the folder in which a pattern begins.
+    matches = [root] if root.is_dir() else []
+    # The names of the path from the first with a wildcard.
     pattern = [*itertools.dropwhile(set("*?[").isdisjoint, root.parts)]
-    if not found and pattern:
+    if not matches and pattern:
         root = root.parents[len(pattern) - 1]
-        found = sorted(root.glob("/".join(pattern)))
-    if not found:
+        matches = sorted(root.glob("/".join(pattern)))
+    if not matches:
         raise errors.DataError(
             f"No corpus at {name}. Name a file or folder with text, a pattern "
             f"of them ('texts/*.txt'), {TFDS_PREFIX}NAME, or {PYTHON_DOCS}."
         )
     paths = {
         name: path
-        for folder in found
+        for folder in matches
         for path in (folder, *folder.rglob("*"))
         if not re.search(r"(^|/)\.", name := path.relative_to(root).as_posix())
         and _is_file(path, folder)
@@ -220,12 +220,12 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
 
 
 def _without_surrogates(name: str) -> str:
-    """A name of a file that is no UTF-8, as text that can be written."""
+    """A file name as valid UTF-8."""
     return os.fsencode(name).decode(errors="replace")
 
 
 def _is_file(path: Any, folder: Any) -> bool:
-    """Whether it is one; `DataError` for a link to a folder below `folder`."""
+    """Returns whether it is a file; refuses links to folders in `folder`."""
     is_file: bool = path.is_file()
     is_link = isinstance(path, pathlib.Path) and path.is_symlink()
     if is_link and not is_file and path.is_dir() and path != folder:
@@ -245,7 +245,7 @@ def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         builder.download_and_prepare()
         split = builder.info.splits[_TFDS_SPLIT]
     except (KeyError, ValueError, OSError) as error:
-        # Its messages list all data sets that exist.
+        # The other lines list all data sets that exist.
         lines = str(error).splitlines() or [repr(error)]
         hints = [line for line in lines[1:] if line.startswith("Did you mean")]
         raise errors.DataError(
@@ -293,9 +293,9 @@ def _split_source(
 def _next_document(
     stream: IO[bytes], position: int, file_format: str
 ) -> int | None:
-    """Where the next document begins at or after a byte position."""
+    """The byte where the next document begins, from `position` on."""
     if file_format in readers.TABLES:
-        return position  # whose row groups belong to where they begin
+        return position  # a row group belongs to the part it begins in
     bound, before = position - 1, b""
     stream.seek(bound)
     # A line can be as long as the file, so it is read in parts.

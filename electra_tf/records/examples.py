@@ -1,4 +1,4 @@
-"""Documents of token ids to ELECTRA's one- and two-segment examples.
+"""Makes ELECTRA's one- and two-segment examples of documents' token ids.
 
 The rules, and the order in which random numbers are drawn, are those of the
 original's class `ExampleBuilder`, so an equally seeded generator gives equal
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# In the original's words: as in classification tasks, one segment only.
+# With this probability an example has one segment, as in classification.
 SINGLE_SEGMENT_PROBABILITY = 0.1
 SINGLE_SEGMENT_TARGET = 100_000
 JOIN_FIRST_SEGMENT_PROBABILITY = 0.5
@@ -23,7 +23,7 @@ _Span = tuple[int, int]
 
 
 class Examples(NamedTuple):
-    """Segment pairs without special tokens, stored end to end, int32."""
+    """Segment pairs without special tokens, concatenated, int32."""
 
     token_ids: np.ndarray  # [num_tokens], of each example first and second
     first_lengths: np.ndarray  # [num_examples], of the first segments
@@ -33,8 +33,8 @@ class Examples(NamedTuple):
 class ExampleBuilder:
     """Collects lines until they reach a target length, then makes an example.
 
-    `max_seq_length` counts [CLS] and [SEP]s; with `keep_overflow` the tokens
-    that the original cuts off begin the next example of the same document.
+    `max_seq_length` includes [CLS] and [SEP]s. With `keep_overflow`, tokens
+    that the original drops begin the next example of the document.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ def pack_rows(
 
 
 def _fit_best(lengths: list[int], capacity: int) -> tuple[list[int], int]:
-    """Where each example begins, in rows end to end; the number of rows."""
+    """The place of each example in concatenated rows, and how many rows."""
     begins, num_rows = list[int](), 0
     rows_with: list[list[int]] = [[] for _ in range(capacity + 1)]
     rooms = 0  # bit r is set if a row has room for just r tokens
@@ -219,7 +219,7 @@ def build_features(
     is_token = is_real & ~is_separator
     is_token[:, 0] = False
     input_ids = np.full(is_real.shape, pad_id, np.int32)
-    # Row-major order visits the tokens in just the order they are stored in.
+    # In row-major order the tokens have the order in which they are stored.
     input_ids[is_token] = examples.token_ids
     input_ids[is_separator] = sep_id
     input_ids[:, 0] = cls_id

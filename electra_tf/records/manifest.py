@@ -1,4 +1,4 @@
-"""What a dataset folder says about itself, and the checks that it is so.
+"""Manifests of dataset folders, and the check of records against them.
 
 A dataset folder holds `manifest.json`, `vocab.txt`, `tokenizer_config.json`
 and one folder per split, each with a manifest of its own, its shards and
@@ -54,7 +54,7 @@ class Shard:
 
 
 class _Stored:
-    """What the manifest of a folder says."""
+    """The manifest of a folder."""
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
@@ -91,13 +91,13 @@ class Manifest(_Stored):
     builder: dict[str, Any]  # settings and versions
     seed: int
     num_documents: schema.Count
-    # Tokens of the documents; the examples lack those that were cut off.
+    # Of the documents; examples lack the tokens that were cut off.
     num_corpus_tokens: schema.Count
     num_examples: schema.Count
     num_tokens: schema.Count  # without padding, [CLS] and [SEP] included
     shards: tuple[Shard, ...]  # their numbers of examples differ by at most 1
     token_counts: _FileName  # the file of `load_token_counts`
-    invalid_utf8: dict[str, int]  # replaced, by corpus file; of both splits
+    invalid_utf8: dict[str, int]  # replaced bytes by file, of both splits
     format_version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -113,14 +113,14 @@ class Manifest(_Stored):
     def check(
         self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
     ) -> None:
-        """Raises `DataError` unless a reader expects the folder's records."""
+        """Raises `DataError` if a reader expects other records."""
         expected = {
             "max_seq_length": max_seq_length,
             "vocabulary": describe_vocabulary(vocabulary),
             "tokenizer": dataclasses.asdict(vocabulary.settings),
         }
-        found = {name: getattr(self, name) for name in expected}
-        differences = schema.find_differences(found, expected)
+        there = {name: getattr(self, name) for name in expected}
+        differences = schema.find_differences(there, expected)
         if differences:
             remedy = "Build the dataset again with this vocabulary."
             if self.max_seq_length != max_seq_length:
@@ -136,7 +136,7 @@ class Manifest(_Stored):
 
 @schema.frozen
 class SplitSummary:
-    """What a dataset's manifest says of a split."""
+    """A split in the manifest of a dataset."""
 
     num_examples: schema.Count
     num_tokens: schema.Count
@@ -153,7 +153,7 @@ class Index(_Stored):
         pydantic.Field(min_length=1),
     ]
     build: dict[str, Any]
-    report: tuple[str, ...] = ()  # which those of earlier versions lack
+    report: tuple[str, ...] = ()  # absent in earlier versions
     format_version: Literal[1] = 1
 
 
@@ -181,14 +181,14 @@ def load_token_counts(
 ) -> np.ndarray:
     """Loads how often each id occurs in a split: `[vocabulary]` int64.
 
-    [CLS], [SEP] and padding are not counted. `DataError` if the file is damaged
-    or of another vocabulary.
+    [CLS], [SEP] and padding are not counted. Raises `DataError` if the file is
+    damaged or of another vocabulary.
     """
     manifest = Manifest.load(folder)
     path = storage.path(folder, manifest.token_counts)
     try:
         counts = storage.load_rows(path)
-    except Exception as error:  # of numpy, nearly any
+    except Exception as error:  # NumPy raises nearly any
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
@@ -207,7 +207,7 @@ def load_token_counts(
 def save_index(
     folder: pathlib.Path, build: Mapping[str, Any], report: list[str]
 ) -> None:
-    """Writes the manifest of a dataset whose splits are complete."""
+    """Writes the manifest of a dataset from those of its splits."""
     splits: Any = {}
     for split in SPLITS:
         path = folder / split / MANIFEST_FILE
@@ -234,8 +234,8 @@ def verify_dataset(
 ) -> dict[str, int]:
     """Reads every record back; returns the number of examples of each split.
 
-    Checked are the manifests, size, checksum and records of every shard, and
-    the token counts. `DataError` lists everything that is wrong.
+    Checks manifests, the size, checksum and records of every shard, and token
+    counts. Raises a `DataError` that lists everything that is wrong.
     """
     folder = storage.path(folder)
     splits = Index.load(folder).splits
@@ -258,9 +258,9 @@ def verify_dataset(
     workers = pool.ProcessPool(start, num_processes)
     total = sum(sizes.values())
     with progress.WorkProgress("Verifying", total, "examples") as line, workers:
-        for task, (found, found_counts) in workers.run(tasks, line.advance):
-            problems += [f"{task[0]} {problem}" for problem in found]
-            counts[task[0].parent.name] += found_counts
+        for task, (damage, shard_counts) in workers.run(tasks, line.advance):
+            problems += [f"{task[0]} {problem}" for problem in damage]
+            counts[task[0].parent.name] += shard_counts
     wrong = [split for split in counts if counts[split].any()]
     if wrong and not problems:
         problems.append(f"the token counts of {', '.join(wrong)} differ")
@@ -298,15 +298,14 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
             num_rows = len(rows["input_ids"])
             report(num_rows, num_rows)
             ids = rows["input_ids"].numpy()[rows["input_mask"].numpy() > 0]
-            found = np.bincount(ids, minlength=vocabulary.size)
-            np.add(counts, found, out=counts)
+            counts[:] += np.bincount(ids, minlength=vocabulary.size)
 
         damage = find_damage(
             path, shard.num_examples, length, vocabulary, count
         )
         if damage:
             problems.append(f"holds {damage}")
-        # Text never becomes these two: brackets are words of their own.
+        # Not of the text, in which brackets are words of their own.
         counts[[vocabulary.cls_id, vocabulary.sep_id]] = 0
         return problems, counts
 

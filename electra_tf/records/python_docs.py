@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from electra_tf import errors
 from electra_tf.processes import atomic
 
-# Those that are absent are left out.
+# Packages that are not installed are left out.
 _PACKAGES = "numpy", "matplotlib", "scipy", "keras", "keras_hub", "tensorflow"
 _SKIPPED_FOLDERS = {"idlelib", "lib2to3", "site-packages", "test", "tests"}
 PROVENANCE_FILE = "provenance.json"
@@ -51,7 +51,7 @@ _MARKUP = (
     ("`", re.compile(r"`+([^`]*?)(?: <[^>]*>)?`+_*"), r"\1"),  # code
     ("]_", re.compile(r"(?:\s*\[\w+\]_)+"), ""),  # footnotes
     ("*", re.compile(r"(\*{1,2})(\S(?:[^*]*\S)?)\1(?!\w)"), r"\2"),  # emphasis
-    ("<", re.compile(r"<\s*>"), ""),  # what an address leaves behind
+    ("<", re.compile(r"<\s*>"), ""),  # around an address that was removed
 )
 _PLAIN_WORD = re.compile(
     r"[\"'“‘(]*(?:[A-Za-z]+(?:['’/-][A-Za-z]+)*|\d+)[\"'”’)]*[.,;:!?]*[\"'”)]*"
@@ -80,10 +80,10 @@ def installed_versions() -> dict[str, str]:
 
 
 def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
-    """Returns a folder that holds the corpus; harvests it if need be.
+    """Returns the folder of the corpus; makes it if it is missing.
 
     It has one text file per package, blank lines between documents, and
-    `provenance.json` with versions and counts. `DataError` if it holds
+    `provenance.json` with versions and counts. Raises `DataError` if it holds
     something else. By default it is in the user's cache, named by versions.
     """
     versions = installed_versions()
@@ -98,13 +98,13 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
         with atomic.creating_folder(folder) as partial:
             _write_corpus(partial, versions)
         return folder
-    provenance, found = folder / PROVENANCE_FILE, None
+    provenance, there = folder / PROVENANCE_FILE, None
     if provenance.is_file():
-        found = json.loads(provenance.read_text("utf-8")).get("versions")
-    if found != versions:
+        there = json.loads(provenance.read_text("utf-8")).get("versions")
+    if there != versions:
         raise errors.DataError(
             f"{folder} exists and holds no corpus of these versions. "
-            f"Expected: {versions}. Received: {found or 'other files'}. "
+            f"Expected: {versions}. Received: {there or 'other files'}. "
             "Delete it or name another folder."
         )
     return folder
@@ -223,7 +223,7 @@ def _raw_paragraphs(text: str) -> Iterator[str]:
 
 
 def _is_name(lines: list[str]) -> bool:
-    """Whether a single line is a name or type, not a sentence."""
+    """Returns whether a single line is a name or type, not a sentence."""
     text = " ".join(lines)
     return len(lines) == 1 and len(text.split()) < 4 and text[-1] != "."
 
@@ -237,7 +237,7 @@ def _strip_markup(text: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether the text is made of English sentences."""
+    """Returns whether the text is made of English sentences."""
     words = text.split()
     if len(words) < _MIN_WORDS or not _SENTENCE.fullmatch(text):
         return False

@@ -1,8 +1,8 @@
-"""One corpus file to documents: text, JSON lines, WikiExtractor, tables.
+"""Reads the documents of one corpus file: text, JSON lines, wiki, tables.
 
-Lines end at line feeds alone and are stripped of what Python calls white space,
-as in the original; long ones are cut, so that none fills the memory. Bytes that
-are not UTF-8 are replaced by U+FFFD and counted.
+Only line feeds end lines, and lines are stripped of what Python calls white
+space, as in the original; long lines are cut, so that none fills the memory.
+Bytes that are not UTF-8 are replaced by U+FFFD and counted.
 """
 
 import bz2
@@ -35,28 +35,27 @@ _OPENERS: dict[str, Any] = {
 }
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _ARROW_FILE = b"ARROW1"
-# What PyArrow calls columns of text.
+# PyArrow's names of types that hold text.
 _TEXT_TYPE = re.compile("(dictionary<values=)?(large_)?(string|binary)")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 1 << 22
 _MAX_LINE_BYTES = 1 << 25
 _MAX_LINE_CHARACTERS = 1 << 20
-# At most so many characters of a line, up to a blank if there is one.
+# A part of a line, up to a blank if there is one.
 _LINE_PART = re.compile(
     rf".{{1,{_MAX_LINE_CHARACTERS}}}(?!\S)|.{{1,{_MAX_LINE_CHARACTERS}}}"
 )
 _BYTES_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
-# What bounds one of WikiExtractor's documents.
+# The first and the last line of a document of WikiExtractor.
 _WIKI_TAG = re.compile(f"{_WIKI_START}.*|</doc>", re.DOTALL)
-# A document end among stripped lines, where no line can be empty.
+# Marks the end of a document in a list of stripped lines.
 _END_OF_DOCUMENT = ""
-# Control characters that no text has: all but those that move the cursor and
-# the escape character.
+# Control characters that no text has; escape and cursor movements are others.
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
 _MAX_UNREADABLE = 0.1
-# JSON can spell halves of characters, which no encoding can.
+# JSON can spell lone surrogates, which UTF-8 cannot encode.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -64,17 +63,17 @@ class Document(NamedTuple):
     """Stripped, non-empty lines that belong together."""
 
     lines: list[str]
-    # Whether the next item goes on with the same, very long document.
+    # Whether the next item is more of the same, very long document.
     is_continued: bool = False
 
 
 @schema.frozen
 class ReadingOptions:
-    """How files become documents."""
+    """Settings of how files become documents."""
 
     format: Format = "auto"  # by file name and first bytes
-    # Whether a blank line of plain text, a JSON object or the row of a table
-    # ends a document, not the file's end.
+    # Whether documents end at blank lines of plain text, JSON objects and rows
+    # of tables, rather than at the ends of files.
     blanks_separate_docs: bool = True
     text_field: str = "text"  # JSON member or column that holds the text
 
@@ -82,8 +81,8 @@ class ReadingOptions:
 class FileReader:
     """The documents of one file, or of a range of its bytes.
 
-    Documents must begin at `begin` and at `end`. `num_bytes` were read so far,
-    as they are on the disk, and `invalid_utf8` byte sequences replaced.
+    Documents must begin at `begin` and at `end`. `num_bytes` counts the bytes
+    of the file read so far, `invalid_utf8` the byte sequences replaced.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class FileReader:
         self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[Document]:
-        """Yields the documents; raises DataError for a damaged file."""
+        """Yields the documents; raises `DataError` for a damaged file."""
         with _damage_named(self._path), self._path.open("rb") as raw:
             raw.seek(self._begin)
             for document in _gather_documents(self._line_blocks(raw)):
@@ -116,7 +115,7 @@ class FileReader:
                 decoded = map(decode_leniently, filter(None, texts))
                 yield [x for text in decoded for x in self._record_lines(*text)]
             return
-        # Kept, as PyArrow's stream closes the file when it goes.
+        # Kept: PyArrow's stream closes the file when it is deleted.
         stream = self._stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream)
@@ -161,7 +160,7 @@ class FileReader:
             yield rest
 
     def _decode(self, data: bytes, place: str) -> str:
-        """Decodes text, counts what was replaced, refuses binary files."""
+        """Decodes text, counts replacements, refuses binary files."""
         text, num_replaced = decode_leniently(data)
         self.invalid_utf8 += num_replaced
         num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
@@ -175,7 +174,7 @@ class FileReader:
         return text.removeprefix("\ufeff")
 
     def _json_lines(self, lines: list[str], line_number: int) -> list[str]:
-        """The texts' lines of one JSON object per line."""
+        """The lines of the texts in JSON objects, one object per line."""
         result: list[str] = []
         for number, line in enumerate(lines, line_number):
             if not line:
@@ -197,13 +196,13 @@ class FileReader:
         return result
 
     def _record_lines(self, text: str, num_replaced: int) -> list[str]:
-        """The lines of a JSON object or a row, which may be a document."""
+        """The lines of a JSON object or of a row, with a document end."""
         self.invalid_utf8 += num_replaced
         is_document = self._options.blanks_separate_docs
         return text_lines(text) + [_END_OF_DOCUMENT] * is_document
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
-        """Yields each file of an archive as one document, as the original."""
+        """Yields each file of an archive as one document."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 if not member.isreg():  # a folder, or a link to a member
@@ -216,7 +215,7 @@ class FileReader:
 
 
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
-    """Returns the format of a file, by its name and first bytes if "auto"."""
+    """Returns the format of a file; "auto" goes by name and first bytes."""
     if options.format != "auto":
         return options.format
     name = path.with_suffix("") if is_compressed(path) else path
@@ -241,12 +240,12 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
 
 
 def is_compressed(path: pathlib.Path) -> bool:
-    """Whether the file name promises a compressed file."""
+    """Returns whether the file name is that of a compressed file."""
     return path.suffix.lower() in _OPENERS
 
 
 def is_document_start(line: bytes, file_format: str) -> bool:
-    """Whether a file may be cut before this line."""
+    """Returns whether a document can begin at this line."""
     if file_format == "wiki":
         return line.startswith(_WIKI_START.encode())
     return file_format == "jsonl" or not line.strip()
@@ -258,7 +257,7 @@ def text_lines(text: str) -> list[str]:
 
 
 def decode_leniently(data: bytes) -> tuple[str, int]:
-    """Returns the text, and how many byte sequences became U+FFFD in it."""
+    """Returns the text, and how many byte sequences U+FFFD replaces."""
     try:
         return data.decode(), 0
     except UnicodeDecodeError:
@@ -293,7 +292,7 @@ def _pyarrow(module: str = "") -> Any:
 def _read_column(
     raw: IO[bytes], file_format: str, name: str, begin: int, end: int
 ) -> Iterator[list[bytes | None]]:
-    """Yields lists of the texts in rows whose group begins in a range."""
+    """Yields lists of texts of the row groups that begin in a byte range."""
     pyarrow = _pyarrow()
     try:
         if file_format == "parquet":
@@ -313,7 +312,7 @@ def _read_column(
                     "(Feather). Save the table as Parquet."
                 )
             raw.seek(0)
-            # What is not used of a mapped file is not read.
+            # Only the columns in use are read of a mapped file.
             is_local = storage.is_local(raw.name)
             stream = pyarrow.memory_map(raw.name) if is_local else raw
             reader = _pyarrow(".ipc").open_stream(stream)
@@ -333,7 +332,7 @@ def _read_column(
 
 @contextlib.contextmanager
 def _damage_named(path: pathlib.Path) -> Iterator[None]:
-    """Turns the many errors of decompression into one that names the file."""
+    """Turns errors of decompression into one that names the file."""
     try:
         yield
     except _DAMAGES as error:

@@ -1,4 +1,4 @@
-"""What a built dataset is like, in a few lines, and what to change."""
+"""Describes a built dataset in a few lines, and advises changes."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ MAX_TOKENS_PER_WORD = 2.0
 
 
 def describe(plan: BuildPlan) -> list[str]:
-    """Returns lines; the splits must be complete and the parts still there."""
+    """Returns lines; splits must be complete and the parts still be there."""
     splits = [Manifest.load(plan.output_folder / x) for x in plan.num_shards]
     lines = [
         f"{each.split}: {each.num_documents:,} documents, "
@@ -49,7 +49,7 @@ def _fill(manifest: Manifest) -> float:
 
 
 def _sample(plan: BuildPlan) -> Iterator[str]:
-    """Rows as text, from a quarter, the middle, three quarters of the parts."""
+    """Yields three rows as text, from different parts."""
     tokens = plan.vocabulary.tokens
     for quarter in (1, 2, 3):
         folder = plan.part_folder(len(plan.units) * quarter // 4)

@@ -1,13 +1,13 @@
-"""Which documents of a corpus are taken, and how often.
+"""Chooses the documents of a corpus that are taken, and how often.
 
-Two passes, so that any number of processes or machines gives the same: every
+There are two passes, so that any number of processes gives the same: every
 work unit gets fingerprints; when all are there, one process decides.
 
-A document is dropped if one before it, in the order of the corpus, is like it
-and stays. Exact: the same but for case and white space, by a hash of 64 bits.
-Near: or the sets of 5 successive words have an estimated Jaccard similarity of
-at least 0.8, by MinHash of 128 permutations (standard error 0.035); pairs are
-found where 4 successive values are equal. Weights repeat what stays.
+A document is dropped if it is like an earlier one that stays. Exact: the same
+but for case and white space, by a hash of 64 bits. Near: also if the sets of
+5 successive words have an estimated Jaccard similarity of at least 0.8, by
+MinHash of 128 permutations (standard error 0.035); pairs are compared where 4
+successive values are equal. Weights repeat documents that stay.
 """
 
 import functools
@@ -29,7 +29,7 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 
 FINGERPRINTS = "fingerprints"  # kind of share
-# The files without which a folder of fingerprints or copies is unfinished.
+# The files that mark a folder of fingerprints, or of copies, as complete.
 SIGNATURES_FILE, COPIES_FILE = "signatures.npy", "report.txt"
 NUM_PERMUTATIONS = 128
 MIN_SIMILARITY = 0.8
@@ -39,7 +39,7 @@ _SHINGLES_AT_ONCE = 4096
 _NUM_SHOWN = 3  # pairs of each kind in the report
 _FIELDS = [("hash", "u8"), ("corpus", "i4"), ("words", "i8"), ("text", "S80")]
 # Permutations `x -> a x + b` modulo 2^32 with odd a, `[128, 1]` each, from the
-# one generator of numpy whose numbers are promised to stay.
+# one generator of NumPy whose numbers never change.
 _FACTORS, _TERMS = np.random.RandomState(0).randint(
     0, 2**32, [2, NUM_PERMUTATIONS, 1], np.uint32
 )
@@ -53,9 +53,9 @@ _NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 def write_fingerprints(
     plan: shards.BuildPlan, share: shards.BuildShare, report: pool.Report
 ) -> None:
-    """Writes what is to be known of a unit; reports bytes and documents.
+    """Writes the fingerprints of a unit; reports bytes and documents.
 
-    Of n documents `documents.npy`, `[n]`, and `signatures.npy`, `[n, 128]`.
+    For n documents, `documents.npy` is `[n]` and `signatures.npy` `[n, 128]`.
     """
     rows: list[tuple[int, int, int, bytes]] = []
     signatures, pieces = [], []
@@ -85,7 +85,7 @@ def write_fingerprints(
 
 @functools.cache
 def word_pattern() -> re.Pattern[str]:
-    """Letters, digits and marks, which `\\w` leaves out: vowels of Hindi."""
+    """Letters, digits, and marks such as the vowels of Hindi, not in `\\w`."""
     marks = "".join(
         character
         for character in map(chr, range(sys.maxunicode))
@@ -116,9 +116,9 @@ def sign(words: list[str]) -> np.ndarray:
 
 
 def choose_copies(plan: shards.BuildPlan) -> None:
-    """Decides from all units' fingerprints; writes the folder, once.
+    """Decides from all units' fingerprints; writes `copies_folder`, once.
 
-    It gets `000000.npy`, how often each document of the first unit is taken,
+    It has `000000.npy`, how often each document of the first unit is taken,
     and so on, and `report.txt`, lines of the dataset's report.
     """
     if (plan.copies_folder / COPIES_FILE).is_file():
@@ -148,10 +148,10 @@ def choose_copies(plan: shards.BuildPlan) -> None:
 
 
 def _join_similar(original: np.ndarray, signatures: np.ndarray) -> None:
-    """Gives each document that is like an earlier one that one's number.
+    """Replaces the number of each near duplicate by that of the earlier one.
 
-    It is compared with the first of each band's documents, so that the work
-    grows with the documents and not with their square.
+    A document is compared with the first one that has the same band of values,
+    so that the work does not grow with the square of the documents.
     """
     distinct = np.flatnonzero(original == np.arange(len(original)))
     pairs: set[tuple[int, int]] = set()
@@ -170,7 +170,7 @@ def _join_similar(original: np.ndarray, signatures: np.ndarray) -> None:
 
 
 def _describe_pairs(documents: Any, original: np.ndarray) -> Iterator[str]:
-    """Counts, and beginnings of pairs: which stays and which goes."""
+    """Yields the counts, and beginnings of some pairs."""
     dropped = np.flatnonzero(original != np.arange(len(original)))
     pairs = documents[np.stack([original[dropped], dropped], axis=1)]
     is_exact = pairs["hash"][:, 0] == pairs["hash"][:, 1]
@@ -187,9 +187,10 @@ def _describe_pairs(documents: Any, original: np.ndarray) -> Iterator[str]:
 def _repeat(
     documents: Any, copies: np.ndarray, weights: Sequence[float]
 ) -> Iterator[str]:
-    """Multiplies the copies, by corpus; the largest for its weight stays once.
+    """Multiplies the copies, so that words have the shares of the weights.
 
-    The words have the shares of the weights, but for those of a document.
+    The corpus that is largest for its weight is taken once. Shares are right up
+    to the words of one document.
     """
     words = documents["words"] * copies
     totals = np.bincount(documents["corpus"], words, len(weights))

@@ -1,4 +1,4 @@
-"""What is to be built; work units to parts, and parts to TFRecord shards.
+"""The plan of a build; work units become parts, and parts TFRecord shards.
 
 Example k of the whole corpus goes to shard k modulo their number. Which k a
 part begins with is known only when all earlier parts are done, so a part groups
@@ -42,13 +42,13 @@ from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"
 PARTS, SHARDS = "parts", "shards"
-# Where the number of shards is left to us: text per shard, and the most.
+# For the number of shards, if it is not given: text per shard, and the most.
 _SHARD_TEXT_BYTES = 1 << 24
 _MAX_SHARDS = 1000
 # A number, or a text that holds one, as flags do.
 _Weight = Annotated[float, pydantic.Field(gt=0, le=1e9, strict=False)]
 _DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
-# Text tokenized at once: enough to make the call's own cost vanish.
+# Text tokenized at once: enough that the overhead of a call does not count.
 _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
 REPORT_FILE = "report.json"  # without it, a part is unfinished
@@ -59,7 +59,7 @@ Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
 
 @schema.frozen
 class BuildSettings:
-    """What the user asks of the builder."""
+    """The settings of a build, as the user gives them."""
 
     corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
     vocabulary: str  # folder with, or path of, `vocab.txt`
@@ -70,15 +70,15 @@ class BuildSettings:
     # Share of documents held out.
     validation_fraction: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.01
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
-    # Whether tokens that the original cuts off begin the next example.
+    # Whether tokens that the original drops begin the next example.
     keep_overflow: bool = False
-    packed: bool = False  # whether a row holds as many examples as fit
-    # Whether all has the order of the original's program, run as one process
-    # with Python's `random` seeded alike. Holds all examples in memory.
+    packed: bool = False  # whether a row can hold several examples
+    # Whether examples have the order of the original's program in one process
+    # with the same seed of `random`. Holds all examples in memory.
     original_order: bool = False
-    # Which documents are dropped because an earlier one is like them.
+    # Which documents are dropped as duplicates of earlier ones.
     deduplicate: Literal["", "exact", "near"] = ""
-    # By corpus, its share of the words, up to a factor; see `selection`.
+    # The relative share of words of each corpus; see `selection`.
     corpus_weights: tuple[_Weight, ...] = ()
     # As in `readers.ReadingOptions`.
     corpus_format: readers.Format = "auto"
@@ -102,7 +102,7 @@ class BuildSettings:
 
     @property
     def selection(self) -> dict[str, Any]:
-        """What lets documents be dropped or repeated, if anything."""
+        """The settings that drop or repeat documents, if any are set."""
         chosen = {
             "deduplicate": self.deduplicate,
             "corpus_weights": list(self.corpus_weights),
@@ -112,7 +112,7 @@ class BuildSettings:
 
 @dataclasses.dataclass(frozen=True)
 class BuildPlan:
-    """All that decides a dataset's bytes, and where its files are."""
+    """Everything that determines a dataset's bytes, and its paths."""
 
     settings: BuildSettings
     corpus: corpus_lib.Corpus
@@ -132,32 +132,32 @@ class BuildPlan:
 
     @functools.cached_property
     def _mark(self) -> str:
-        """Ends the names in `.build`, so that no other build's work is used."""
+        """A suffix of names in `.build` that differs between settings."""
         record = schema.to_json(self.record()).encode()
         return hashlib.sha256(record).hexdigest()[:8]
 
     @property
     def copies_folder(self) -> pathlib.Path:
-        """Where `selection` says how often each document is taken."""
+        """The folder with how often each document is taken (`selection`)."""
         return self.output_folder / BUILD_FOLDER / f"copies-{self._mark}"
 
     def part_folder(self, index: int, kind: str = PARTS) -> pathlib.Path:
-        """Where what is made of a unit is."""
+        """The folder with the part, or the fingerprints, of a unit."""
         name = f"{index:06d}-{self._mark}"
         return self.output_folder / BUILD_FOLDER / kind / name
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
-        """Where a finished shard is noted down."""
+        """The file that describes a finished shard."""
         folder = self.output_folder / BUILD_FOLDER / SHARDS
         return folder / f"{split}-{index:05d}-{self._mark}.json"
 
     def shard_path(self, split: str, index: int) -> pathlib.Path:
-        """Where a shard is once it is finished."""
+        """The final path of a shard."""
         name = f"{index:05d}-of-{self.num_shards[split]:05d}"
         return self.output_folder / split / f"pretrain_data.tfrecord-{name}"
 
     def record(self) -> dict[str, Any]:
-        """Returns all that decides the dataset's bytes, as plain JSON."""
+        """Returns what determines the dataset's bytes, as plain JSON."""
         settings = self.settings
         return {
             "corpus": self.corpus.describe(),
@@ -206,7 +206,7 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
 def _choose_num_shards(
     settings: BuildSettings, num_text_bytes: int
 ) -> dict[str, int]:
-    """The number of shards of each split that will exist."""
+    """The number of shards of each split."""
     num_train = settings.num_out_files
     if not num_train:
         at_least = max(1, min(8, num_text_bytes >> 16))
@@ -221,15 +221,15 @@ def _choose_num_shards(
 
 @dataclasses.dataclass(frozen=True)
 class BuildShare:
-    """What a process makes at once: of a unit a part, or one shard."""
+    """A unit of work for one process: the part of a unit, or a shard."""
 
     title: str
     index: int  # of the unit or shard
     split: str = ""  # of a shard
-    # By part, the numbers of its examples that the shard takes: those with
-    # this remainder modulo the number of shards.
+    # For each part, the remainder modulo the number of shards of the numbers
+    # of those examples that the shard takes.
     residues: tuple[int, ...] = ()
-    kind: str = PARTS  # of what is made of a unit
+    kind: str = PARTS  # or `selection.FINGERPRINTS`
 
     def __str__(self) -> str:
         return self.title
@@ -237,7 +237,7 @@ class BuildShare:
 
 @schema.frozen
 class PartReport:
-    """The counts of one part, by split or by file."""
+    """Counts of one part, by split or by file."""
 
     num_examples: dict[str, int]
     num_documents: dict[str, int]
@@ -263,7 +263,7 @@ def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
 def build_part(
     plan: BuildPlan, share: BuildShare, tokenize: Tokenize, report: pool.Report
 ) -> None:
-    """Builds one part; reports bytes of the corpus and tokens."""
+    """Builds the part of a unit; reports bytes of text and tokens."""
     sources = list(plan.units[share.index])
     builders = _start_builders(plan, share.index, sources)
     rows = {split: [_take(plan, each)] for split, each in builders.items()}
@@ -312,11 +312,11 @@ def build_part(
 def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
 ) -> dict[str, ExampleBuilder]:
-    """A builder for each split; shuffles sources in the original's order."""
+    """Makes a builder for each split; shuffles sources as the original."""
     settings, builders = plan.settings, {}
     for split in plan.num_shards:
         rng = random.Random(f"{settings.seed} {split} {index}")
-        if settings.original_order:  # which has one split
+        if settings.original_order:  # there is one split
             rng = random.Random(settings.seed)
             rng.shuffle(sources)
         builders[split] = ExampleBuilder(
@@ -328,7 +328,7 @@ def _start_builders(
 def _select(
     documents: Iterator[Document], copies: list[int]
 ) -> Iterator[Document]:
-    """Yields each document as often as it is to be taken."""
+    """Repeats each document as often as `copies` says."""
     pieces: list[Document] = []
     counts = iter(copies)
     for document in documents:
@@ -339,7 +339,7 @@ def _select(
 
 
 def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
-    """Yields lines or documents that are worth a call of the tokenizer."""
+    """Yields lists of lines or documents for one call of the tokenizer."""
     batch: list[_T] = []
     num_characters = 0
     for item in items:
@@ -353,7 +353,7 @@ def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
 
 
 def choose_split(plan: BuildPlan, document: Document) -> str:
-    """Returns a document's split by a checksum: equal ones share a side."""
+    """Chooses a split by checksum: equal documents are in the same one."""
     fraction = plan.settings.validation_fraction
     if not fraction:
         return TRAIN
@@ -363,7 +363,7 @@ def choose_split(plan: BuildPlan, document: Document) -> str:
 
 
 def _take(plan: BuildPlan, builder: ExampleBuilder) -> tuple[np.ndarray, ...]:
-    """Finished examples: ids and segments (1, 2) `[n, S]`, count of each id."""
+    """Takes ids and segments (1, 2) `[n, S]`, and the count of each id."""
     vocabulary, examples = plan.vocabulary, builder.take()
     rows = build_features(
         examples,
@@ -384,7 +384,7 @@ def _save(
     split: str,
     rows: list[tuple[np.ndarray, ...]],
 ) -> int:
-    """Writes a part's rows, sorted by number modulo the shards; counts them."""
+    """Saves a part's rows, sorted by number modulo the shards; counts them."""
     pieces = list(zip(*rows, strict=True))
     ids, segments = map(np.concatenate, pieces[:2])
     if plan.settings.packed:
@@ -412,7 +412,7 @@ def load_rows(plan: BuildPlan, share: BuildShare) -> list[np.ndarray]:
 
 
 def _rows_of(residue: int, num_shards: int, num_rows: int) -> slice:
-    # Before them lie the rows of all smaller residues.
+    # The rows of smaller residues come before.
     share, rest = divmod(num_rows, num_shards)
     first = residue * share + min(residue, rest)
     return slice(first, first + share + (residue < rest))
@@ -420,7 +420,7 @@ def _rows_of(residue: int, num_shards: int, num_rows: int) -> slice:
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
-    """Returns what turns lines into ids end to end and lines' lengths."""
+    """Returns a function from lines to their ids, concatenated, and lengths."""
     import tensorflow as tf
 
     from electra_tf.text.tokenizer import Tokenizer
@@ -429,7 +429,7 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
 
     def tokenize(lines: list[str]) -> tuple[np.ndarray, list[int]]:
         ids, lengths = [np.zeros(0, np.int32)], list[int]()
-        # Part by part, as a document's lines can take 500 times their size.
+        # In batches: the graph needs up to 500 times the size of its text.
         for batch in _batches(lines, len):
             ragged = tokenizer.tokenize(tf.constant(batch, tf.string))
             ids.append(ragged.values.numpy())
@@ -440,7 +440,7 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
 
 
 def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
-    """Returns a finished shard as noted down; None if it is to do."""
+    """Returns the description of a finished shard; None if there is none."""
     note, path = plan.note_path(split, index), plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
         return None
@@ -449,14 +449,14 @@ def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
 
 
 def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
-    """Notes down a finished shard, so that it is not written again."""
+    """Saves the description of a finished shard."""
     atomic.write_text(plan.note_path(split, index), schema.to_json(shard))
 
 
 def write_shard(
     plan: BuildPlan, share: BuildShare, report: pool.Report
 ) -> None:
-    """Writes one shard from all parts, shuffled but in the original's order."""
+    """Writes one shard from all parts; shuffles unless `original_order`."""
     import tensorflow as tf
 
     ids, segments = load_rows(plan, share)
@@ -493,6 +493,6 @@ def _shuffled(
     if not plan.settings.original_order:
         name = f"{plan.settings.seed} {share.split} {share.index}"
         digest = hashlib.sha256(name.encode()).digest()
-        # The one generator of numpy whose numbers are promised to stay.
+        # The one generator of NumPy whose numbers never change.
         np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)
     return order

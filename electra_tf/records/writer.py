@@ -191,7 +191,7 @@ def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
 def claim_folder(
     output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> Iterator[None]:
-    """Makes the folder for unfinished work, for one build at a time.
+    """Locks the output folder, with a folder for unfinished work.
 
     If the block fails, its work stays for a later `resume`; but not after a
     ValueError, as a build from wrong input cannot be completed.
@@ -215,7 +215,7 @@ def claim_folder(
 def _check_folder(
     output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> None:
-    """Raises unless the folder is free, or may be resumed."""
+    """Raises `DataError` unless the folder is empty or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
     if manifest_lib.MANIFEST_FILE in names:
@@ -242,7 +242,7 @@ def _check_folder(
 
 
 def _release_folder(output: pathlib.Path) -> None:
-    """Removes the folder for unfinished work, and what is empty without it."""
+    """Removes the folder for unfinished work, and folders that are empty."""
     storage.remove_folder(output / BUILD_FOLDER)
     for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
@@ -250,7 +250,7 @@ def _release_folder(output: pathlib.Path) -> None:
 
 
 def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
-    """The manifests of a dataset that was completed once."""
+    """The manifests of the splits, if the dataset is complete."""
     if not (output / manifest_lib.MANIFEST_FILE).is_file():
         return {}
     splits = manifest_lib.Index.load(output).splits

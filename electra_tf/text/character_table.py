@@ -1,9 +1,9 @@
-"""One integer per code point that says how the tokenizer treats it.
+"""Tables of how the tokenizer treats each code point.
 
 The rules are those of the original's `model/tokenization.py`, which asks
-Python's `unicodedata`; its answers change with the version of Python. Ids must
-not, so `unicode_14.npz` holds the answers of Python 3.11, as
-tests/text/unicode_tables.py makes it.
+Python's `unicodedata`; that changes with the version of Python. Ids must not,
+so `unicode_14.npz` holds the data of Python 3.11, as made by
+tests/text/unicode_tables.py.
 """
 
 import functools
@@ -86,7 +86,7 @@ def load_character_properties() -> CharacterProperties:
 
 
 class CharacterTable(NamedTuple):
-    """How each code point is treated, in pages that equal blocks share.
+    """The treatment of each code point, in pages; equal blocks share one.
 
     Entry `pages[code >> 8] + (code & 255)` belongs to a code point. All are
     int32; replacement number 0 is unused and has length 1.

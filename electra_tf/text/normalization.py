@@ -1,8 +1,8 @@
-"""Raw text to normalised words, inside the graph, by the original's rules.
+"""Splits text into normalized words in a graph, by the original's rules.
 
-Clean the text, set ideographs apart, split at blanks; then in every word:
-lower-case, decompose (NFD), drop marks, split at punctuation (the original's
-`BasicTokenizer`, with the tables of Unicode 14).
+Cleans the text, separates ideographs, splits at blanks; then, in every word,
+lower-cases, decomposes (NFD), drops marks and splits at punctuation. These are
+the rules of the original's `BasicTokenizer`, with the tables of Unicode 14.
 """
 
 from typing import NamedTuple
@@ -14,19 +14,19 @@ from electra_tf.text.vocabulary import TokenizerSettings
 
 
 class Words(NamedTuple):
-    """The W words of N texts, flat."""
+    """The W words of N texts, concatenated."""
 
-    words: tf.Tensor  # [W] string, normalised
-    text_splits: tf.Tensor  # [N + 1] int64, where the words of each text begin
+    words: tf.Tensor  # [W] string, normalized
+    text_splits: tf.Tensor  # [N + 1] int64, the first word of each text
     starts: tf.Tensor  # [W] int32, byte offset of the word in its text as given
-    # [W] int32, byte offset of the first byte after the word and after the
-    # marks that were stripped from its end.
+    # [W] int32, byte offset of the first byte after the word and the marks that
+    # were stripped from its end.
     ends: tf.Tensor
-    num_characters: tf.Tensor  # [W] int32, of the normalised word
+    num_characters: tf.Tensor  # [W] int32, of the normalized word
 
 
 class _Decoded(NamedTuple):
-    """All characters of N texts, flat, `[C]` int32 unless said otherwise."""
+    """All C characters of N texts, `[C]` int32 unless said otherwise."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
@@ -36,7 +36,7 @@ class _Decoded(NamedTuple):
 
 
 class _Characters(NamedTuple):
-    """Characters that are being normalised, flat, `[T]` int32 each."""
+    """Characters that are being normalized, `[T]` int32 each."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
@@ -45,7 +45,7 @@ class _Characters(NamedTuple):
 
 
 class Normalizer(tf.Module):
-    """Splits texts into normalised words as the original does."""
+    """Splits texts into normalized words as the original does."""
 
     def __init__(
         self, settings: TokenizerSettings, splits_ideographs: bool = True
@@ -104,11 +104,9 @@ class Normalizer(tf.Module):
         lengths = tf.gather(self._table.change_lengths, changes)
         firsts = tf.cumsum(lengths, exclusive=True)
         num_images = tf.reduce_sum(lengths)
-        # How many positions after the first were passed.
         is_first = mark_positions(firsts, num_images)
         owners = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
-        # Where the images of each character begin in the table, less where
-        # they go, so that adding the new position gives the place to read.
+        # The new position plus the shift is the place in the table.
         shifts = tf.gather(self._table.change_starts, changes) - firsts
         images = tf.gather(
             self._table.change_values,
@@ -127,13 +125,13 @@ def _has(attributes: tf.Tensor, flag: int) -> tf.Tensor:
 
 
 def _changes(values: tf.Tensor) -> tf.Tensor:
-    """Where a value differs from the one before it; true for the first."""
+    """Returns whether a value differs from the one before, or is the first."""
     first = tf.ones_like(values[:1], tf.bool)
     return tf.concat([first, values[1:] != values[:-1]], axis=0)
 
 
 def _shift(flags: tf.Tensor) -> tf.Tensor:
-    """The flag of the position before each position."""
+    """Returns the flag of the position before each position."""
     return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], axis=0)
 
 
@@ -157,9 +155,9 @@ def _keep_visible(decoded: _Decoded) -> _Characters:
 
 
 def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
-    """Finds where a capital sigma ends its word, `[T]` bool.
+    """Finds capital sigmas that become final ones, `[T]` bool.
 
-    As in `str.lower()`: without case-ignorable characters, the character
+    As in `str.lower()`: apart from case-ignorable characters, the character
     before it in the word is cased, and the one after it is not or is absent.
     """
     is_sigma = characters.codes == character_table.CAPITAL_SIGMA
@@ -206,8 +204,8 @@ def _reorder(characters: _Characters) -> _Characters:
 def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
     """Drops nonspacing marks (Mn).
 
-    Returns the characters left, and for each the largest source among it and
-    the marks behind it, which its word still covers in the text.
+    Returns the characters left, and for each the largest source of it and the
+    marks after it: the word covers them in the text.
     """
     is_kept = ~_has(characters.attributes, character_table.MARK)
     kept = tf.where(is_kept)[:, 0]
@@ -252,7 +250,7 @@ def _gather_words(
 
 
 def _num_bytes(codes: tf.Tensor) -> tf.Tensor:
-    """How many bytes UTF-8 takes for each code point, `[W]` int32."""
+    """Returns the number of bytes of each code point in UTF-8, `[W]` int32."""
     return 1 + sum(
         tf.cast(codes >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)
     )

@@ -1,8 +1,8 @@
-"""Text to WordPiece ids, as operations of the graph.
+"""Turns text into WordPiece ids, in a TensorFlow graph.
 
 The ids are those of the original's `FullTokenizer`. Most texts take a fast
-path through tensorflow-text. Those with characters for which that depends on a
-Unicode version, a locale or the neighbours go through `Normalizer`.
+path through tensorflow-text. Texts with characters for which its result depends
+on a Unicode version, a locale or neighbours go through `Normalizer`.
 """
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ from electra_tf.text.vocabulary import Vocabulary
 _UNKNOWN_TOKEN = "[UNK]"
 _CONTINUATION_PREFIX = "##"
 _MAX_TOKEN_BYTES = 256
-# Strings live there; a GPU would only add copies.
+# Strings are there; a GPU would only add copies.
 _DEVICE = "/CPU:0"
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 
@@ -46,8 +46,8 @@ class Tokenizer(tf.Module):
             max_bytes=settings.max_word_length * character_table.MAX_UTF8_BYTES,
             is_split=True,
         )
-        # Made here rather than by decorators, whose functions forget their
-        # object: `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
+        # Not by decorators, whose functions hold no reference to the object:
+        # `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
         self._traced_ids, self._traced_offsets = (
             tf.function(function, [_TEXTS], autograph=False)
             for function in (self._compute_ids, self._compute_offsets)
@@ -63,16 +63,16 @@ class Tokenizer(tf.Module):
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, and where in the text the word of each id stands.
+        """Returns ids, and the place of their word in the text.
 
-        The three ragged tensors, `[N, (pieces)]` int32, are the ids, the byte
+        Returns three ragged tensors, `[N, (pieces)]` int32: the ids, the byte
         offset of their word's first byte, and of the byte after its last one.
         Several times slower than `tokenize`.
         """
         return self._traced_offsets(texts)
 
     def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
-        """Returns the ids of N texts that were split: `[N, (pieces)]` int32."""
+        """Returns the ids of the words of N texts, `[N, (pieces)]` int32."""
         return _by_text(self._match(words), words)
 
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -101,7 +101,7 @@ class Tokenizer(tf.Module):
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Replaces the ids of the texts that are left by exact ones."""
+        """Replaces the ids of the texts in `is_left` by exact ones."""
         words = self._normalizer.split(tf.boolean_mask(texts, is_left))
         exact = self.tokenize_words(words)
         place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
@@ -119,7 +119,7 @@ class Tokenizer(tf.Module):
     def _may_hold_long_words(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor
     ) -> tf.Tensor:
-        """Where the fast path, which counts bytes, may find a word too long."""
+        """Returns whether each text may hold a word that is too long."""
         unknown = tf.where(pieces.values == self.vocabulary.unk_id)[:, 0]
         rows = tf.searchsorted(pieces.row_splits, unknown, side="right") - 1
         has_unknown = normalization.mark_positions(rows, tf.size(texts))
@@ -136,10 +136,10 @@ class Tokenizer(tf.Module):
 
 
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
-    """The tokens, with harmless names for those that never match.
+    """Replaces tokens that never match by other names.
 
-    On some of those tensorflow-text goes wrong: after `a b` it takes the word
-    `aa` for unknown.
+    With some of them tensorflow-text is wrong: if `a b` is a token, the word
+    `aa` is unknown.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []
@@ -159,7 +159,7 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
 
 
 def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
-    """Whether a word can hold the token."""
+    """Returns whether a word can contain the token."""
     if content.isascii() and content.isalnum():
         return True
     unfit = character_table.DROPPED | character_table.BLANK

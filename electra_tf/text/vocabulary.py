@@ -1,8 +1,8 @@
-"""Vocabularies: tokens, special ids and the settings that belong to them.
+"""Vocabularies: tokens, special ids and tokenizer settings.
 
 On disk a vocabulary is a folder with `vocab.txt`, one token per line in the
-order of the ids, and `tokenizer_config.json` beside it. The settings travel
-with the tokens because ids mean nothing without them.
+order of the ids, and `tokenizer_config.json` beside it: ids have no meaning
+without the settings.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from electra_tf.processes import atomic
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
-# Above this share of tokens with capitals a vocabulary is surely a cased one.
+# A vocabulary with a larger share of tokens with capitals is a cased one.
 _CASED_SHARE = 0.01
-# No word of any text; the tokenizer's tables grow with it.
+# The tokenizer's tables grow with it.
 _LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
 _MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
@@ -34,7 +34,7 @@ _MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
 
 @schema.frozen
 class TokenizerSettings:
-    """How text becomes words, before the vocabulary is asked."""
+    """Settings of how text is split into words."""
 
     do_lower_case: bool = True
     strip_accents: bool = True  # as in the original, only when lower-casing
@@ -45,7 +45,7 @@ class TokenizerSettings:
 
     @property
     def is_stripping(self) -> bool:
-        """Returns whether accents go, which only lower-casing does."""
+        """Whether accents are stripped, as only with lower-casing."""
         return self.do_lower_case and self.strip_accents
 
 
@@ -59,7 +59,7 @@ def _special_id(token: str) -> property:
 class Vocabulary:
     """Tokens in the order of their ids, with the tokenizer's settings.
 
-    `DataError` says which tokens or special tokens cannot be.
+    Raises `DataError` for repeated, empty or missing special tokens.
     """
 
     tokens: tuple[str, ...] = dataclasses.field(repr=False)
@@ -79,8 +79,8 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
         """Loads the vocabulary of a folder, or of a file of tokens.
 
-        `tokenizer_config.json` beside it is optional. `DataError` names the
-        lines that cannot be used.
+        `tokenizer_config.json` beside it is optional. Raises `DataError` with
+        the lines that cannot be used.
         """
         path = storage.path(path)
         if path.is_dir():
@@ -101,7 +101,7 @@ class Vocabulary:
         return vocabulary
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.txt` and `tokenizer_config.json`, never over others."""
+        """Writes both files; raises `FileExistsError` if others are there."""
         folder = storage.path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         contents = {
@@ -153,7 +153,7 @@ class Vocabulary:
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
-    """Raises DataError, naming lines, unless the tokens can be used."""
+    """Raises `DataError`, with lines, for tokens that cannot be used."""
     if len(tokens) > _MAX_TOKENS:
         raise errors.DataError(
             f"A vocabulary may hold {_MAX_TOKENS:,} tokens. Received: "
@@ -162,7 +162,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     first_lines: dict[str, int] = {}
     repeated = []
     for line, token in enumerate(tokens, start=1):
-        # JSON can spell halves of characters, which no encoding can.
+        # JSON can spell lone surrogates, which UTF-8 cannot encode.
         is_text = token.encode("utf-8", "ignore").decode("utf-8") == token
         if not token.strip(" \t") or set(token) & set("\r\n") or not is_text:
             raise errors.DataError(
@@ -190,7 +190,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; what is not UTF-8 becomes lone surrogates."""
+    """Reads the lines; bytes that are not UTF-8 become lone surrogates."""
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     text = content.decode("utf-8", "surrogateescape")
     lines = text.removesuffix("\n").split("\n")
@@ -200,7 +200,7 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:
-    """The settings file's content, or defaults if there is none."""
+    """Reads the settings file; returns the defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
     try:
@@ -213,7 +213,7 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
 
 
 def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
-    """Warns when lower-casing makes many tokens unreachable."""
+    """Warns if lower-casing makes many tokens unreachable."""
     num_capital = sum(
         token.lower() != token and not token.startswith("[")
         for token in vocabulary.tokens

@@ -1,8 +1,8 @@
-"""Learns a WordPiece vocabulary from text, the same bytes on every run.
+"""Learns a WordPiece vocabulary from text, with the same bytes on every run.
 
 The trainer of `tokenizers` numbers the characters that continue a word in the
-random order of its hash tables, and ties then fall differently in every
-process; so all characters are registered beforehand, in sorted order.
+random order of its hash tables, and breaks ties by these numbers. So all
+characters are registered beforehand, in sorted order.
 """
 
 import collections
@@ -40,7 +40,7 @@ def train_vocabulary(
     Args:
         texts: the corpus, in pieces of any length.
         size: number of tokens, special and unused ones included.
-        settings: how words are normalised; None for the original's default.
+        settings: how words are normalized; None for the original's default.
         num_unused: slots `[unused0]`, ... for tokens that are added later.
         character_coverage: share of the text whose most frequent characters
             become tokens, besides those of ASCII; words with others are [UNK].
@@ -80,7 +80,7 @@ def train_vocabulary(
 def count_words(
     texts: Iterable[str], settings: TokenizerSettings
 ) -> collections.Counter[str]:
-    """Counts the words of a corpus, but for those that are too long."""
+    """Counts the words of a corpus, except those that are too long."""
     # Imported here, so that reading a vocabulary needs no TensorFlow.
     import tensorflow as tf
 
@@ -104,7 +104,7 @@ def count_words(
 
 
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:
-    """Yields stretches without blanks with their counts, in batches."""
+    """Yields batches of the text between blanks, with counts."""
     chunks: collections.Counter[str] = collections.Counter()
     num_characters = 0
     for text in texts:
@@ -121,7 +121,7 @@ def _divide(chunks: Mapping[str, int]) -> Iterator[dict[str, int]]:
     batch: dict[str, int] = {}
     num_characters = 0
     for chunk, count in chunks.items():
-        # No word is so long; of these the graph would hold 500 times the size.
+        # No word is so long, and the graph needs 500 times the size of a text.
         for begin in range(0, len(chunk), _BATCH_CHARACTERS):
             part = chunk[begin : begin + _BATCH_CHARACTERS]
             batch[part] = batch.get(part, 0) + count
@@ -188,7 +188,7 @@ def _learn_pieces(
 
 
 def _repeat_words(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yields texts in which every word occurs as often as it was counted."""
+    """Yields texts that hold every word as often as it was counted."""
     for word, count in counts.items():
         per_chunk = max(1, _CHUNK_CHARACTERS // (len(word) + 1))
         for begin in range(0, count, per_chunk):
