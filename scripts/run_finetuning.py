@@ -19,7 +19,7 @@ import json
 import pathlib
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 from ml_collections import config_flags
@@ -55,14 +55,6 @@ flags.DEFINE_multi_string(
     "another field, all combinations are trained and ranked.",
 )
 flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
-# What kinds of models are asked, on a command line and in Python.
-_ASKED = {
-    "qa": (
-        '--question="..." --context="..."',
-        'questions=["..."], contexts=["..."]',
-    ),
-    "pairs": ('--text="..." --text_pair="..."', '["..."], ["..."]'),
-}
 
 
 def main() -> None:
@@ -133,17 +125,25 @@ def _tell_what_is_next(
     if listed.is_dir():
         print(f"\nDev examples with gold and prediction: {listed}")
     task, *others = catalog.build_tasks(settings)
-    kind = "pairs" if task.has_pairs else task.kind
     name = task.name if others else ""
     print("\nTo try it in the browser, predict, serve, and load it in Python:")
-    print("\n".join(list_next_commands(output_dir, kind, name)))
+    print("\n".join(list_next_commands(output_dir, task.input_names, name)))
 
 
 def list_next_commands(
-    output_dir: pathlib.Path, kind: str, task: str
+    output_dir: pathlib.Path, inputs: Sequence[str], task: str
 ) -> list[str]:
-    """What asks a model: of a kind, `qa` or `pairs`, of a task if several."""
-    asked, call = _ASKED.get(kind, ('--text="..."', '["..."]'))
+    """Returns commands that ask a model, and a call in Python.
+
+    Args:
+        output_dir: of the fine-tuning.
+        inputs: names of the model's inputs, `Task.input_names`.
+        task: its name, empty if the model has learned one alone.
+    """
+    asked = " ".join(f'--{name.removesuffix("s")}="..."' for name in inputs)
+    # `predict` takes texts, and a second one, by their places.
+    calls = [f'{n}=["..."]'.removeprefix("texts=") for n in inputs]
+    call = ", ".join(calls).replace("text_pairs=", "")
     model, export = map(shlex.quote, (f"{output_dir}", f"{output_dir}/export"))
     served = re.sub(r"^[.-]|[^\w.-]", "_", output_dir.name, flags=re.A)
     flag = f" --task={task}" * bool(task)

@@ -131,20 +131,16 @@ def test_mistaken_flags_are_one_sentence(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "call"),
+    ("inputs", "call"),
     [
-        (
-            "qa",
-            {"question", "context"},
-            "(questions=['...'], contexts=['...'])",
-        ),
-        ("pairs", {"text", "text_pair"}, "(['...'], ['...'])"),
-        ("tagging", {"text"}, "(['...'])"),
+        (["questions", "contexts"], "(questions=['...'], contexts=['...'])"),
+        (["texts", "text_pairs"], "(['...'], ['...'])"),
+        (["texts"], "(['...'])"),
     ],
 )
-def test_what_a_fine_tuning_suggests_can_be_pasted(kind, asked, call):
+def test_what_a_fine_tuning_suggests_can_be_pasted(inputs, call):
     lines = run_finetuning.list_next_commands(
-        pathlib.Path("my runs/-a b"), kind, "sst2"
+        pathlib.Path("my runs/-a b"), inputs, "sst2"
     )
     demo, export, predict, serve, python = map(shlex.split, lines)
     model = {"--model_dir=my runs/-a b", "--task=sst2"}
@@ -154,7 +150,7 @@ def test_what_a_fine_tuning_suggests_can_be_pasted(kind, asked, call):
     named = {"--serving_dir=serving", "--model_name=_a_b"}
     assert {*serve[1:]} == model | named
     flags = {word.removeprefix("--").partition("=")[0] for word in predict[1:]}
-    assert flags == {"saved_model", *asked}
+    assert flags == {"saved_model", *(name[:-1] for name in inputs)}
     load = "electra_tf.load('my runs/-a b', task='sst2')"
     assert ast.unparse(ast.parse(python[2])).endswith(
         f"print({load}.predict{call})"

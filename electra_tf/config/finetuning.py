@@ -39,11 +39,11 @@ _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 def require_kind(name: str) -> None:
     """Raises `ConfigError` unless there is a kind of task, or a module."""
     try:
-        is_known = name in TASK_KINDS or importlib.util.find_spec(name)
+        spec = name in TASK_KINDS or importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        is_known = False
+        spec = None
     require(
-        bool(is_known),
+        bool(spec),
         "`own.kind` must be a kind of task, or a module of your own that can "
         f"be imported. Received: {name!r}. {schema.suggest(name, TASK_KINDS)}",
     )

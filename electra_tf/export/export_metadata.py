@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.tasks import kinds
 
 # Numbers that `signatures.toml` names.
 # The logit where there is no token; its sigmoid is exactly zero in float32.
@@ -74,7 +75,7 @@ SIGNATURES = {k: Signature(**v) for k, v in _TABLE["signatures"].items()}
 class ExportMetadata:
     """What export.json says; None for what does not apply to the model."""
 
-    kind: str  # a section of `readme.toml`
+    kind: str  # a section of `readme.toml`, or a kind of task
     signatures: tuple[str, ...]  # the default one first
     checkpoint: str  # folders of the run or trial, and of its checkpoint
     step: int
@@ -134,15 +135,34 @@ def path_of(export_dir: pathlib.Path) -> pathlib.Path:
 
 def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
     """Reads export.json of an export."""
-    return schema.read(ExportMetadata, path_of(export_dir), errors.ExportError)
+    path = path_of(export_dir)
+    metadata = schema.read(ExportMetadata, path, errors.ExportError)
+    if metadata.task is not None:
+        add_signatures(metadata.kind)
+    return metadata
+
+
+def add_signatures(kind: str) -> None:
+    """Documents the signatures that a kind of task of the user's own has."""
+    texts = kinds.find_kind(kind).export_texts()
+    SIGNATURES.update(
+        {k: Signature(**v) for k, v in texts.get("signatures", {}).items()}
+    )
+    TENSORS.update(
+        {k: TensorMeaning(**v) for k, v in texts.get("tensors", {}).items()}
+    )
 
 
 def _render_readme(metadata: ExportMetadata) -> str:
     texts = read_table("readme.toml")
-    page, kind = texts["page"], texts[metadata.kind]
-    kind = {"notes": ""} | texts.get(kind.get("like"), {}) | kind
+    page, is_task = texts["page"], metadata.task is not None
+    kind = {"notes": ""} | (
+        kinds.find_kind(metadata.kind).export_texts()["readme"]
+        if is_task
+        else texts[metadata.kind]
+    )
     fields = dataclasses.asdict(metadata)
-    if metadata.task is None:
+    if not is_task:
         origin, example = page["run"], kind["example"]
         notes = page["pretrained_notes"].format(**fields) + kind["notes"]
     else:
@@ -152,7 +172,9 @@ def _render_readme(metadata: ExportMetadata) -> str:
             signature=default, inputs=_PAIRS if has_pairs else _TEXTS
         )
         long = page["cut_texts" if metadata.cuts_early else "long_texts"]
-        notes = kind["notes"].format(long=long.format(**fields), **fields)
+        parts = {"long": long, "cut": page["cut_pairs"]}
+        parts = {name: text.format(**fields) for name, text in parts.items()}
+        notes = kind["notes"].format(**parts, **fields)
         notes += page["finetuned_notes"].format(**fields)
     major, minor, *_ = metadata.tensorflow.split(".")
     version = f"{major}.{minor} or newer"

@@ -7,8 +7,10 @@ in other formats, and asked: no other file names a kind.
 
 import abc
 import dataclasses
+import inspect
 import json
 import pathlib
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -41,6 +43,12 @@ Texts = tuple[bytes, ...]
 """One row's inputs of a signature for raw text, in UTF-8."""
 
 
+_EXAMPLE = """\
+print(model.signatures["{signature}"](
+    {inputs}
+))"""
+
+
 class ServedModel(Protocol):
     """An exported encoder with a task's head (`export.models.finetuned`)."""
 
@@ -58,11 +66,10 @@ class ServedModel(Protocol):
 class Signatures(Protocol):
     """What an export of a task computes, in TensorFlow."""
 
-    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers for raw texts, `[B]` strings."""
-
-    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers for rows of ids, `[B, S]`, after checking them."""
+    # For raw texts, `[B]` strings, by the names of the inputs.
+    answer_text: Callable[..., Tensors]
+    # For rows of ids, `[B, S]`, after checking them.
+    answer_ids: Callable[..., Tensors]
 
 
 @schema.frozen
@@ -299,6 +306,29 @@ class Task(abc.ABC):
             f"The task {self.name!r} cannot be exported: its class "
             f"{type(self).__name__} has no method `build_signatures`. Add it."
         )
+
+    @classmethod
+    def export_texts(cls) -> dict[str, Any]:
+        """Returns what exports and the demo page say of this kind.
+
+        Returns:
+            Sections `readme` and `page`, by default those of `<kind>.toml`
+            beside the module, if it is there; a kind whose signatures are new
+            adds `signatures` and `tensors` (see `export/signatures.toml`).
+        """
+        name = f"{cls.kind.rpartition('.')[2]}.toml"
+        path = pathlib.Path(inspect.getfile(cls)).with_name(name)
+        if path.is_file():
+            return tomllib.loads(path.read_text("utf-8"))
+        summary = (cls.__doc__ or cls.kind).partition("\n")[0]
+        return {
+            "readme": {
+                "title": f"{cls.kind}, fine-tuned on {{task}}",
+                "summary": summary,
+                "example": _EXAMPLE,
+            },
+            "page": {"title": summary, "heading": "Answer", "view": "fields"},
+        }
 
     def describe_export(self) -> dict[str, Any]:
         """Returns fields of `ExportMetadata`, beside the labels."""

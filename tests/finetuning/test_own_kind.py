@@ -1,107 +1,37 @@
-"""A task of another kind: how many words has a sentence?
+"""A kind of task that one file outside of the package defines."""
 
-Everything that CONTRIBUTING.md says such a task needs, in one file.
-"""
-
-from typing import NamedTuple
-
-import keras
 import numpy as np
-import tensorflow as tf
+import pytest
 
+import electra_tf
+from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import saved_model
+from electra_tf.export.clients import predictions
+from electra_tf.export.clients import text_models
 from electra_tf.finetuning import finetune
-from electra_tf.modeling import layers
-from electra_tf.modeling import task_heads
-from electra_tf.tasks import base
-from electra_tf.tasks import catalog
-from electra_tf.tasks import rows as rows_lib
-from tests.finetuning import little_task
+from electra_tf.finetuning import results
+from tests.finetuning import counting
 
 
-class Sentence(NamedTuple):
-    text: str
-    count: int
-
-
-class CountingHead(task_heads.TaskHead):
-    """A number from the mean of all tokens; squared error."""
-
-    columns = {"count": task_heads.Column(np.float32)}
-
-    def __init__(self, seed, **kwargs):
-        super().__init__(**kwargs)
-        self.dense = layers.Linear(
-            1, keras.initializers.GlorotUniform(seed=seed), name="dense"
-        )
-
-    def build(self, input_shape):
-        self.dense.build((None, input_shape[-1]))
-
-    def compute_losses(self, hidden, features, seed):
-        found = self.predict(hidden, features)["count"]
-        return tf.square(found - features["count"])
-
-    def predict(self, hidden, features):
-        mask = tf.cast(features["input_mask"], tf.float32)[..., tf.newaxis]
-        # A sum, so that the number of tokens is there to be read.
-        total = tf.reduce_sum(hidden * mask, 1) / 8.0
-        return {"count": self.dense(total)[:, 0]}
-
-
-class CountingTask(base.Task):
-    """The number of words, learned from sentences of one to eight."""
-
-    metric, num_train_epochs = "within_one", 12.0
-
-    def __init__(self):
-        super().__init__("counting", dict.fromkeys(("train", "dev")))
-
-    def read(self, split):
-        generator = np.random.default_rng(split == "train")
-        counts = generator.integers(1, 9, 128 if split == "train" else 32)
-        return [
-            Sentence(" ".join(generator.choice(["cat", "dog"], n)), int(n))
-            for n in counts
-        ]
-
-    def build_rows(self, examples, tokenizer, max_seq_length, is_training):
-        pieces = tokenizer.tokenize([e.text for e in examples]).to_list()
-        first, last = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
-        ids = [[first, *p[: max_seq_length - 2], last] for p in pieces]
-        return rows_lib.EncodedRows(
-            rows_lib.Ragged.of(ids),
-            segment_starts=np.array([len(row) for row in ids], np.int32),
-            examples=np.arange(len(ids), dtype=np.int32),
-            columns={"count": np.array([e.count for e in examples])},
-        )
-
-    def new_head(self, **kwargs):
-        return CountingHead(**kwargs)
-
-    def decode(self, examples, rows, outputs):
-        return np.round(outputs["count"])
-
-    def score(self, examples, predictions):
-        counts = np.array([e.count for e in examples])
-        right = np.abs(counts - predictions) <= 1
-        return {"within_one": 100.0 * float(right.mean())}
-
-    def is_degenerate(self, examples, predictions):
-        return len(set(predictions)) == 1
-
-    def write_predictions(self, folder, split, examples, predictions):
-        path = folder / f"{split}.txt"
-        path.write_text("\n".join(map(str, predictions)))
-        return [path]
-
-
-def test_a_task_of_another_kind_is_learned(
-    monkeypatch, pretrained_dir, tmp_path
-):
-    monkeypatch.setattr(catalog, "build_task", lambda *unused: CountingTask())
+@pytest.fixture(scope="module")
+def trial(pretrained_dir, tmp_path_factory):
+    """A trial of `counting`, and its folder."""
+    folder = tmp_path_factory.mktemp("counting")
+    generator = np.random.default_rng(1)
+    for split, number in (("train", 128), ("dev", 32)):
+        counts = generator.integers(1, 9, number)
+        texts = (" ".join(generator.choice(["cat", "dog"], n)) for n in counts)
+        rows = zip(texts, counts, strict=True)
+        lines = ["text,label", *(f"{text},{count}" for text, count in rows)]
+        (folder / f"{split}.csv").write_text("\n".join(lines))
     settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="counting"),
+        task=finetuning_config.TaskConfig(names="own"),
+        own=finetuning_config.OwnTaskConfig(
+            kind=counting.__name__,
+            train_file=str(folder / "train.csv"),
+            dev_file=str(folder / "dev.csv"),
+        ),
         optimizer=finetuning_config.FinetuningOptimizerConfig(
             learning_rate=1e-2, layerwise_lr_decay=1.0
         ),
@@ -109,9 +39,47 @@ def test_a_task_of_another_kind_is_learned(
             train_batch_size=16, deterministic=False
         ),
     )
-    request = finetune.Request(settings, tmp_path / "out", pretrained_dir)
-    _, result = little_task.run(request)
-    score = result.scores["counting"]["dev"]
+    finetune.finetune(
+        finetune.Request(settings, folder / "out", pretrained_dir)
+    )
+    return folder / "out" / "trial_01"
+
+
+def test_it_is_learned(trial):
+    result = results.read_trials(trial.parent)[1]
+    score = result.scores["own"]["dev"]
     assert score.metrics["within_one"] > 80
     assert not score.is_degenerate
     assert result.num_steps == 96
+
+
+def test_its_export_and_the_loaded_model_answer_alike(trial, tmp_path):
+    texts = ["cat dog cat", "dog"]
+    model = electra_tf.load(trial)
+    counts = model.predict(texts)
+    assert {type(count) for count in counts} == {counting.CountPrediction}
+    folder = tmp_path / "export"
+    saved_model.export(trial, folder)
+    export = text_models.LoadedExport(folder)
+    lines = predictions.describe(export, {"texts": texts})
+    assert list(lines) == [
+        f"{text}\n  {prediction.count} words"
+        for text, prediction in zip(texts, counts, strict=True)
+    ]
+    page = (folder / "README.md").read_text()
+    assert "Says how many words a text has." in page
+    assert "`count_text`" in page
+
+
+def test_what_no_format_holds_is_refused_and_ours_is_kept(trial, tmp_path):
+    model = electra_tf.load(trial)
+    with pytest.raises(errors.ModelError, match="no class for tasks.*counting"):
+        model.save(tmp_path / "there")
+    model.save(tmp_path / "ours", "electra_tf")
+    again = electra_tf.load(tmp_path / "ours")
+    assert again.predict(["cat"]) == model.predict(["cat"])
+
+
+def test_a_name_that_is_no_kind_and_no_module_is_refused():
+    with pytest.raises(errors.ConfigError, match="Did you mean 'ranking'"):
+        finetuning_config.OwnTaskConfig(kind="rankin")

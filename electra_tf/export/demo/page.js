@@ -6,15 +6,14 @@ const LEVELS = [0.1, 0.25, 0.5, 0.75];
 const NUM_SUSPICIOUS = 5;
 const EXAMPLE_SCORE = "This method is called when the garden is created.";
 const EXAMPLE_FILL = "This method is called when the [MASK] is created.";
-// Of fine-tuned models: heading, heading of the answer, and who shows it.
-const KINDS = {
-  classification: ["Which label fits?", "Probability of each label", showLabels],
-  multilabel: ["Which labels fit?", "Probability of each label", showLabels],
-  multiple_choice: ["How well do they go together?", "Score", showComparison],
-  ranking: ["How well do they go together?", "Score", showComparison],
-  regression: ["Which number fits?", "The model's number", showNumber],
-  tagging: ["What are these words?", "Words and their tags", showTags],
-  question_answering: ["Where is the answer?", "The answer", showAnswer],
+// How the answers of fine-tuned models are shown, by the `view` of their kind.
+const VIEWS = {
+  labels: showLabels,
+  comparison: showComparison,
+  number: showNumber,
+  tags: showTags,
+  answer: showAnswer,
+  fields: showFields,
 };
 // What the model reads: a label, and an example.
 const INPUTS = {
@@ -215,13 +214,16 @@ function showAnswer(answer, _, context) {
     `${answer.null_odds.toFixed(2)}.`;
 }
 
+function showFields(answer) {
+  element("details").textContent = JSON.stringify(answer);
+}
+
 function showPrediction(answer, texts) {
-  const [, heading, show] = KINDS[model.kind];
-  element("predict-title").textContent = heading;
+  element("predict-title").textContent = model.page.heading;
   for (const id of ["verdict", "marked", "kinds", "labels", "details"]) {
     element(id).replaceChildren();
   }
-  show(answer, ...texts);
+  VIEWS[model.page.view](answer, ...texts);
   showResult("predict", answer.num_truncated);
 }
 
@@ -317,13 +319,13 @@ function useExample(text) {
 }
 
 function preparePredictions() {
-  [element("title").textContent] = KINDS[model.kind];
+  element("title").textContent = model.page.title;
   element("submit").textContent = "Ask";
   const [first, second] = model.inputs.map((name) => INPUTS[name]);
   [element("text-label").textContent] = first;
   element("second-field").hidden = !second;
   if (second) [element("second-label").textContent] = second;
-  if (model.kind === "question_answering") element("second").rows = 6;
+  if (model.page.view === "answer") element("second").rows = 6;
   element("example-predict").hidden = false;
   element("example-predict").addEventListener("click", () => {
     if (second) element("second").value = second[1];

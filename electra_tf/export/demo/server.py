@@ -28,6 +28,7 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
+from electra_tf.tasks import kinds
 
 MAX_CHARACTERS = 5000
 MAX_BYTES = 49_152
@@ -65,7 +66,7 @@ class DemoModel(NamedTuple):
     fill: Callable[..., list] | None = None
     # Of a fine-tuned model: takes a list of texts for each of its `inputs`
     predict: Callable[..., list] | None = None
-    # What else the page is told: kind, inputs, range of numbers
+    # What else the page is told: kind, its texts, inputs, range of numbers
     facts: Mapping[str, Any] = {"inputs": ["text"]}
 
 
@@ -114,6 +115,7 @@ def _build_predictor(
     names = export_metadata.SIGNATURES[metadata.signatures[0]].inputs
     facts = {
         "kind": metadata.kind,
+        "page": kinds.find_kind(metadata.kind).export_texts()["page"],
         "inputs": [name.removesuffix("s") for name in names],
         "range": [metadata.min_value, metadata.max_value],
     }

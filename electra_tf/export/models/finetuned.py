@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import length_buckets
 from electra_tf.modeling import encoder as encoder_lib
@@ -40,6 +41,7 @@ class FinetunedModule(exported_module.ExportedModule):
     ) -> None:
         least = rows_lib.MIN_LENGTH
         super().__init__(encoder, [head], tokenizer, max_length, least)
+        export_metadata.add_signatures(task.kind)
         self.task = task
         self.kind = task.export_name or task.kind
         self.signature_names = task.signature_names

@@ -240,7 +240,9 @@ class QuestionAnsweringTask(base.Task):
         text = bytes(row["answers"]).decode("utf-8", "replace")
         places = int(row["answer_starts"]), int(row["answer_ends"])
         score, odds = float(row["answer_scores"]), float(row["null_odds"])
-        dev = next(iter((metadata.scores or {}).values()), {})
+        dev: Mapping[str, float] = next(
+            iter((metadata.scores or {}).values()), {}
+        )
         most = dev.get("best_f1_thresh", metadata.qa_na_threshold or 0.0)
         is_answerable = bool(text) and odds <= most
         return signatures.AnswerPrediction(

@@ -131,12 +131,13 @@ class ClassificationTask(text_task.TextTask):
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
         """Reads the label of a row, which must be known."""
-        (label,) = self._list_known_labels(record, own)
+        (label,) = self.list_known_labels(record, own)
         return label
 
-    def _list_known_labels(
+    def list_known_labels(
         self, record: files.Record, own: OwnSettings
     ) -> tuple[str, ...]:
+        """Reads the labels of a row; raises `DataError` for others."""
         names = self.list_labels(record, own)
         for label in names:
             if label not in self.labels:
@@ -199,7 +200,7 @@ class ClassificationTask(text_task.TextTask):
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists the names of the classes."""
-        return self._name(predictions.classes)
+        return self.name_classes(predictions.classes)
 
     def write_predictions(
         self,
@@ -214,32 +215,36 @@ class ClassificationTask(text_task.TextTask):
             paths.append(folder / f"{split}_confusion.png")
             confusion.draw_confusion(
                 paths[-1],
-                self._targets(examples),
-                self._to_targets(predictions),
+                self.targets(examples),
+                self.to_targets(predictions),
                 self.labels,
                 f"{self.name}, {split}",
             )
         return paths
 
-    def _targets(self, examples: Examples) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
+        """Returns the indices of the labels, `[N]` int32."""
         index: dict[Any, int] = {None: 0}
         index |= {label: place for place, label in enumerate(self.labels)}
         return np.array([index[e.label] for e in examples], np.int32)
 
-    def _to_targets(self, predictions: ClassPredictions) -> np.ndarray:
+    def to_targets(self, predictions: ClassPredictions) -> np.ndarray:
+        """Returns the predicted indices."""
         return predictions.classes
 
-    def _format(
+    def format_predictions(
         self, predictions: ClassPredictions
     ) -> text_task.WrittenPredictions:
-        names = self._name(predictions.classes)
+        """Formats the labels and all probabilities."""
+        names = self.name_classes(predictions.classes)
         columns = {"label": names}
         shares = predictions.probabilities.T
         for label, column in zip(self.labels, shares, strict=True):
             columns[f"probability_{label}"] = [f"{p:.6f}" for p in column]
         return text_task.WrittenPredictions(columns, names)
 
-    def _name(self, classes: np.ndarray) -> list[str]:
+    def name_classes(self, classes: np.ndarray) -> list[str]:
+        """Names the classes."""
         return [self.labels[index] for index in classes]
 
     @classmethod

@@ -136,17 +136,19 @@ class ComparisonTask(text_task.TextTask):
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists rank and probability of each text."""
-        columns = self._format(predictions).columns
+        columns = self.format_predictions(predictions).columns
         pairs = zip(columns["rank"], columns["probability"], strict=True)
         return [{"rank": int(r), "probability": float(p)} for r, p in pairs]
 
-    def _targets(self, examples: Examples) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
+        """Returns the relevance, `[N]`."""
         return np.array([example.label or 0.0 for example in examples])
 
-    def _to_targets(self, predictions: ComparedScores) -> Any:
+    def to_targets(self, predictions: ComparedScores) -> Any:
+        """Returns the scores with their groups."""
         return predictions
 
-    def _format(
+    def format_predictions(
         self, predictions: ComparedScores
     ) -> text_task.WrittenPredictions:
         """Formats places from 0, ranks from 1, scores, probabilities."""

@@ -76,7 +76,7 @@ class MultilabelTask(classification.ClassificationTask):
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
         """Reads the labels of a row, which must be known."""
-        return self._list_known_labels(record, own)
+        return self.list_known_labels(record, own)
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the labels of each text, and all probabilities."""
@@ -95,12 +95,14 @@ class MultilabelTask(classification.ClassificationTask):
         names = np.array(self.labels)
         return [names[row > 0].tolist() for row in predictions.classes]
 
-    def _targets(self, examples: Examples) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
+        """Returns which labels hold, `[N, C]` int32."""
         told: list[Any] = [example.label or () for example in examples]
         rows = [[name in own for name in self.labels] for own in told]
         return np.array(rows, np.int32).reshape(-1, len(self.labels))
 
-    def _name(self, classes: np.ndarray) -> list[str]:
+    def name_classes(self, classes: np.ndarray) -> list[str]:
+        """Names the labels of each text."""
         names = np.array(self.labels)
         return [self.separator.join(names[row > 0]) for row in classes]
 

@@ -152,18 +152,23 @@ class RegressionTask(text_task.TextTask):
         """Lists the numbers."""
         return predictions.round(6).tolist()
 
-    def _targets(self, examples: Examples) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
+        """Returns the places of the numbers in the range, `[N]`."""
         numbers: list[Any] = [
             self.min_value if e.label is None else e.label for e in examples
         ]
-        return self._to_targets(np.asarray(numbers, np.float64))
+        return self.to_targets(np.asarray(numbers, np.float64))
 
-    def _to_targets(self, predictions: np.ndarray) -> np.ndarray:
+    def to_targets(self, predictions: np.ndarray) -> np.ndarray:
+        """Returns the places of predicted numbers."""
         return (predictions - self.min_value) / (
             self.max_value - self.min_value
         )
 
-    def _format(self, predictions: np.ndarray) -> text_task.WrittenPredictions:
+    def format_predictions(
+        self, predictions: np.ndarray
+    ) -> text_task.WrittenPredictions:
+        """Formats the numbers; GLUE takes none out of the range."""
         inside = np.clip(predictions, self.min_value, self.max_value)
         columns = {"prediction": [f"{number:.6f}" for number in predictions]}
         answers = [f"{number:.3f}" for number in inside]

@@ -111,7 +111,7 @@ class TextTask(base.Task):
             texts, pairs, tokenizer, max_seq_length
         )
         ((name, column),) = self.head_class.columns.items()
-        columns = {name: self._targets(examples).astype(column.dtype)}
+        columns = {name: self.targets(examples).astype(column.dtype)}
         return rows_lib.EncodedRows(ids, starts, numbers, columns)
 
     @abc.abstractmethod
@@ -124,14 +124,14 @@ class TextTask(base.Task):
 
     def score(self, examples: Examples, predictions: Any) -> dict:
         """Computes the task's metrics."""
-        pair = self._targets(examples), self._to_targets(predictions)
+        pair = self.targets(examples), self.to_targets(predictions)
         return {name: self.known_metrics[name](*pair) for name in self.metrics}
 
     def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
         """Whether there are several examples, and all have one prediction."""
         if len(examples) < 2:
             return False
-        spreads = np.ptp(self._to_targets(predictions), axis=0)
+        spreads = np.ptp(self.to_targets(predictions), axis=0)
         return bool(np.max(spreads) < LEAST_SPREAD)
 
     def write_predictions(
@@ -142,7 +142,7 @@ class TextTask(base.Task):
         predictions: Any,
     ) -> list[pathlib.Path]:
         """Writes a table, and the file that GLUE takes."""
-        columns, answers = self._format(predictions)
+        columns, answers = self.format_predictions(predictions)
         columns = {"index": [str(e.eid) for e in examples]} | columns
         rows = [list(columns), *zip(*columns.values(), strict=True)]
         path = folder / f"{split}_predictions.tsv"
@@ -161,15 +161,15 @@ class TextTask(base.Task):
         return _TextSignatures(self, model)
 
     @abc.abstractmethod
-    def _targets(self, examples: Examples) -> np.ndarray:
+    def targets(self, examples: Examples) -> np.ndarray:
         """Returns what is learned and scored, `[N, ...]`; 0 without a label."""
 
     @abc.abstractmethod
-    def _to_targets(self, predictions: Any) -> np.ndarray:
-        """Converts predictions to the unit of `_targets`."""
+    def to_targets(self, predictions: Any) -> np.ndarray:
+        """Converts predictions to the unit of `targets`."""
 
     @abc.abstractmethod
-    def _format(self, predictions: Any) -> WrittenPredictions:
+    def format_predictions(self, predictions: Any) -> WrittenPredictions:
         """Formats predictions for files."""
 
 

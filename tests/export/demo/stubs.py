@@ -8,6 +8,7 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.demo import server
+from electra_tf.tasks import kinds
 
 
 @contextlib.contextmanager
@@ -68,7 +69,13 @@ def _answer(questions, contexts):
 
 
 def _model(kind, inputs, predict, numbers=(None, None)):
-    facts = {"kind": kind, "inputs": inputs.split(), "range": numbers}
+    page = kinds.find_kind(kind).export_texts()["page"]
+    facts = {
+        "kind": kind,
+        "page": page,
+        "inputs": inputs.split(),
+        "range": numbers,
+    }
     return server.DemoModel(f"stub of {kind}", predict=predict, facts=facts)
 
 
