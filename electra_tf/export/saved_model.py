@@ -123,12 +123,15 @@ def export(
             f"{model_dir}, which is none. Leave it out, or name a trial."
         )
     else:
-        trained = _load_run(model_dir, options)
+        trained = load_run(model_dir, options)
     difference = _write(trained, trial or model_dir, export_dir, options)
     return ExportedModel(export_dir, trained.checkpoint, difference)
 
 
-def _load_run(model_dir: pathlib.Path, options: ExportOptions) -> Trained:
+def load_run(
+    model_dir: pathlib.Path, options: ExportOptions = _DEFAULTS
+) -> Trained:
+    """Loads the main network of a pre-training run, on the CPU."""
     settings = run_folder.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)

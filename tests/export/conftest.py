@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
+from electra_tf.export.models import exported_module
 from electra_tf.export.models import pretrained
 from electra_tf.modeling import answers
 from electra_tf.modeling import networks
@@ -21,9 +22,13 @@ from electra_tf.training import checkpoints
 from tests import tiny_electra
 from tests.export import finetuned_tiny
 
-# An exported run of one objective; a run's folder and what it was made of.
+# A run of one objective, and its export; of each the main network. A run's
+# folder and what it was made of.
+ObjectiveRun = collections.namedtuple(
+    "ObjectiveRun", "folder objective main module"
+)
 ObjectiveExport = collections.namedtuple(
-    "ObjectiveExport", "folder model_dir settings model call"
+    "ObjectiveExport", "folder objective main call"
 )
 TinyRun = collections.namedtuple(
     "TinyRun", "model_dir settings vocabulary discriminator"
@@ -64,6 +69,14 @@ def export_unchecked(*args, **kwargs):
         return saved_model.export(*args, **kwargs)
 
 
+@pytest.fixture
+def without_graphs(monkeypatch):
+    """Exports have their files and variables, and no signature."""
+    module = exported_module.ExportedModule
+    for name in ("trace_signatures", "trace_unbucketed"):
+        monkeypatch.setattr(module, name, lambda self: {})
+
+
 @pytest.fixture(scope="session")
 def exported(tiny_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports") / "tiny"
@@ -101,17 +114,32 @@ def loaded(exported):
 
 
 @pytest.fixture(scope="session")
-def objective_exports(tiny_run, tmp_path_factory):
+def objective_runs(tiny_run, tmp_path_factory):
+    """Gives the run of an objective by name, in memory, made once."""
+
+    @functools.cache
+    def write(name):
+        folder = tmp_path_factory.mktemp(name) / "run"
+        model = tiny_electra.write_run(folder, name, tiny_run.vocabulary)
+        module = saved_model.load_run(folder).module
+        return ObjectiveRun(folder, name, model.main, module)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def objective_exports(objective_runs, tiny_run, exported, tmp_path_factory):
     """Gives the export of an objective by name, made at the first call."""
 
     @functools.cache
     def export(name):
-        folder = tmp_path_factory.mktemp(name)
-        model_dir, settings = folder / "run", tiny_electra.build_settings(name)
-        model = tiny_electra.write_run(model_dir, name, tiny_run.vocabulary)
-        result = export_unchecked(model_dir, folder / "export")
-        call = load(result.folder)
-        return ObjectiveExport(result.folder, model_dir, settings, model, call)
+        if name == "electra":
+            main = tiny_run.discriminator
+            return ObjectiveExport(exported, name, main, load(exported))
+        run, folder = objective_runs(name), tmp_path_factory.mktemp(name)
+        export_unchecked(run.folder, folder / "export")
+        call = load(folder / "export")
+        return ObjectiveExport(folder / "export", name, run.main, call)
 
     return export
 
@@ -130,6 +158,7 @@ def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
         )
 
 
+@functools.cache
 def load(folder):
     """Calls a signature of an export by name with arrays."""
     model = tf.saved_model.load(str(folder))

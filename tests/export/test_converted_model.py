@@ -1,5 +1,8 @@
 """Exports for LiteRT and ONNX."""
 
+import functools
+import json
+import shutil
 import sys
 
 import numpy as np
@@ -9,9 +12,8 @@ from runtimes import converted_model
 from runtimes import formats
 
 from electra_tf import errors
-from electra_tf.config import schema
-from electra_tf.modeling import networks
 from tests.export import conftest
+from tests.formats import tiny_models
 
 needs_onnx = pytest.mark.extra("onnx")
 needs_litert = pytest.mark.extra("litert")
@@ -26,17 +28,33 @@ ROWS = {
 }
 
 
+@pytest.fixture(scope="module")
+def convert(exported, tmp_path_factory):
+    """Gives a signature of the export in a format, converted once."""
+
+    @functools.cache
+    def convert(format_name, signature="score_ids"):
+        folder = tmp_path_factory.mktemp("converted") / "out"
+        asked = format_name, "" if signature == "score_ids" else signature
+        return converted_model.convert(exported, folder, *asked)
+
+    return convert
+
+
+@pytest.fixture(scope="module")
+def freeze(exported):
+    """Gives a signature of the export as a plain graph."""
+    return functools.cache(functools.partial(formats.freeze, exported))
+
+
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("signature", ["score_ids", "features_ids"])
 def test_answers_are_those_of_the_export(
-    exported, tmp_path, format_name, signature
+    convert, freeze, format_name, signature
 ):
-    result = converted_model.convert(
-        exported, tmp_path / "out", format_name, signature
-    )
+    result, frozen = convert(format_name, signature), freeze(signature)
     assert result.signature == signature
     assert result.largest_difference < 1e-5
-    frozen = formats.freeze(exported, signature)
     run = formats.RUNTIMES[format_name].load(result.path, signature)
     padded = {k: np.pad(v, [[0, 0], [0, 9]]) for k, v in ROWS.items()}
     for rows in (ROWS, {k: v[:1, :3] for k, v in ROWS.items()}, padded):
@@ -46,19 +64,23 @@ def test_answers_are_those_of_the_export(
         conftest.assert_close(run(arguments), expected)
 
 
-def test_a_model_that_knows_one_segment_is_converted(tiny_run, tmp_path):
-    sizes = {"type_vocab_size": 1}
-    settings = schema.replace_fields(tiny_run.settings, encoder=sizes)
-    vocabulary = tiny_run.vocabulary
-    encoder = networks.resolve_vocab_size(
-        settings.encoder, vocabulary.size, tmp_path
-    )
-    network = networks.Discriminator(encoder)
-    run, export = tmp_path / "run", tmp_path / "export"
-    conftest.save_run(run, settings, vocabulary, network.variables)
-    conftest.export_unchecked(run, export)
-    result = converted_model.convert(export, tmp_path / "out", "litert")
-    assert result.largest_difference < 1e-5
+def test_a_model_that_knows_one_segment_is_asked_for_no_other(
+    exported, freeze, tmp_path, monkeypatch
+):
+    export, seen = tmp_path / "export", []
+    shutil.copytree(exported, export)
+    path = export / "assets.extra" / "config.json"
+    sizes = json.loads(path.read_text())["encoder"] | {"type_vocab_size": 1}
+    tiny_models.change_json(path, encoder=sizes)
+
+    def ask(arguments):
+        seen.append(arguments["segment_ids"].max())
+        return freeze("score_ids").ask(arguments)
+
+    runtime = formats.Runtime("model", lambda _: b"", lambda *_: ask)
+    monkeypatch.setitem(formats.RUNTIMES, "litert", runtime)
+    converted_model.convert(export, tmp_path / "out", "litert")
+    assert seen == [0, 0, 0]
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -84,9 +106,8 @@ def test_fine_tuned_models_are_converted(
 @pytest.mark.parametrize(
     "format_name", [pytest.param("litert", marks=needs_litert), FORMATS[1]]
 )
-def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
-    out = tmp_path / "out"
-    converted_model.convert(exported, out, format_name)
+def test_the_folder_explains_itself(exported, convert, format_name, capsys):
+    out = convert(format_name).path.parent
     file = formats.RUNTIMES[format_name].file_name
     assert {p.name for p in out.iterdir()} == {
         file, "README.md", "vocab.txt", "tokenizer_config.json", "export.json",
@@ -102,25 +123,23 @@ def test_the_folder_explains_itself(exported, tmp_path, format_name, capsys):
     assert "[[" in capsys.readouterr().out
 
 
-def test_litert_needs_no_operations_of_tensorflow(exported):
-    frozen = formats.freeze(exported, "score_ids")
-    ops = {node.op for node in frozen.graph.node}
+def test_litert_needs_no_operations_of_tensorflow(convert, freeze):
+    ops = {node.op for node in freeze("score_ids").graph.node}
     # What a server checks is gone, and so are variables.
     assert not ops & {"Assert", "ReadVariableOp", "VarHandleOp"}
     assert "Erf" in ops
-    content = formats.convert_to_litert(frozen)
-    interpreter = tf.lite.Interpreter(model_content=content)
+    path = convert("litert").path
+    interpreter = tf.lite.Interpreter(model_path=str(path))
     ops = {details["op_name"] for details in interpreter._get_ops_details()}
     assert "GELU" in ops
     assert not [op for op in ops if "Flex" in op or op == "CUSTOM"]
 
 
 @needs_onnx
-def test_onnx_axes_have_the_letters_of_the_signature(exported):
+def test_onnx_axes_have_the_letters_of_the_signature(convert):
     import onnx
 
-    frozen = formats.freeze(exported, "features_ids")
-    graph = onnx.load_from_string(formats.convert_to_onnx(frozen)).graph
+    graph = onnx.load(convert("onnx", "features_ids").path).graph
     shapes = {
         value.name: [
             axis.dim_param or axis.dim_value
@@ -145,15 +164,17 @@ def _refuses(
 
 
 def test_a_model_that_answers_otherwise_is_refused(
-    exported, tmp_path, monkeypatch
+    exported, convert, tmp_path, monkeypatch
 ):
-    runtime = formats.RUNTIMES["litert"]
+    runtime, content = formats.RUNTIMES["litert"], convert("litert").path
 
     def differ(*arguments):
         run, more = runtime.load(*arguments), np.float32(3e-4)
         return lambda rows: {k: v + more for k, v in run(rows).items()}
 
-    differing = runtime._replace(load=differ)
+    differing = runtime._replace(
+        load=differ, convert=lambda _: content.read_bytes()
+    )
     monkeypatch.setitem(formats.RUNTIMES, "litert", differing)
     _refuses(exported, tmp_path, "within 0.0001.*difference of 0.00")
 

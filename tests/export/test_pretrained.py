@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import export_metadata
+from electra_tf.export import saved_model
 from electra_tf.objectives import registry
 from tests.export import conftest
 from tests.export.conftest import as_ids
@@ -28,17 +29,11 @@ OFFERED = dict.fromkeys(registry.NAMES, SCORES) | {
     "replace_mlm": FEATURES | {"predict_ids"},
     "electric": FEATURES | {"likelihood_text", "likelihood_ids"},
 }
-# Their networks are of the same kinds as others'.
-_SLOW = ("electra", "electra_15", "adversarial", "replace_mlm")
+# One objective for each kind of network that is exported.
+EXPORTED = ("electra", "all_tokens_mlm", "electric", "mlm")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else [])
-        for name in sorted(registry.NAMES)
-    ],
-)
+@pytest.fixture(scope="module", params=EXPORTED)
 def export(request, objective_exports):
     return objective_exports(request.param)
 
@@ -47,10 +42,9 @@ def of_ids(export):
     return [name for name in export.call.signatures if name.endswith("_ids")]
 
 
-def keras_answers(export, inputs):
-    """The answers of the trained network, where there is a token."""
+def keras_answers(main, name, inputs):
+    """The answers of an objective's network, where there is a token."""
     rows = {name: tf.constant(value) for name, value in inputs.items()}
-    main, name = export.model.main, export.settings.objective["name"]
     encoded = main.encoder(*rows.values())
     if name in ("mlm", "replace_mlm"):
         table = main.encoder.embeddings.word_embeddings
@@ -73,22 +67,34 @@ def keras_answers(export, inputs):
     return answers | {"token_features": encoded.sequence_output.numpy()}
 
 
-def test_export_gives_the_numbers_of_the_trained_network(export):
-    names = set(export.call.signatures) - {"serving_default"}
-    assert names == OFFERED[export.settings.objective["name"]]
+def check_answers(trained, call, signatures):
+    """Fails unless a run, or its export, has its network's numbers."""
+    assert {*signatures} == OFFERED[trained.objective]
     inputs = as_ids(ROWS)
     is_token = inputs["input_mask"] == 1
     is_word = is_token & ~np.isin(inputs["input_ids"], [2, 3, 4])
-    expected = keras_answers(export, inputs)
+    expected = keras_answers(trained.main, trained.objective, inputs)
     answers = {}
-    for name in of_ids(export):
-        answers |= export.call(name, **inputs)
+    for name in signatures:
+        if name.endswith("_ids"):
+            answers |= call(name, **inputs)
     for name, values in expected.items():
         where = is_word if name == "token_log_likelihood" else is_token
         assert np.ptp(values[where]) > 0.02, name
         np.testing.assert_allclose(
             answers[name][where], values[where], atol=1e-5, err_msg=name
         )
+
+
+def test_export_gives_the_numbers_of_the_trained_network(export):
+    names = set(export.call.signatures) - {"serving_default"}
+    check_answers(export, export.call, names)
+
+
+@pytest.mark.parametrize("name", sorted({*registry.NAMES} - {*EXPORTED}))
+def test_a_run_of_any_objective_has_its_networks_numbers(name, objective_runs):
+    run = objective_runs(name)
+    check_answers(run, run.module.run, run.module.signature_names)
 
 
 def test_padding_and_other_rows_change_no_answer(export):
@@ -106,7 +112,7 @@ def test_padding_and_other_rows_change_no_answer(export):
 
 
 def test_text_is_answered_like_its_ids(export):
-    offered = OFFERED[export.settings.objective["name"]]
+    offered = OFFERED[export.objective]
     name = sorted(name for name in offered if name.endswith("_text"))[-1]
     text = export.call(name, texts=encode(*TEXTS))
     ids = export.call(
@@ -126,9 +132,7 @@ def test_saved_weights_are_the_main_networks_alone(export):
     found = [math.prod(s) for name, s in saved if "model_variables" in name]
     # Vectors are constants of the graph.
     assert sum(found) == sum(
-        math.prod(v.shape)
-        for v in export.model.main.variables
-        if len(v.shape) > 1
+        math.prod(v.shape) for v in export.main.variables if len(v.shape) > 1
     )
 
 
@@ -223,11 +227,9 @@ def test_an_encoder_without_heads_gives_features(tiny_run, tmp_path):
     encoder, run = tiny_run.discriminator.encoder, tmp_path / "run"
     settings, vocabulary = tiny_run.settings, tiny_run.vocabulary
     conftest.save_run(run, settings, vocabulary, encoder.variables)
-    call = conftest.load(
-        conftest.export_unchecked(run, tmp_path / "out").folder
-    )
-    assert set(call.signatures) == FEATURES | {"serving_default"}
+    module = saved_model.load_run(run).module
+    assert {*module.signature_names} == FEATURES
     ids = as_ids(ROWS[:1])
     expected = encoder(*map(tf.constant, ids.values())).sequence_output
-    found = call.signatures["features_ids"](**ids)["token_features"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    states = module.run("features_ids", **ids)["token_features"]
+    np.testing.assert_allclose(states, expected, atol=1e-5)

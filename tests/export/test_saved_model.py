@@ -115,7 +115,7 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
 
 
 def test_export_that_fails_its_check_leaves_nothing(
-    tiny_run, tmp_path, monkeypatch
+    tiny_run, tmp_path, monkeypatch, without_graphs
 ):
     def fail(folder: pathlib.Path, *_):
         assert (folder / "saved_model.pb").is_file()
@@ -127,7 +127,9 @@ def test_export_that_fails_its_check_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_nothing_and_says_so(tiny_run, tmp_path):
+def test_a_full_disk_leaves_nothing_and_says_so(
+    tiny_run, tmp_path, without_graphs
+):
     folder = tmp_path / "export"
     message = "export could not be written: .*Free space"
     with full_disk.largest_file(3000), pytest.raises(OSError, match=message):
@@ -136,15 +138,16 @@ def test_a_full_disk_leaves_nothing_and_says_so(tiny_run, tmp_path):
 
 
 def test_checkpoint_before_the_last_phase_is_warned_of(
-    objective_exports, tmp_path, monkeypatch, caplog
+    objective_runs, tmp_path, monkeypatch, caplog
 ):
-    run = objective_exports("two_stage")
+    run = objective_runs("two_stage").folder
     monkeypatch.setattr(saved_model, "_write", lambda *_, **__: 0.0)
     for steps, is_early in ((3, False), (7, True)):
         model_dir = tmp_path / f"run_{steps}"
-        shutil.copytree(run.model_dir, model_dir)
-        objective = {"generator_steps": steps}
-        settings = tiny_run_lib.replace(run.settings, objective=objective)
+        shutil.copytree(run, model_dir)
+        settings = tiny_run_lib.replace(
+            checkpoints.load_settings(run), objective={"generator_steps": steps}
+        )
         (model_dir / "config.json").write_text(config.to_json(settings))
         saved_model.export(model_dir, tmp_path / f"export_{steps}")
         assert ("begins at step 7" in caplog.text) == is_early
@@ -175,7 +178,9 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     assert answer["replaced_probability"].dtype == np.float32
 
 
-def test_output_dir_means_the_trial_with_the_best_score(tmp_path, tiny_trial):
+def test_output_dir_means_the_trial_with_the_best_score(
+    tmp_path, tiny_trial, without_graphs
+):
     for number, value in enumerate((50.0, 70.0, 60.0), 1):
         folder = tmp_path / "out" / f"trial_{number:02d}"
         shutil.copytree(tiny_trial.folder, folder)

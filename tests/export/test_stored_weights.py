@@ -52,8 +52,8 @@ def size_of(export_dir):
 
 @pytest.mark.parametrize(("weights", "share"), [("bfloat16", 0.62),
                                                 ("int8", 0.5)])  # fmt: skip
-def test_compact_export_is_small_and_answers(
-    tiny_run, exported, tmp_path, weights, share
+def test_a_compact_export_is_small(
+    tiny_run, exported, tmp_path, without_graphs, weights, share
 ):
     folder = tmp_path / "export"
     conftest.export_unchecked(
@@ -70,10 +70,10 @@ def test_compact_export_is_small_and_answers(
 
 
 def test_masked_language_model_shares_its_compact_table(
-    objective_exports, tiny_run
+    objective_runs,
 ):
-    network = conftest.load_network(objective_exports("mlm"))
-    module = conftest.build_module(tiny_run, network)
+    module = saved_model.load_run(objective_runs("mlm").folder).module
+    network = module._network.main
     rows = conftest.as_ids([[2, 5, 4, 7, 3]])
     before = module.run("predict_ids", **rows)["top_probabilities"]
     module.prepare("bfloat16", "any")
