@@ -8,7 +8,7 @@ condition under `tf.distribute`. `fit` takes these optimizers like any other.
 import abc
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -390,7 +390,7 @@ def build(
     **more: Any,
 ) -> ReplicaOptimizer:
     """The optimizer that a config names, with a schedule of its rate."""
-    kinds = {
+    kinds: dict[str, Callable[..., ReplicaOptimizer]] = {
         "adam": AdamWeightDecay,
         "addons_adamw": AddonsAdamW,
         "lamb": LAMB,
