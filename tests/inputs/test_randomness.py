@@ -1,5 +1,7 @@
 """Tests of the names that random numbers go by."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -129,14 +131,22 @@ def test_dropout_is_equal_eager_traced_and_compiled(shape):
     _require_equal_numbers(draw, tf.constant(2))
 
 
-def test_a_step_that_is_compiled_whole_keeps_eight_choices_in_a_byte():
-    def draw():
-        seed = tf.zeros([3], tf.int64)
-        return random_bits.draw_kept([6, 4, 8], seed, 9)
+def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices():
+    """A TPU pads the last axis to 128."""
 
-    with fusion.switched(fusion.Scope.STEP):
-        packed = tf.function(draw, autograph=False)()
-    assert (packed.shape, draw().shape) == ((6, 4, 1), (6, 4, 8))
+    def draw(place):
+        with fusion.switched(fusion.Scope.STEP):
+            return (
+                random_bits.draw_uniform(6, 32, place),
+                random_bits.draw_kept([6, 4, 32], place, 9),
+            )
+
+    compiled = tf.function(draw, jit_compile=True, autograph=False)
+    place = tf.zeros([3], tf.int64)
+    assert compiled(place)[1].shape == (6, 4, 4)
+    program = compiled.experimental_get_compiler_ir(place)(stage="hlo")
+    assert re.search(r"u32\[192\]", program)
+    assert not re.search(r"u32\[(\d+,)+(1|4)\]", program)
 
 
 def _runs_of_choices(site):
