@@ -11,6 +11,7 @@ import electra_tf
 from electra_tf.modeling import keras_models
 from tests import tiny_electra
 from tests.export import finetuned_tiny
+from tests.formats import tiny_models
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python_api.md"
 TEXTS = [
@@ -208,12 +209,10 @@ def test_a_saved_model_reads_back(tmp_path, objective, format):
         variable.assign(0.5 * variable)
     electra.save(tmp_path / "saved", format)
     again = electra_tf.load(tmp_path / "saved")
-    found, expected = again.features(TEXTS), electra.features(TEXTS)
-    np.testing.assert_array_equal(found, expected)
+    tensors = electra.to_portable().tensors
+    tiny_models.require_tensors(again.to_portable().tensors, tensors)
     assert again.summary == electra.summary
-    if electra.can_fill_masks:
-        masked = ["the [MASK] sat"]
-        assert again.fill_masks(masked) == electra.fill_masks(masked)
+    assert again.can_fill_masks == electra.can_fill_masks
 
 
 def test_a_model_of_random_weights_is_saved_with_its_generator(tmp_path):
