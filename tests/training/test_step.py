@@ -11,7 +11,7 @@ from electra_tf.training import step_state
 from tests import profiler
 from tests import tiny
 from tests import tiny_run
-from tests.pretraining import tiny_objectives
+from tests.objectives import tiny_objectives
 
 FEATURES = tiny.deal(tiny.build_features())
 
