@@ -1,4 +1,4 @@
-r"""What does a trained model know? Analyses that measure it.
+r"""Analyses what a trained model has learned.
 
     electra-analyze calibration --model=tiny-en --data=TEXT --output_dir=DIR
 

@@ -64,8 +64,8 @@ def main() -> None:
         ranked = word_tests.rank_swaps(electra, swaps)
         results["swaps"] = word_tests.WordTests(swaps=ranked)
     if FLAGS.json:
-        found = {name: tests.compute() for name, tests in results.items()}
-        print(json.dumps(found, indent=2))
+        numbers = {name: tests.compute() for name, tests in results.items()}
+        print(json.dumps(numbers, indent=2))
         return
     for tests in results.values():
         print("\n".join(tests.describe()), end="\n\n")

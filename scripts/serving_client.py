@@ -67,7 +67,7 @@ class ServerError(OSError):
 
 
 class Target(NamedTuple):
-    """Who is asked."""
+    """The server, model and signature to ask."""
 
     server: str  # `host:port`
     model: str  # its name there

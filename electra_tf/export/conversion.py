@@ -31,7 +31,7 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
 SAVED_MODEL = "saved_model"
-"""What takes raw text without this package; see `saved_model.export`."""
+"""A SavedModel that takes raw text; see `saved_model.export`."""
 SAVED_FORMATS = (*reading.FORMATS, SAVED_MODEL)
 # What the libraries that write raise where a disk is full.
 _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
@@ -39,7 +39,7 @@ _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """How a model is converted."""
+    """Options of a conversion."""
 
     source_format: str = ""  # one of `reading.FORMATS`; empty to find out
     generator_path: pathlib.Path | None = None  # a masked LM that belongs to it
@@ -273,7 +273,7 @@ def write(
 
 
 def require_equal(
-    written: portable.PortableModel, found: portable.PortableModel
+    written: portable.PortableModel, stored: portable.PortableModel
 ) -> None:
     """Raises `ModelError` unless what was read back is equal bit by bit."""
     bits, found_bits = (
@@ -281,7 +281,7 @@ def require_equal(
             path: (v.shape, v.dtype, hashlib.sha256(v.tobytes()).digest())
             for path, v in model.tensors.items()
         }
-        for model in (written, found)
+        for model in (written, stored)
     )
     problems = [
         f"{path} differs"
@@ -289,17 +289,17 @@ def require_equal(
         if bits.get(path) != found_bits.get(path)
     ]
     task = written.task
-    if task is not None and found.task is not None and not found.task.labels:
+    if task is not None and stored.task is not None and not stored.task.labels:
         # TF1 files name no labels.
         written = dataclasses.replace(
             written, task=dataclasses.replace(task, labels=())
         )
     problems += [
-        f"{name} is {getattr(found, name)}, was {getattr(written, name)}"
+        f"{name} is {getattr(stored, name)}, was {getattr(written, name)}"
         for name in ("encoder", "generator", "tying", "task")
-        if getattr(found, name) != getattr(written, name)
+        if getattr(stored, name) != getattr(written, name)
     ]
-    before, after = written.vocabulary, found.vocabulary
+    before, after = written.vocabulary, stored.vocabulary
     if before is not None and not tokenizer_files.are_alike(before, after):
         problems.append("the vocabulary differs")
     if problems:

@@ -73,7 +73,7 @@ SIGNATURES = {k: Signature(**v) for k, v in _TABLE["signatures"].items()}
 
 @schema.frozen
 class ExportMetadata:
-    """What export.json says; None for what does not apply to the model."""
+    """Fields of export.json; None where one does not apply to the model."""
 
     kind: str  # a section of `readme.toml`, or a kind of task
     signatures: tuple[str, ...]  # the default one first
@@ -129,7 +129,7 @@ class ExportMetadata:
 
 
 def path_of(export_dir: pathlib.Path) -> pathlib.Path:
-    """Where an export has its export.json."""
+    """Returns the path of an export's export.json."""
     return export_dir / EXTRA_FOLDER / _FILE
 
 

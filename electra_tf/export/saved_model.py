@@ -36,7 +36,7 @@ from electra_tf.training import checkpoints
 
 @schema.frozen
 class ExportOptions:
-    """How a model is exported."""
+    """Options of an export."""
 
     # `latest`, `best` (lowest held-out loss, or highest dev score), or the path
     # of a checkpoint's folder. `latest` is the best one of a trial that stopped

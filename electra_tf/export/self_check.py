@@ -1,4 +1,4 @@
-"""Whether a saved model gives, in a fresh process, the numbers of this one."""
+"""Checks that a saved model gives the same numbers in a fresh process."""
 
 import os
 import pathlib
@@ -82,14 +82,14 @@ def compare(
         )
     differences = {}
     for name, value in expected.items():
-        found, output = received[name], name.rpartition("/")[2]
+        answer, output = received[name], name.rpartition("/")[2]
         if output == _RANKED:
             ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
-            if found.shape == value.shape:
+            if answer.shape == value.shape:
                 is_open = _are_open(ranked_by, 2 * tolerance)
-                found = np.where(is_open, value, found)
+                answer = np.where(is_open, value, answer)
         if tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
-            differences[name] = measure_difference(value, found)
+            differences[name] = measure_difference(value, answer)
     worst = max(differences, key=lambda name: differences[name])
     if not differences[worst] <= tolerance:
         raise errors.ExportError(
@@ -101,7 +101,7 @@ def compare(
 
 
 def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
-    """How far two arrays differ.
+    """Measures how far two arrays differ.
 
     Returns:
         For floats the largest difference as a share of the largest magnitude
@@ -122,7 +122,7 @@ def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
 
 
 def _are_open(probabilities: np.ndarray, margin: float) -> np.ndarray:
-    """Where a ranking `[..., K]` has ids that could stand in another order.
+    """Marks ids of a ranking `[..., K]` that rounding could reorder.
 
     Their probabilities are as close as rounding may bring them; the last can
     be any that did not make it.

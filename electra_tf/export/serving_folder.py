@@ -24,7 +24,7 @@ from electra_tf.processes import atomic
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"
 DEFAULT_SERVER_DIR = "/models"
-"""Where the server's container image expects models."""
+"""The folder in which the server's container image expects models."""
 BATCH_SIZES = (1, 8)
 """Texts of a warm-up request. A server that batches must allow the largest: it
 does not load a model that cannot answer its warm-up."""

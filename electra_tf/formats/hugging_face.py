@@ -191,12 +191,14 @@ def _find_kind(
                 "defines it, import that first."
             )
         return kind
-    found = [kinds.find_kind(name) for name in TASK_KINDS]
-    found = [kind for kind in found if kind.hugging_face == class_name]
-    usual = _REGRESSION if num_outputs == 1 else found[0].problem_type
+    candidates = [kinds.find_kind(name) for name in TASK_KINDS]
+    candidates = [
+        kind for kind in candidates if kind.hugging_face == class_name
+    ]
+    usual = _REGRESSION if num_outputs == 1 else candidates[0].problem_type
     problem = known.problem_type or usual
-    alike = (kind for kind in found if kind.problem_type == problem)
-    return next(alike, found[0])
+    alike = (kind for kind in candidates if kind.problem_type == problem)
+    return next(alike, candidates[0])
 
 
 def _require_labels(labels: tuple[str, ...], source: str) -> None:

@@ -44,7 +44,7 @@ _SIZES = {
 
 @schema.frozen
 class _Described:
-    """How Keras writes an object: its class and the arguments of that."""
+    """A serialized Keras object: its class and its arguments."""
 
     class_name: str
     config: Mapping[str, Any]

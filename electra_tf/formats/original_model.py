@@ -54,7 +54,7 @@ _READ_ERRORS = (tf.errors.OpError, IndexError, OSError, RuntimeError,
 
 
 class OriginalCheckpoint(NamedTuple):
-    """What a checkpoint of the original holds, by the original's names."""
+    """Tensors of a checkpoint of the original, by the original's names."""
 
     path: str  # the prefix that it was read from
     variables: Arrays  # float32
@@ -89,15 +89,15 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
 
 
 def _find_prefix(path: pathlib.Path) -> str:
-    found = sorted(path.glob("*.index"))
+    indices = sorted(path.glob("*.index"))
     if not path.is_dir():
-        found = list(path.parent.glob(f"{path.name}.index"))
-    if len(found) != 1:
+        indices = list(path.parent.glob(f"{path.name}.index"))
+    if len(indices) != 1:
         raise FileNotFoundError(
             f"Expected one checkpoint (*.index) at {path}. Received: "
-            f"{[file.name for file in found]}. Name the prefix of one."
+            f"{[file.name for file in indices]}. Name the prefix of one."
         )
-    return str(found[0].with_suffix(""))
+    return str(indices[0].with_suffix(""))
 
 
 def read_model(path: pathlib.Path) -> PortableModel:

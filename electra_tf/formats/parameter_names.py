@@ -20,7 +20,7 @@ _FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
 
 @dataclasses.dataclass(frozen=True)
 class NameTable:
-    """How another project calls and stores our parameters."""
+    """Names and layouts of our parameters in another project."""
 
     # Regular expressions and what replaces their matches in our path, one
     # after the other.
@@ -139,12 +139,12 @@ def take(
     for path, shape in expected.items():
         parts = table.shapes(path, shape)
         unused -= parts.keys()
-        found = [
+        own = [
             portable.find_problem(name, tensors.get(name), part)
             for name, part in parts.items()
         ]
-        problems += found
-        if not any(found):
+        problems += own
+        if not any(own):
             joined = table.join(path, tensors)
             taken[path] = np.ascontiguousarray(joined, np.float32)
     left = [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]

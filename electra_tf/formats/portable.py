@@ -55,7 +55,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @dataclasses.dataclass(frozen=True)
 class PortableTask:
-    """What a fine-tuned model was trained for."""
+    """The task of a fine-tuned model."""
 
     name: str  # as in the paths of its head, `task_specific/<name>/`
     kind: str  # see `tasks.kinds`
@@ -369,12 +369,12 @@ def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
 
 def require_none(problems: list[str], origin: str) -> None:
     """Raises `ModelError` if any problem is not empty, and lists the first."""
-    found = list(filter(None, problems))
-    if found:
-        more = " ..." if len(found) > _NUM_SHOWN else ""
+    real = list(filter(None, problems))
+    if real:
+        more = " ..." if len(real) > _NUM_SHOWN else ""
         raise errors.ModelError(
-            f"{origin} is not a whole model of its sizes ({len(found)} "
-            f"problems): {'; '.join(found[:_NUM_SHOWN])}{more}. Are all its "
+            f"{origin} is not a whole model of its sizes ({len(real)} "
+            f"problems): {'; '.join(real[:_NUM_SHOWN])}{more}. Are all its "
             "files of one model? Take them again from where they come from."
         )
 

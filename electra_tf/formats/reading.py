@@ -94,22 +94,22 @@ def read_model(
     Raises `FileNotFoundError` if there is nothing, `ModelError` if it is
     damaged or of another kind.
     """
-    found = installed.find_model(path)
-    format_name = format_name or detect(found)
+    source = installed.find_model(path)
+    format_name = format_name or detect(source)
     schema.require_choice("format", format_name, FORMATS)
     if format_name == OURS:
-        return own_run.read_model(found, which, use_average)
+        return own_run.read_model(source, which, use_average)
     if which != "latest" or use_average:
         raise ValueError(
             "--checkpoint and --use_average choose among the weights of a run. "
-            f"Received: one of them for {found}, a model of the format "
+            f"Received: one of them for {source}, a model of the format "
             f"{format_name}. Leave it out."
         )
     if format_name == TF1:
-        return original_model.read_model(found)
-    with storage.local_copy(found) as folder:
+        return original_model.read_model(source)
+    with storage.local_copy(source) as folder:
         model: PortableModel = _MODULES[format_name].read_model(folder)
-    origin = model.origin.replace(str(folder), str(found))
+    origin = model.origin.replace(str(folder), str(source))
     return dataclasses.replace(model, origin=origin)
 
 
@@ -189,8 +189,8 @@ def warm_start(
 ) -> str:
     """Sets the variables of a run to the weights of a model of any format.
 
-    Part by part (main encoder, heads, generator) every tensor is found in its
-    shape, or the part stays fresh; half a part is an error. Two tables may
+    Each part (main encoder, heads, generator) is restored whole or stays
+    fresh; an incomplete part is an error. Two tables may
     have another number of rows. Of positions the first ones are taken. Rows
     of tokens follow their tokens: the new vocabulary has every token of the
     old one, in any order. Other rows keep their fresh values.
@@ -198,8 +198,8 @@ def warm_start(
     With `as_generator` the model's masked language model becomes the
     generator, and nothing else is taken.
 
-    Returns a paragraph: what was restored, resized, stays fresh, found no
-    place. If sizes or vocabularies do not fit, no variable is changed.
+    Returns a paragraph: what was restored, resized, stays fresh, is unused.
+    If sizes or vocabularies do not fit, no variable is changed.
     """
     model = read_model(path)
     if as_generator:
@@ -232,22 +232,22 @@ def _as_generator(
     model: PortableModel, main: config.EncoderConfig
 ) -> PortableModel:
     """Takes a model's masked language model as a main encoder's generator."""
-    found = portable.split(model).get("generator", model)
-    if set(found.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
+    masked_lm = portable.split(model).get("generator", model)
+    if set(masked_lm.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
         raise errors.ModelError(
             "A generator is started from a masked language model, or from a "
             f"model that has one. Received: {model.origin} with "
             f"{', '.join(model.parts)}."
         )
     tensors = portable.rename_part(
-        found.tensors, portable.MAIN, portable.GENERATOR
+        masked_lm.tensors, portable.MAIN, portable.GENERATOR
     )
-    tensors |= portable.take_part(found.tensors, portable.MASKED_LM_HEAD)
+    tensors |= portable.take_part(masked_lm.tensors, portable.MASKED_LM_HEAD)
     return dataclasses.replace(
-        found,
+        masked_lm,
         tensors=tensors,
         encoder=main,
-        generator=found.encoder,
+        generator=masked_lm.encoder,
         tying="none",
     )
 
@@ -286,11 +286,11 @@ def _require_sizes(
     if model.generator and shared.intersection(model.generator_parts):
         flags: Any = portable.generator_settings(model), _GENERATOR_FLAGS
         both.append(("generator", model.generator, target.generator, *flags))
-    for section, found, wanted, settings, names in both:
+    for section, own, wanted, settings, names in both:
         wrong = [
-            f"{name}: {getattr(found, name)}, {getattr(wanted, name)}"
+            f"{name}: {getattr(own, name)}, {getattr(wanted, name)}"
             for name in _SIZES
-            if getattr(found, name) != getattr(wanted, name)
+            if getattr(own, name) != getattr(wanted, name)
         ]
         flag = f"--config.{section}"
         remedy = [f"{flag}.{name}={getattr(settings, name)}" for name in names]

@@ -62,15 +62,15 @@ def _read_parts(index: pathlib.Path) -> Arrays:
     parts = portable.build_known(_Index, stated, index).weight_map
     tensors: Arrays = {}
     for name in sorted(set(parts.values())):
-        found = _read_file(index.parent / name)
-        wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
+        part = _read_file(index.parent / name)
+        wrong = sorted(part.keys() ^ {n for n in parts if parts[n] == name})
         if wrong:
             raise errors.ModelError(
                 f"{index} must name every tensor of its files. Received: "
                 f"others in {name}: {', '.join(wrong)}. Download all files of "
                 "the model again."
             )
-        tensors |= found
+        tensors |= part
     return tensors
 
 
@@ -116,8 +116,8 @@ def _read_torch(path: pathlib.Path) -> Arrays:
         schema.require(size <= path.stat().st_size, "it is compressed")
         damaged = archive.testzip()
         schema.require(not damaged, f"the checksum of {damaged} differs")
-    found = torch.load(path, map_location="cpu", weights_only=True)
-    return {str(n): _to_array(value, torch) for n, value in found.items()}
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    return {str(n): _to_array(value, torch) for n, value in state.items()}
 
 
 def _to_array(tensor: Any, torch: Any) -> np.ndarray:

@@ -43,7 +43,7 @@ _SPECIAL_NAMES = {
 
 @schema.frozen
 class _Stated:
-    """What Hugging Face's `tokenizer_config.json` may say.
+    """Fields of Hugging Face's `tokenizer_config.json` that are accepted.
 
     Other values belong to tokenizers that split words otherwise. None stands
     for the default; of `strip_accents` that is the value of `do_lower_case`.
@@ -136,7 +136,7 @@ def fit_rows(
 
 
 def notes_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
-    """Returns notes on what `load_if_there` found, one line each."""
+    """Returns notes on a vocabulary of `load_if_there`, one line each."""
     if vocabulary is None:
         names = f"{vocabulary_lib.VOCABULARY_FILE} or {TOKENIZER_FILE}"
         return (f"found no vocabulary, {names}",)
@@ -167,7 +167,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
     """Reads `tokenizer.json`, if it splits words as ours does."""
     content = schema.read_object(path, errors.ModelError)
     try:
-        found = tokenizers.Tokenizer.from_file(str(path))
+        tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:
         # It raises nothing more special.
         raise errors.ModelError(
@@ -175,7 +175,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
             "file again from where it comes from."
         ) from error
     # The library fills in what the file leaves out.
-    stages = json.loads(found.to_str())
+    stages = json.loads(tokenizer.to_str())
     for stage, field, expected in _EXPECTED:
         received = (stages[stage] or {}).get(field)
         if received != expected:
@@ -184,7 +184,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
                 f"original's tokenizer. Received: {received!r:.80}. Models of "
                 "other tokenizers cannot be converted."
             )
-    ids = found.get_vocab()
+    ids = tokenizer.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     is_kept = all(
         ids[token["content"]] == token["id"]
@@ -196,7 +196,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
             "ids with gaps or repetitions. Take the file again from where it "
             "comes from."
         )
-    return found
+    return tokenizer
 
 
 def _described_tokens(

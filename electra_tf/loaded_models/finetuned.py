@@ -79,8 +79,8 @@ class FinetunedModel(base.LoadedModel):
             for name, column in given.items()
             if column is not None
         }
-        found = predictions.predict(self.text_model, self.metadata, inputs)
-        return [prediction for _, prediction in found]
+        answers = predictions.predict(self.text_model, self.metadata, inputs)
+        return [prediction for _, prediction in answers]
 
     def load_trial(self, folder: pathlib.Path) -> "FinetunedModel":
         """Loads a trial that `finetune` trained."""

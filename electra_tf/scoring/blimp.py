@@ -66,17 +66,17 @@ def list_sentences(pairs: Sequence[Pair]) -> list[str]:
 
 
 def judge(
-    found: np.ndarray | Sequence[float], pairs: Sequence[Pair]
+    sentence_scores: np.ndarray | Sequence[float], pairs: Sequence[Pair]
 ) -> pd.Series:
     """Compares the two sentences of every pair: 1, 0.5 or 0 points for each.
 
     A pair is right if the model finds the good sentence likelier as a whole,
     the paper's "full sentence" method; two equal scores are half right.
-    `found` are the numbers `[2 N]` of `list_sentences`, higher for what is
-    likelier: `SentenceScorer.score`, or that of any other model. The points are
-    indexed by the pair's phenomenon.
+    `sentence_scores`, `[2 N]`, belong to `list_sentences`; a likelier sentence
+    has a higher one, as of `SentenceScorer.score`. The index of the points is
+    the pair's phenomenon.
     """
-    scores = np.asarray(found, np.float64).reshape(-1, 2)
+    scores = np.asarray(sentence_scores, np.float64).reshape(-1, 2)
     if not np.isfinite(scores).all():
         raise ValueError(
             "Scores of sentences must be finite numbers. Received: "

@@ -1,7 +1,7 @@
-"""How likely a model finds a sentence: one number, the higher the likelier.
+"""Scores how likely a model finds a sentence.
 
-It is a sum over the sentence's pieces x_t, without [CLS] and [SEP], of what
-a network says of each:
+The score is a sum over the sentence's tokens x_t, without [CLS] and [SEP], of
+a value that depends on the network:
 
     discriminator     log(1 - p(x_t was replaced | x))
     Electric          -E(x)_t, the log likelihood up to a constant
@@ -161,7 +161,7 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
 def build_scorers(
     electra: pretrained_lib.PretrainedModel,
 ) -> dict[str, SentenceScorer]:
-    """One for each tower that can tell; "masked LM" takes a pass a piece."""
+    """Builds a scorer for each network that has a head, by name."""
     generator, main = electra.networks
     is_energy = electra.answer is answers.Answer.ENERGY
     name = "energies" if is_energy else "discriminator"
@@ -199,7 +199,7 @@ def score_frequencies(
 def _read_as_it_stands(
     tower: Any, answer: answers.Answer, ids: tf.Tensor, input_mask: tf.Tensor
 ) -> tf.Tensor:
-    """What the tower says of each token `[B, S]`; see the module's table."""
+    """Value of each token `[B, S]`, by the table of this module."""
     rows = ids, input_mask, tf.zeros_like(ids)
     if isinstance(
         tower, networks.MaskedLMGenerator | networks.TwoTowerGenerator

@@ -1,4 +1,4 @@
-"""What a study is: a few arms that differ in a few fields, at equal cost.
+"""Defines studies: arms that differ in a few fields, at equal cost.
 
 A file of `configs/studies/` returns a `Study`; `plan_study` gives each arm its
 number of steps. Every arm has a schedule of its own; no arm is a checkpoint in
@@ -89,7 +89,7 @@ class Study:
 
     @property
     def cost(self) -> str:
-        """What is equal for all arms, in a word."""
+        """The cost that all arms share: FLOPs or steps."""
         return "FLOPs" if self.budget == "flops" else "steps"
 
     def arm_settings(self, name: str) -> config.ExperimentConfig:
@@ -138,7 +138,7 @@ class PlannedArm(NamedTuple):
 
 
 class StudyPlan(NamedTuple):
-    """What running a study means, in the order of the report's rows."""
+    """The arms of a study with their steps, in the order of the report."""
 
     study: Study
     arms: tuple[PlannedArm, ...]

@@ -1,6 +1,6 @@
-"""What a study found: results.json, table.md, study.png and curves.png.
+"""Writes results.json, table.md, study.png and curves.png of a study.
 
-Rewritten after every finished run, so that a study in progress can be read.
+They are rewritten after every run, so that a study in progress can be read.
 Spread is the sample standard deviation over seeds.
 """
 
@@ -66,7 +66,7 @@ _CURVES = (
 )
 
 Results = Sequence[tuple[study_run.RunRequest, study_run.RunResult]]
-"""The finished runs, and what they found."""
+"""The finished runs with their results."""
 
 
 def write(
@@ -132,7 +132,7 @@ def _to_json(
 
 
 def _guessing(results: Results) -> dict[str, float]:
-    """Task to score; every run of the untrained arm found the same."""
+    """Maps task to score, which all runs of the untrained arm share."""
     return {k: v for _, run in results for k, v in run.guessing.items()}
 
 
@@ -233,16 +233,16 @@ def _measures_table(
     if guessing:
         # The same for probe and fine-tune.
         tasks = [re.sub("_(probe|finetune)$", "", name) for name in measured]
-        found = pd.Series(guessing).reindex(tasks)
-        found = found.where(found.index != AVERAGE, found.mean())
-        rows.append(("guessing", *map(format_cell, found)))
+        baseline = pd.Series(guessing).reindex(tasks)
+        baseline = baseline.where(baseline.index != AVERAGE, baseline.mean())
+        rows.append(("guessing", *map(format_cell, baseline)))
     return markdown(["arm", *measured], rows)
 
 
 def _find_best(
     measure: str, means: pd.Series, arms: Sequence[definition.PlannedArm]
 ) -> pd.Series:
-    """Whether each arm's mean is the best of the arms of its budget."""
+    """Returns which arms have the best mean of their budget."""
     larger = is_larger_better(measure)
     if larger is None:
         return pd.Series(False, means.index)
@@ -265,7 +265,7 @@ def format_cell(
 
 
 def is_larger_better(name: str) -> bool | None:
-    """Whether a larger value of a measure is better; None: not judged.
+    """Returns whether a larger value is better; None: not judged.
 
     The total `loss` is not judged: its parts and weights differ by objective.
     Nor is what the corpus gives away, or what [MASK] does not hide.

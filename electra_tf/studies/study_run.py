@@ -28,7 +28,7 @@ Measures = Mapping[str, pydantic.FiniteFloat]
 
 @schema.frozen
 class RunIdentity:
-    """What decides the result of a run; folders and threads do not."""
+    """Everything that the result of a run depends on."""
 
     settings: config.ExperimentConfig  # with the seed, without `dataset_dir`
     dataset: Mapping[str, str]  # split to the checksum of its manifest
@@ -65,7 +65,7 @@ class RunRequest:
 
 @schema.frozen
 class RunResult:
-    """What a run found."""
+    """Measures of a finished run."""
 
     held_out: Measures  # of the held-out split at the last step
     tasks: Measures  # measure to score
@@ -205,7 +205,7 @@ def _build_random(
 
 
 def start(run_fn: RunFn) -> pool_lib.Handler:
-    """What the process of a run executes: `run_fn` is `perform`, or a stub."""
+    """Returns the main function of a run's process; `run_fn`: `perform`."""
 
     def handle(
         request: RunRequest, unused_report: pool_lib.Report

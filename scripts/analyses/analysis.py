@@ -39,11 +39,11 @@ ANALYSES = (
     "representations",
     "reranking",
 )
-"""What a user types: modules of this folder."""
+"""Names of the analyses: modules of this folder."""
 
 _NUM_RESAMPLES = 1_000
 BOUNDS = f"low and high: 95 % of {_NUM_RESAMPLES:,} bootstrap samples"
-"""What a note says of `bounds`."""
+"""Explains `bounds` in a note."""
 
 FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
 # Items that are measured between two files of what is known so far.
@@ -53,7 +53,7 @@ _PARTS = "parts"
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What to measure on.
+    """Data and options of an analysis.
 
     Attributes:
         data: where the analysis's data lie; each analysis says what it takes.
@@ -76,7 +76,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What an analysis found.
+    """Results of an analysis.
 
     Attributes:
         table: what is printed; its index names the rows.
@@ -105,7 +105,7 @@ class Findings:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Where an analysis that takes long keeps what it knows so far.
+    """Keeps the finished parts of an analysis that takes long.
 
     Attributes:
         folder: of the analysis.
@@ -143,7 +143,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """One question, and how it is answered.
+    """A question, with the functions that answer and draw it.
 
     Attributes:
         question: what it asks, for people.
@@ -163,7 +163,7 @@ class Analysis:
 
 
 class Stored(NamedTuple):
-    """What an analysis's folder holds."""
+    """Contents of an analysis' folder."""
 
     key: str  # `digest` of the weights and the request
     model: str  # one line, where the weights came from
@@ -173,8 +173,8 @@ class Stored(NamedTuple):
 
 def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
     """The pre-trained model at a path, of a fine-tuned one its encoder."""
-    found = reading.read_model(installed.find_model(path))
-    return pretrained.PretrainedModel.from_portable(found)
+    model = reading.read_model(installed.find_model(path))
+    return pretrained.PretrainedModel.from_portable(model)
 
 
 def find_analysis(name: str) -> Analysis:
@@ -194,9 +194,9 @@ def run(
     """Runs an analysis unless it was run, and leaves its three files."""
     analysis, folder = find_analysis(name), output_dir / name
     key = digest(electra, request)
-    found = read_stored(folder)
-    if found is not None and found.key == key:
-        return found.findings
+    stored = read_stored(folder)
+    if stored is not None and stored.key == key:
+        return stored.findings
     folder.mkdir(parents=True, exist_ok=True)
     findings = analysis.measure(electra, request, Work(folder, key))
     columns = min(analysis.panels, 2)
@@ -236,11 +236,11 @@ def bounds(
     draws = generator.integers(0, count, [_NUM_RESAMPLES, count])
     times = np.stack([np.bincount(draw, minlength=count) for draw in draws])
     # A few at a time, since totals can be matrices.
-    found = [
+    values = [
         statistic(np.tensordot(own, sums, 1))
         for own in np.array_split(times, _NUM_RESAMPLES // 10)
     ]
-    low, high = np.quantile(np.concatenate(found), [0.025, 0.975])
+    low, high = np.quantile(np.concatenate(values), [0.025, 0.975])
     return {"low": float(low), "high": float(high)}
 
 
@@ -248,8 +248,8 @@ def half_width(
     statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
 ) -> float:
     """Half of the way between both `bounds`."""
-    found = bounds(statistic, sums, seed)
-    return (found["high"] - found["low"]) / 2
+    limits = bounds(statistic, sums, seed)
+    return (limits["high"] - limits["low"]) / 2
 
 
 def divide(totals: np.ndarray) -> np.ndarray:
@@ -267,7 +267,7 @@ def describe_widths(where: str, widths: pd.Series) -> str:
 
 
 def read_stored(folder: pathlib.Path) -> Stored | None:
-    """What an analysis left in its folder; None if it was not run."""
+    """Reads the findings in a folder; None if the analysis was not run."""
     path = folder / FINDINGS
     if not path.exists():
         return None

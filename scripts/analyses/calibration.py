@@ -33,11 +33,11 @@ def measure(
 ) -> analysis.Findings:
     """Compares probabilities with truth, as they are and scaled."""
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
-    found = corruption.detect(electra, sentences, request, work)
-    is_fitted = found["sentence"] % 2 == 0
-    temperature = fit_temperature(found[is_fitted])
-    judged = found[~is_fitted]
-    share = found["is_replaced"][is_fitted].mean()
+    pieces = corruption.detect(electra, sentences, request, work)
+    is_fitted = pieces["sentence"] % 2 == 0
+    temperature = fit_temperature(pieces[is_fitted])
+    judged = pieces[~is_fitted]
+    share = pieces["is_replaced"][is_fitted].mean()
     logits = judged["logit"].to_numpy(np.float64)
     answers = {
         "as it is": special.expit(logits),
@@ -70,17 +70,17 @@ def fit_temperature(pieces: pd.DataFrame) -> float:
         scaled = margins * np.exp(-log_temperature)
         return -float(np.mean(special.log_expit(scaled)))
 
-    found = optimize.minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
-    return float(np.exp(found.x))
+    best = optimize.minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(best.x))
 
 
 def bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
     """Mean probability, share replaced and count of each bin that has any."""
     names = ["probability", "replaced", "pieces"]
     totals = _sum_bins(pieces, probabilities).sum(0)
-    found = pd.DataFrame(totals, columns=names).query("pieces > 0")
-    means = found[names[:2]].div(found["pieces"], axis=0)
-    return means.assign(pieces=found["pieces"].astype(int))
+    filled = pd.DataFrame(totals, columns=names).query("pieces > 0")
+    means = filled[names[:2]].div(filled["pieces"], axis=0)
+    return means.assign(pieces=filled["pieces"].astype(int))
 
 
 def _sum_bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the discriminator says of text that the generator has changed.
+"""Discriminator logits for text that the generator has changed.
 
 As in pre-training (paper, section 2), but of text that was held out: a share of
 the pieces becomes [MASK], the generator samples one for each, and the
@@ -53,8 +53,8 @@ def detect(
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
     answers = _answer(electra, rows, request, work)
-    found = answers[pieces["sentence"], pieces["position"]]
-    columns = pd.DataFrame(found, columns=_COLUMNS)
+    at_pieces = answers[pieces["sentence"], pieces["position"]]
+    columns = pd.DataFrame(at_pieces, columns=_COLUMNS)
     detected = pieces.join(columns.astype(dict.fromkeys(_COLUMNS[:2], bool)))
     if not 0 < detected["is_replaced"].sum() < len(detected):
         raise ValueError(
@@ -116,7 +116,7 @@ def _answer(
 
     @tf.function(autograph=False)
     def answer(step: tf.Tensor, *batch: tf.Tensor) -> tf.Tensor:
-        masked, logits, shown, is_masked, found = corrupt(
+        masked, logits, shown, is_masked, replaced_logits = corrupt(
             electra, batch, step, request.seed, request.mask_prob
         )
         log_probs = tf.nn.log_softmax(logits)
@@ -129,7 +129,7 @@ def _answer(
             for values in (entropy, tf.cast(guesses, tf.float32))
         ]
         is_replaced = shown != masked.original_ids
-        everywhere = (is_masked, is_replaced, found, *at_slots)
+        everywhere = (is_masked, is_replaced, replaced_logits, *at_slots)
         return tf.stack([tf.cast(x, tf.float32) for x in everywhere], -1)
 
     columns = [rows[name] for name in keras_models.FEATURES]
@@ -139,8 +139,8 @@ def _answer(
         own = [ids[first : first + count] for ids in columns]
         full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
         shaped = [tf.ensure_shape(ids, [_ROWS, ids.shape[1]]) for ids in full]
-        found = answer(tf.constant(first // _ROWS), *shaped)
-        return np.asarray(found)[:count]
+        answers = answer(tf.constant(first // _ROWS), *shaped)
+        return np.asarray(answers)[:count]
 
     numbers = range(len(columns[0]))
     if work is not None:

@@ -1,4 +1,4 @@
-"""How does a run learn? Its checkpoints, one after the other.
+"""Measures how a run learns, one checkpoint after the other.
 
 Of each checkpoint that the run kept, on the same held-out text and masks:
 
@@ -73,18 +73,18 @@ def measure(
         loaded = pretrained.PretrainedModel.from_portable(model)
         loaded.tokenizer = electra.tokenizer  # Which was traced for all.
         pieces = corruption.detect(loaded, sentences, request)
-        found = describe(pieces, request.seed)
+        measures = describe(pieces, request.seed)
         factors = weigh_losses(learner, checkpoints.step_of(paths[0]))
-        found |= trace_gradients(loaded, sentences, request, *factors)
-        return pd.DataFrame([found]).to_records(index=False)
+        measures |= trace_gradients(loaded, sentences, request, *factors)
+        return pd.DataFrame([measures]).to_records(index=False)
 
     rows = work.in_parts("checkpoints", steps, measure_one, 1)
     names = pd.Index([checkpoints.step_of(path) for path in steps], name="step")
-    found = pd.DataFrame(rows, names)
-    bounds = found.filter(regex=f"^{_WIDTH}").rename(
+    every_step = pd.DataFrame(rows, names)
+    bounds = every_step.filter(regex=f"^{_WIDTH}").rename(
         columns=lambda name: name.removeprefix(_WIDTH)
     )
-    table = found.loc[:, ~found.columns.str.startswith(_WIDTH)]
+    table = every_step.loc[:, ~every_step.columns.str.startswith(_WIDTH)]
     notes = (
         f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
         f"generator's embeddings from the gradients of {_GRADIENT_ROWS} of "
@@ -115,14 +115,14 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
                 f"precision, {band}": (is_hit, is_called & is_in),
                 f"recall, {band}": (is_hit, is_replaced & is_in),
             }
-    found = dict[str, float]()
+    measures = dict[str, float]()
     for name, (values, is_counted) in shares.items():
         counted = pd.DataFrame({"of": values * is_counted, "all": is_counted})
         sums = counted.groupby(pieces["sentence"]).sum().to_numpy(np.float64)
-        found[name] = float(analysis.divide(sums.sum(0)))
+        measures[name] = float(analysis.divide(sums.sum(0)))
         width = analysis.half_width(analysis.divide, sums, seed)
-        found[f"{_WIDTH}{name}"] = width
-    return found
+        measures[f"{_WIDTH}{name}"] = width
+    return measures
 
 
 def weigh_losses(
@@ -132,9 +132,9 @@ def weigh_losses(
     last = max(step - 1, 0)
     phase = bisect.bisect_right(learner.stage_starts, last) - 1
     learner.enter_stage(phase, is_beginning=False)
-    found = learner.loss_factors(tf.constant(last, tf.int64))
+    factors = learner.loss_factors(tf.constant(last, tf.int64))
     # An objective of the user's own may have other losses.
-    return float(found.get("gen_loss", 0)), float(found.get("disc_loss", 0))
+    return float(factors.get("gen_loss", 0)), float(factors.get("disc_loss", 0))
 
 
 def trace_gradients(
@@ -144,7 +144,7 @@ def trace_gradients(
     gen_weight: float,
     disc_weight: float,
 ) -> dict[str, float]:
-    """Where the gradients of the generator's embeddings come from."""
+    """Norms of the gradients of the generator's embeddings, by source."""
     generator, main = electra.networks
     if not isinstance(generator, networks.MaskedLMGenerator):
         return {}
@@ -163,8 +163,10 @@ def trace_gradients(
         slots = masked.masked_ids, masked.masked_weights
         loss = losses.masked_lm_loss(generator.head(hidden, table), *slots)
         loss *= gen_weight / tf.reduce_sum(masked.masked_weights)
-    found = tape.gradient(loss, [table, looked_up])
-    sources = dict(zip(("softmax", "generator's input"), found, strict=True))
+    gradients = tape.gradient(loss, [table, looked_up])
+    sources = dict(
+        zip(("softmax", "generator's input"), gradients, strict=True)
+    )
     with tf.GradientTape() as tape:
         logits = main(shown, masked.input_mask, masked.segment_ids).logits
         weights = tf.cast(masked.input_mask, tf.float32)

@@ -37,12 +37,12 @@ def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
     Raises `DataError` for another label, and where one half of the sentences
     is without a wrong word.
     """
-    found = conll.read_columns(storage.path(data))
-    for one in found:
+    annotated = conll.read_columns(storage.path(data))
+    for one in annotated:
         if other := set(one.tags or ()) - {RIGHT, WRONG}:
             expected = f"{RIGHT} or {WRONG} beside each word of this sentence"
             raise files.unexpected(one.place, expected, min(other))
-    drawn = texts.draw(found, limit, seed)
+    drawn = texts.draw(annotated, limit, seed)
     half = len(drawn) // 2
     for name, part in (("first", drawn[:half]), ("second", drawn[half:])):
         if not any(WRONG in (sentence.tags or ()) for sentence in part):
@@ -144,21 +144,23 @@ def _suspect(
     sentences: Sequence[texts.Sentence],
     work: analysis.Work,
 ) -> Mapping[str, np.ndarray]:
-    """Way to suspect to a number for each word of all sentences."""
+    """Maps each way to suspect words to a score for every word."""
     plain = [sentence.text for sentence in sentences]
     words = [word for sentence in sentences for word in sentence.words]
     counts = Counter(words)
-    found = {
+    suspicions = {
         "everything": np.zeros(len(words)),
         "rare in this file": -np.array([counts[word] for word in words], float),
     }
     pieces = texts.locate_pieces(electra, sentences)
     for name, scorer in sentence_scores.build_scorers(electra).items():
         scores = work.in_parts(name, plain, scorer.score_all_pieces)
-        found[name] = texts.worst_pieces(pieces, -scores, len(words))
+        suspicions[name] = texts.worst_pieces(pieces, -scores, len(words))
     if request.other_model:
-        found["fine-tuned tagger"] = _ask_tagger(request.other_model, sentences)
-    return found
+        suspicions["fine-tuned tagger"] = _ask_tagger(
+            request.other_model, sentences
+        )
+    return suspicions
 
 
 def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
@@ -169,7 +171,7 @@ def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
             "--other_model must be a tagger that was fine-tuned on the labels "
             f"{RIGHT} and {WRONG}. Received: {tagger!r}."
         )
-    found = []
+    probabilities = []
     answers = tagger.predict([sentence.text for sentence in sentences])
     for sentence, answer in zip(sentences, answers, strict=True):
         ends = np.cumsum([len(word) + 1 for word in sentence.words])
@@ -181,8 +183,8 @@ def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
             if word.tag != WRONG and share:
                 share = 1 - share
             worst[place] = max(worst[place], share)
-        found.append(worst)
-    return np.concatenate(found)
+        probabilities.append(worst)
+    return np.concatenate(probabilities)
 
 
 def _write(path: pathlib.Path, sentences: Sequence[texts.Sentence]) -> None:

@@ -31,17 +31,17 @@ def measure(
 ) -> analysis.Findings:
     """False alarms, misses and AUC by part of speech and by frequency."""
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
-    found = corruption.detect(electra, sentences, request, work)
-    original = found["logit"][~found["is_replaced"]]
+    pieces = corruption.detect(electra, sentences, request, work)
+    original = pieces["logit"][~pieces["is_replaced"]]
     border = float(np.quantile(original, 1 - FALSE_ALARMS))
-    rows = {"all": judge(found, border)}
-    for name, is_in in texts.groups(found):
-        if found["is_replaced"][is_in].sum() >= _LEAST_REPLACED:
-            rows[name] = judge(found[is_in], border)
+    rows = {"all": judge(pieces, border)}
+    for name, is_in in texts.groups(pieces):
+        if pieces["is_replaced"][is_in].sum() >= _LEAST_REPLACED:
+            rows[name] = judge(pieces[is_in], border)
     table = pd.DataFrame.from_dict(rows, "index").rename_axis("pieces")
     notes = (
-        f"{len(found):,} pieces of {len(sentences):,} sentences, "
-        f"{found['is_replaced'].mean():.3f} of them replaced. Low and high: "
+        f"{len(pieces):,} pieces of {len(sentences):,} sentences, "
+        f"{pieces['is_replaced'].mean():.3f} of them replaced. Low and high: "
         "95 % intervals of Wilson. Chance: as many misses as 1 - "
         f"{FALSE_ALARMS}, an AUC of 0.5. Seed {request.seed}.",
     )
@@ -53,18 +53,18 @@ def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
     is_called = pieces["logit"] >= border
     original = is_called[~pieces["is_replaced"]]
     missed = ~is_called[pieces["is_replaced"]]
-    found: dict[str, float] = {"count": len(pieces)}
+    measures: dict[str, float] = {"count": len(pieces)}
     for name, events in (("false alarms", original), ("misses", missed)):
         bounds = stats.binomtest(int(events.sum()), len(events)).proportion_ci(
             method="wilson"
         )
-        found |= {
+        measures |= {
             name: float(events.mean()),
             f"{name}, low": bounds.low,
             f"{name}, high": bounds.high,
         }
     area = metrics.roc_auc_score(pieces["is_replaced"], pieces["logit"])
-    return found | {"AUC": float(area)}
+    return measures | {"AUC": float(area)}
 
 
 def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""One page of all that was found of a model, with sentences in colour."""
+"""One page with all findings about a model, and sentences in colour."""
 
 import base64
 import html
@@ -73,20 +73,22 @@ def write(
     `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
     where no analysis was run, `ModelError` where one was run of another model.
     """
-    found = {}
+    findings = {}
     for name in analysis.ANALYSES:
         stored = analysis.read_stored(output_dir / name)
         if stored is not None:
             _require_same(electra, stored, output_dir / name)
-            found[name] = stored.findings
-    if not found:
+            findings[name] = stored.findings
+    if not findings:
         raise FileNotFoundError(
             f"A report is made of analyses that were run. Received: "
             f"{output_dir}, without any. Run one of "
             f"{', '.join(analysis.ANALYSES)} first."
         )
-    contents = [(name, analysis.find_analysis(name).question) for name in found]
-    sections = [_section(k, output_dir / k, v) for k, v in found.items()]
+    contents = [
+        (name, analysis.find_analysis(name).question) for name in findings
+    ]
+    sections = [_section(k, output_dir / k, v) for k, v in findings.items()]
     if electra.can_score:
         contents.append(("sentences", "Sentences with one word exchanged"))
         sections.append(_sentences(electra, request))

@@ -1,4 +1,4 @@
-"""What do the layers of the main encoder hold?
+"""Measures the layers of the main encoder.
 
 By layer, from the embeddings on, over the first pieces of words:
 
@@ -31,13 +31,13 @@ from electra_tf.processes import progress
 
 _ROWS = 64
 _MOST_SENTENCES = 2_000
-# Of sentences, between which bounds of CKA are found.
+# Of sentences, from which bounds of CKA are computed.
 _NUM_GROUPS = 50
 _ATTENTION = ("previous", "next", "itself", "[SEP]")
 
 
 class Layers(NamedTuple):
-    """What an encoder makes of W words, by L blocks."""
+    """States and attention of L blocks for W words."""
 
     states: np.ndarray  # [L + 1, W, D] float32, the embeddings first
     attention: np.ndarray  # [L, 4] mean weights on `_ATTENTION`
@@ -74,8 +74,8 @@ def measure(
 
     if words["label"].any():
         add("probe", analysis.divide, (probe(s, words) for s in own.states))
-        found = (probe(s, words) for s in untrained.states)
-        add("probe, random weights", analysis.divide, found)
+        hits = (probe(s, words) for s in untrained.states)
+        add("probe, random weights", analysis.divide, hits)
     add("anisotropy", anisotropy, (sum_units(s, words) for s in own.states))
     alike = functools.partial(cka, width=own.states.shape[-1])
     # One pair at a time: the products of all are too much for memory.
@@ -135,11 +135,13 @@ def read_layers(
     with progress.WorkProgress(title, len(sentences), "sentences") as shown:
         for begin in range(0, len(sentences), _ROWS):
             batch = [array[begin : begin + _ROWS] for array in rows.values()]
-            found, weights, num_pieces = (a.numpy() for a in read(*batch))
+            batch_states, weights, num_pieces = (
+                a.numpy() for a in read(*batch)
+            )
             attention, count = attention + weights, count + num_pieces
             is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
             here = firsts[is_here]
-            states[:, here["flat_word"]] = found[
+            states[:, here["flat_word"]] = batch_states[
                 :, here["sentence"] - begin, here["position"]
             ]
             shown.advance(len(batch[0]), len(batch[0]))
@@ -183,7 +185,7 @@ def _read_batch(
 
 
 def probe(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
-    """What a ridge classifier of `[W, D]` gets right, and words: `[N, 2]`.
+    """Counts words that a ridge classifier of `[W, D]` gets right, `[N, 2]`.
 
     It learns from the first half of the sentences and answers for the N others.
     """

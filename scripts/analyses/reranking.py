@@ -32,7 +32,7 @@ _Scores = Mapping[str, tuple[np.ndarray, float]]
 
 
 class Utterance(NamedTuple):
-    """What was said, and what a recognizer heard."""
+    """A reference, and the guesses of a recognizer."""
 
     reference: str
     guesses: tuple[str, ...]
@@ -47,7 +47,7 @@ def read_utterances(
     Raises `DataError` with the line that is not such an object, and for a file
     without lines.
     """
-    found = []
+    utterances = []
     for number, line in files.read_filled_lines(path):
         try:
             row = json.loads(line)
@@ -57,16 +57,16 @@ def read_utterances(
             guesses = [(str(g["text"]), float(g["score"])) for g in row["hyps"]]
             if not np.isfinite([score for _, score in guesses]).all():
                 raise ValueError("a score is not finite")
-            found.append(Utterance(reference, *zip(*guesses, strict=True)))
+            utterances.append(Utterance(reference, *zip(*guesses, strict=True)))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise errors.DataError(
                 f"{path}, line {number}: expected an object with `ref` and a "
                 "list `hyps` of objects with `text` and `score`. Received: "
                 f"{line[:60]!r} ({error!r})."
             ) from error
-    if not found:
+    if not utterances:
         raise files.unexpected(path, "an utterance on every line")
-    return texts.draw(found, limit, seed)
+    return texts.draw(utterances, limit, seed)
 
 
 def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
@@ -79,8 +79,8 @@ def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
     rows = []
     for number, (reference, guesses, scores) in enumerate(utterances):
         for text, score in zip(guesses, scores, strict=True):
-            found = jiwer.process_words(reference, text)
-            wrong = found.substitutions + found.deletions + found.insertions
+            counts = jiwer.process_words(reference, text)
+            wrong = counts.substitutions + counts.deletions + counts.insertions
             row = number, len(reference.split()), text, score, wrong
             rows.append(row)
     columns = ["utterance", "words", "text", "recognizer", "errors"]
@@ -133,7 +133,7 @@ def measure(
             scores = _score(electra, guesses, f"{part} {name}", work)
             parts[part] = guesses, scores
         judged = _judge(parts["dev"], parts["test"], request.seed)
-        rows |= {f"{name}: {by}": found for by, found in judged.items()}
+        rows |= {f"{name}: {by}": row for by, row in judged.items()}
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
         f"WER: word errors in 100 words of the references; {analysis.BOUNDS} "
@@ -155,13 +155,13 @@ def _score(
     # Recognizers give capitals alone; models have seldom read such text.
     plain = guesses["text"].str.lower().to_list()
     sizes = np.maximum(electra.count_pieces(plain), 1).astype(float)
-    found = {"length": (-sizes, 0.0)}
+    scores = {"length": (-sizes, 0.0)}
     for name, scorer in sentence_scores.build_scorers(electra).items():
         values = work.in_parts(f"{title}, {name}", plain, scorer.score)
         passes = float(sizes.mean()) if name == "masked LM" else 1.0
-        found[f"{name}, sum"] = values, passes
-        found[f"{name}, mean"] = values / sizes, passes
-    return found
+        scores[f"{name}, sum"] = values, passes
+        scores[f"{name}, mean"] = values / sizes, passes
+    return scores
 
 
 def _judge(

@@ -62,8 +62,8 @@ def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
         sentences = [one for path in paths for one in _read_brown(path)]
         drawn = draw(sentences, limit, seed)
     else:
-        found = word_tests.read_sentences(data, limit or 2_000, seed)
-        drawn = [Sentence(tuple(text.split())) for text in found]
+        lines = word_tests.read_sentences(data, limit or 2_000, seed)
+        drawn = [Sentence(tuple(text.split())) for text in lines]
     if len(drawn) < 2:
         expected = "two sentences, one to fit on and one to judge"
         remedy = "Give more text, or a larger --limit."
@@ -158,8 +158,8 @@ def worst_pieces(
     A word of which the model sees nothing gets the smallest of all.
     """
     largest = pd.Series(values).groupby(pieces["flat_word"].to_numpy()).max()
-    found = largest.reindex(range(num_words), fill_value=values.min())
-    return found.to_numpy(np.float64)
+    by_word = largest.reindex(range(num_words), fill_value=values.min())
+    return by_word.to_numpy(np.float64)
 
 
 def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:

@@ -59,7 +59,7 @@ class RankedSwap(NamedTuple):
 
 
 class WordTests(NamedTuple):
-    """What a model made of gaps and swaps; empty if it cannot answer them."""
+    """Answers of a model to gaps and swaps; empty if it cannot answer."""
 
     gaps: tuple[Gap, ...] = ()
     swaps: tuple[RankedSwap, ...] = ()
@@ -72,12 +72,12 @@ class WordTests(NamedTuple):
         `swaps_chance` the mean of 1 / number of words; `swaps_auc` the mean
         share of the other words that are less suspicious.
         """
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         if self.gaps:
             words = [gap.word for gap in self.gaps]
             ((commonest, count),) = collections.Counter(words).most_common(1)
             is_right = [gap.guess == gap.word for gap in self.gaps]
-            found |= {
+            numbers |= {
                 "num_gaps": len(words),
                 "gaps_filled": float(np.mean(is_right)),
                 "gaps_constant": count / len(words),
@@ -86,28 +86,28 @@ class WordTests(NamedTuple):
         if self.swaps:
             _, places, counts = zip(*self.swaps, strict=True)
             place, total = np.array(places), np.array(counts)
-            found |= {
+            numbers |= {
                 "num_swaps": len(self.swaps),
                 "swaps_first": float(np.mean(place == 1)),
                 "swaps_chance": float(np.mean(1 / total)),
                 "swaps_auc": float(np.mean((total - place) / (total - 1))),
             }
-        return found
+        return numbers
 
     def describe(self, num_examples: int = 4) -> list[str]:
         """The numbers beside those of a model that reads nothing; examples."""
-        found, rows = self.compute(), [_COLUMNS]
+        numbers, rows = self.compute(), [_COLUMNS]
         if self.gaps:
-            share, word = found["gaps_constant"], found["constant_word"]
-            hits = _count_hits(found["gaps_filled"], len(self.gaps))
+            share, word = numbers["gaps_constant"], numbers["constant_word"]
+            hits = _count_hits(numbers["gaps_filled"], len(self.gaps))
             rows.append(
                 ("gaps filled", *hits, f"{share:.3f} (always {word!r})")
             )
         if self.swaps:
-            chance = f"{found['swaps_chance']:.3f} (chance)"
-            hits = _count_hits(found["swaps_first"], len(self.swaps))
+            chance = f"{numbers['swaps_chance']:.3f} (chance)"
+            hits = _count_hits(numbers["swaps_first"], len(self.swaps))
             rows.append(("swaps ranked first", *hits, chance))
-            area = f"{found['swaps_auc']:.3f}"
+            area = f"{numbers['swaps_auc']:.3f}"
             rows.append(("swaps, mean AUC", "", area, "", "0.500 (chance)"))
         lines = [_TABLE.format(*row) for row in rows]
         for text, word, guess, probability in self.gaps[:num_examples]:
@@ -135,8 +135,8 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     pool: dict[str, None] = {}
     for document in documents:
         for line in document.lines:
-            found = SENTENCE_END.split(line.strip())
-            pool |= dict.fromkeys(filter(_is_usable, found))
+            sentences = SENTENCE_END.split(line.strip())
+            pool |= dict.fromkeys(filter(_is_usable, sentences))
         if len(pool) >= _POOL * count:
             break
     if not pool:
@@ -165,12 +165,12 @@ def run(
     most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
     fits = electra.count_pieces(sentences) <= most
     fitting = list(np.array(sentences, object)[fits])
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     if electra.can_fill_masks:
-        found["gaps"] = fill_gaps(electra, fitting, seed)
+        answers["gaps"] = fill_gaps(electra, fitting, seed)
     if electra.can_score:
-        found["swaps"] = rank_swaps(electra, draw_swaps(fitting, seed))
-    return WordTests(**found)
+        answers["swaps"] = rank_swaps(electra, draw_swaps(fitting, seed))
+    return WordTests(**answers)
 
 
 def fill_gaps(
@@ -213,8 +213,10 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
             continue
         old = row[generator.integers(len(row))]
         for donor in generator.permutation(len(words)):
-            found = [match[1] for match in words[donor]]
-            others = [w for w in found if w.casefold() != old[1].casefold()]
+            candidates = [match[1] for match in words[donor]]
+            others = [
+                w for w in candidates if w.casefold() != old[1].casefold()
+            ]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
                 swap = scoring.exchange(sentences[number], *old.span(1), new)
@@ -241,7 +243,7 @@ def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
 def rank_swaps(
     electra: pretrained.PretrainedModel, swaps: Sequence[SwappedWord]
 ) -> tuple[RankedSwap, ...]:
-    """How suspicious each exchanged word is among the words of its sentence.
+    """Ranks each exchanged word by suspicion among the words of its sentence.
 
     A swap whose new word the model does not see, or that stands alone, is left
     out.
@@ -250,12 +252,12 @@ def rank_swaps(
     ranked = []
     for change, scored in zip(swaps, electra.score(texts), strict=True):
         data, start, _, end = change.swap
-        found = scoring.find_suspect(scored, start, end)
-        if found is not None and len(scored.words) > 1:
+        suspect = scoring.find_suspect(scored, start, end)
+        if suspect is not None and len(scored.words) > 1:
             new = data[start:end].decode()
             shown = f"[{change.word} -> {new}]".encode()
             text = (data[:start] + shown + data[end:]).decode()
-            ranked.append(RankedSwap(text, found[0], len(scored.words)))
+            ranked.append(RankedSwap(text, suspect[0], len(scored.words)))
     return tuple(ranked)
 
 

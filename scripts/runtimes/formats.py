@@ -1,8 +1,8 @@
-"""Runtimes other than TensorFlow, and what they can take of an export.
+"""Converts a signature of an export for LiteRT and ONNX.
 
-That is one signature of ids as a plain graph: weights are constants; checks of
-requests and strings are gone. LiteRT gets built-in operations alone. ONNX needs
-optional packages (`pip install electra-tf[onnx]`).
+They take one signature of ids as a plain graph: weights are constants; checks
+of requests and strings are removed. LiteRT gets built-in operations alone. ONNX
+needs optional packages (`pip install electra-tf[onnx]`).
 """
 
 import pathlib
@@ -206,7 +206,7 @@ def _load_onnx(path: pathlib.Path, signature: str) -> Ask:
 
 
 class Runtime(NamedTuple):
-    """What differs between runtimes; batch and length stay free in all."""
+    """A file format and its runtime; batch and length stay free."""
 
     file_name: str
     convert: Callable[[FrozenSignature], bytes]  # to the content of a file

@@ -41,7 +41,7 @@ def describe_swap(
     scored: scoring.ScoredText,
     swap: scoring.Swap,
 ) -> str:
-    """A sentence about a text before and after a swap."""
+    """Describes in a sentence how a swap changed the scores."""
     before, after = original[3], scored[3]
     if before is not None and after is not None:
         if before == after:

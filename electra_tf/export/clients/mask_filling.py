@@ -14,7 +14,7 @@ from electra_tf.text import tokenizer as tokenizer_lib
 MASK = "[MASK]"
 
 NETWORKS = (networks.MaskedLMGenerator, networks.TwoTowerGenerator)
-"""What can fill masks: the generators that look at the text."""
+"""Networks that can fill masks: generators that read the text."""
 
 _ROWS = tf.TensorSpec([None, None], tf.int32)
 
@@ -79,9 +79,9 @@ class MaskFiller:
         answers = text_models.predict_in_batches(rows, predict_batch)
         for (ids,), row in zip(rows, answers, strict=True):
             best = map(zip, names[row["indices"]], row["values"].tolist())
-            found = [[Filling(*pair) for pair in mask] for mask in best]
+            fillings = [[Filling(*pair) for pair in mask] for mask in best]
             # Of a row with fewer masks than others the rest is padding.
-            filled.append(found[: ids.count(mask_id)])
+            filled.append(fillings[: ids.count(mask_id)])
         return filled
 
     def _lay_out(self, texts: Sequence[str]) -> list[list[int]]:

@@ -44,7 +44,7 @@ class ScoredText(NamedTuple):
 
     @property
     def is_likelihood(self) -> bool:
-        """Whether it says how likely words are, not how suspicious."""
+        """Whether words have likelihoods instead of probabilities."""
         return self.pseudo_log_likelihood is not None
 
     def most_suspicious(self, count: int = 1) -> tuple[Any, ...]:
@@ -117,13 +117,13 @@ def swap_word(text: str, swap: str) -> Swap:
         raise ValueError(
             f"A swap must be given as WORD:REPLACEMENT. Received: {swap!r}."
         )
-    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
-    if found is None:
+    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
+    if match is None:
         raise ValueError(
             f"The word to swap must occur in the text. Received: {word!r} for "
             f"{text!r}. Choose one of its words."
         )
-    return exchange(text, found.start(), found.end(), replacement)
+    return exchange(text, match.start(), match.end(), replacement)
 
 
 def exchange(text: str, start: int, end: int, replacement: str) -> Swap:

@@ -143,8 +143,8 @@ class DemoServer(serving.ThreadedWSGIServer):
         self._lock = threading.Lock()
         self._places = threading.Semaphore(_MAX_CONNECTIONS)
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, *_, place = found[0]
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, *_, place = addresses[0]
             with socket.create_server(place[:2], family=family) as bound:
                 number = bound.fileno()
                 super().__init__(host, port, self._answer, _Handler, fd=number)
@@ -172,7 +172,7 @@ class DemoServer(serving.ThreadedWSGIServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """Address of the page."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -235,8 +235,8 @@ class DemoServer(serving.ThreadedWSGIServer):
         )
 
     def _predict(self, request: wrappers.Request) -> wrappers.Response:
-        found = self._ask(request, self.model.predict, "task")
-        return _json(dataclasses.asdict(found))
+        prediction = self._ask(request, self.model.predict, "task")
+        return _json(dataclasses.asdict(prediction))
 
     def _score(self, request: wrappers.Request) -> wrappers.Response:
         scored = self._ask(request, self.model.score, "discriminator")

@@ -1,1 +1,1 @@
-"""What exported models compute, how fast, and how weights are stored."""
+"""Models of exports: their computation, speed and stored weights."""

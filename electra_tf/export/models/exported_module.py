@@ -1,4 +1,4 @@
-"""What all exported models share: variables, checks of ids, traced graphs.
+"""Base class of exported models: variables, checks of ids, graphs.
 
 Inputs and outputs are those of `signatures.toml`; batch and length are free. A
 module holds plain TensorFlow variables and no Keras objects, so TensorFlow and

@@ -1,8 +1,9 @@
-"""Transformer blocks in parts that run side by side, as exports compute them.
+"""Transformer blocks in two parts that run in parallel, for exports.
 
-A product of a short text is too small to be shared out to threads. A part is
-some heads, or some feed-forward units, from the block's input to what is added
-to it, so a block waits twice. docs/performance.md has what each step saved.
+The products of a short text are too small for TensorFlow to split between
+threads. A part is half of the heads, or half of the feed-forward units; the
+block adds both parts' outputs. One text of 17 tokens takes 0.79 of the time
+with Small on two cores (3.6 ms against 4.5 without).
 """
 
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ def replace(encoder: encoder_lib.Encoder) -> None:
 
 
 def _attend(part: _Part, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """What some heads add to `[B * S, D]`."""
+    """Returns what some heads add to `[B * S, D]`."""
     fused = part.first(hidden)
     query, key, value = encoder_lib.split_heads(fused, bias, part.size)
     probs = encoder_lib.compute_probs(query, key, bias)

@@ -1,4 +1,4 @@
-"""How an export stores its weights in fewer bits.
+"""Stores the weights of an export in fewer bits.
 
 Kernels and tables are variables of float32, bfloat16, or int8 with a float32
 scale per output of a kernel or row of a table. The graph widens what it uses
@@ -107,17 +107,17 @@ def replace(layers: Iterable[Any], weights: str) -> None:
 
 def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
     """All variables that layers read, each once."""
-    found: dict[int, tf.Variable] = {}
+    variables: dict[int, tf.Variable] = {}
     for _, _, value in _find_attributes(layers):
         if isinstance(value, keras.Variable):
-            found[id(value.value)] = value.value
+            variables[id(value.value)] = value.value
         elif isinstance(value, StoredWeights):
-            found |= {id(stored): stored for stored in value.variables}
-    return list(found.values())
+            variables |= {id(stored): stored for stored in value.variables}
+    return list(variables.values())
 
 
 def _store(layer: Any, variable: Any, weights: str) -> Any:
-    """What a layer reads in a variable's place."""
+    """Returns the object that a layer reads in a variable's place."""
     values, name = np.asarray(variable.value), variable.path.replace("/", "_")
     is_kernel = variable.name == "kernel"
     # Tables and normalization are read in float32 whatever the layer computes.
