@@ -12,6 +12,7 @@ from mkdocs.structure import files
 
 from electra_tf import config
 from electra_tf.config import finetuning
+from electra_tf.objectives import registry
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -49,6 +50,9 @@ def _describe_settings(title: str, schema: type) -> str:
         "default.\n",
     ]
     for section in dataclasses.fields(schema):
+        if section.default is dataclasses.MISSING:
+            lines += _describe_objectives(section.name)
+            continue
         kind = type(section.default)
         lines += [f"## `{section.name}`\n", f"{inspect.getdoc(kind)}\n"]
         lines += ["| field | default | meaning |", "| --- | --- | --- |"]
@@ -59,6 +63,29 @@ def _describe_settings(title: str, schema: type) -> str:
             lines.append(f"| `{field.name}` | `{default}` | {meaning} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _describe_objectives(section: str) -> list[str]:
+    """Returns the lines of the section that depends on the objective."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for name in registry.NAMES:
+        kind = registry.find_class(name).Settings
+        comments = _read_comments(kind)
+        for field in dataclasses.fields(kind):
+            default = repr(field.default).replace("'", '"')
+            key = field.name, default, comments.get(field.name, "")
+            rows.setdefault(key, []).append(name)
+    return [
+        f"## `{section}`\n",
+        "Each objective has settings of its own; it refuses others.\n",
+        "| field | default | meaning | objectives |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| `{field}` | `{default}` | {meaning} | {', '.join(names)} |"
+            for (field, default, meaning), names in rows.items()
+        ),
+        "",
+    ]
 
 
 def _read_comments(kind: type) -> dict[str, str]:

@@ -77,16 +77,16 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     fits = True
     for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
-            found = estimate.estimate(settings, device, FLAGS.count, weights)
-            fits &= found.cut is not None
-            cut = found.cut.num_parts if found.cut else "do not fit"
+            need = estimate.estimate(settings, device, FLAGS.count, weights)
+            fits &= need.cut is not None
+            cut = need.cut.num_parts if need.cut else "do not fit"
             print(
                 f"{FLAGS.count:>4} {device.name:<7} {device.precision:<10} "
                 f"{cut:>13} "
-                f"{found.state_bytes / 1e9:9.2f} "
-                f"{found.activation_bytes / 1e9:15.2f} "
-                f"{found.tokens_per_second:11,.0f} "
-                f"{found.hours:10,.{0 if found.hours > 100 else 2}f}"
+                f"{need.state_bytes / 1e9:9.2f} "
+                f"{need.activation_bytes / 1e9:15.2f} "
+                f"{need.tokens_per_second:11,.0f} "
+                f"{need.hours:10,.{0 if need.hours > 100 else 2}f}"
             )
     if not fits:
         print(

@@ -29,7 +29,7 @@ def split_phases(settings: sections.ExperimentConfig) -> list[RowPhase]:
     Raises `ConfigError` if they do not fit the run.
     """
     data, training = settings.data, settings.training
-    found, start = list[RowPhase](), 0
+    phases, start = list[RowPhase](), 0
     for text in filter(None, data.phases.split(",")):
         match = re.fullmatch(r"(\d+)x(\d+):(\d+)", text)
         if not match:
@@ -50,10 +50,10 @@ def split_phases(settings: sections.ExperimentConfig) -> list[RowPhase]:
         except errors.ConfigError as error:
             message = f"`data.phases`, {text}: {error}"
             raise errors.ConfigError(message) from error
-        found.append(RowPhase(start, end, phase))
+        phases.append(RowPhase(start, end, phase))
         start = end
     last = _with_rows(settings, data.max_seq_length, training.train_batch_size)
-    return [*found, RowPhase(start, training.num_train_steps, last)]
+    return [*phases, RowPhase(start, training.num_train_steps, last)]
 
 
 def _with_rows(

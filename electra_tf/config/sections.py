@@ -86,12 +86,12 @@ class GeneratorConfig:
     untied_generator: bool = True  # False: one encoder serves both networks
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     # The discriminator's token embeddings are the generator's, which its loss
-    # does not reach, plus a difference; the towers take turns (DeBERTa-v3).
+    # does not reach, plus a learned difference (DeBERTa-v3).
     disentangled_embeddings: bool = False
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
     unigram_generator: bool = False
-    # fast_electra: the model whose masked language model it is, for ever.
+    # A trained model whose masked language model becomes the generator.
     init_from: str = ""
     # A left-to-right and a right-to-left encoder (Electric, section 3).
     two_tower_generator: bool = False
@@ -187,7 +187,7 @@ class MaskingConfig:
     """Dynamic masking (paper, 3.1; the original's `pretrain_helpers.mask`)."""
 
     mask_prob: _MaskRate = 0.15  # fraction of the tokens that are chosen
-    # Where `mask_prob` has got, linearly, after so many steps; 0 constant.
+    # Final rate, reached linearly after `mask_prob_steps`; 0: constant.
     # Held-out text is masked at the final rate from the beginning.
     final_mask_prob: _MaskRate = 0.15
     mask_prob_steps: Count = 0
@@ -265,10 +265,10 @@ class SharedOptimizerConfig:
 class OptimizerConfig(SharedOptimizerConfig):
     """Optimizer and schedule (the original's `optimization.py`)."""
 
-    # In which the rate rises; 0 takes `warmup_proportion`.
+    # Steps of the warm-up; 0: `warmup_proportion` of all steps.
     num_warmup_steps: Count = 0
     warmup_proportion: Fraction = 0.05  # share of all steps
-    # By a norm of each network; else `disc_weight` decides on their shares.
+    # Clip each network by its own norm; else one norm spans all gradients.
     clip_per_tower: bool = False
 
 

@@ -116,8 +116,8 @@ def from_original_hparams(
     elif not _flag(hparams, "electra_objective", True):
         objective["name"] = registry.MASKED_LM
     trained_by = registry.find_class(objective.get("name", registry.DETECTION))
-    known = {field.name for field in dataclasses.fields(trained_by.Settings)}
-    for field in objective.keys() - known:
+    read = {field.name for field in dataclasses.fields(trained_by.Settings)}
+    for field in objective.keys() - read:
         del objective[field]
     if not trained_by.has_generator:
         generator.clear()

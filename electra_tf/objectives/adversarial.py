@@ -26,18 +26,18 @@ class Settings(electra.SamplingSettings):
 
     gen_weight: schema.NonNegative = 1.0  # of the generator's losses
     disc_weight: schema.NonNegative = 50.0  # of the discriminator's loss
+    # How the reward's gradient reaches the generator.
     adversarial_estimator: Annotated[
         str, schema.one_of("reinforce", "straight_through")
     ] = "reinforce"
-    # straight_through: of the soft sample that gradients flow through, with a
-    # schedule like that of `temperature`.
+    # straight_through: of the soft sample that gradients flow through.
     gumbel_temperature: schema.Temperature = 1.0
+    # After `gumbel_temperature_steps`.
     final_gumbel_temperature: schema.Temperature = 1.0
-    gumbel_temperature_steps: schema.Count = 0
+    gumbel_temperature_steps: schema.Count = 0  # of a linear change
     adversarial_weight: schema.NonNegative = 1.0  # against `gen_weight`
-    # Maximum likelihood until the first, the adversarial loss alone from the
-    # second on, a linear mixture between them.
-    adversarial_start_step: schema.Count = 0
+    adversarial_start_step: schema.Count = 0  # maximum likelihood until then
+    # The adversarial loss alone from then on; between, a linear mixture.
     adversarial_full_step: schema.Count = 0
 
     def __post_init__(self) -> None:

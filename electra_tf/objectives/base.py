@@ -48,7 +48,7 @@ class Settings:
     An objective's own settings are a subclass of this one, beside its class.
     """
 
-    name: str = "electra"
+    name: str = "electra"  # a file of this folder, or a module of your own
     # The original divides by the weights of each replica alone; ours by those
     # of the global batch, so that replicas do not change the result.
     means_per_replica: bool = False
@@ -327,13 +327,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             name: (name, step_lib.normalizer_of(name))
             for name in self.loss_coefficients
         } | dict(self.ratios)
-        found = {
+        means = {
             name: metrics.ratio(statistics[part], statistics[whole])
             for name, (part, whole) in quotients.items()
         }
+        scores = {}
         if "detected_tokens" in statistics:
-            found |= metrics.summarize_detection(statistics)
-        return {"loss": self.total_of(found), **found}
+            scores = metrics.summarize_detection(statistics)
+        return {"loss": self.total_of(means), **means, **scores}
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
         """The reported total of mean losses."""

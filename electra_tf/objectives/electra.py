@@ -24,11 +24,9 @@ from electra_tf.training import step as step_lib
 class SamplingSettings(base.Settings):
     """How the generator is sampled from."""
 
-    temperature: schema.Temperature = 1.0  # of the generator's softmax
-    # Final temperature, reached linearly after `temperature_steps`; 0:
-    # constant.
-    final_temperature: schema.Temperature = 1.0
-    temperature_steps: schema.Count = 0
+    temperature: schema.Temperature = 1.0  # of the softmax that is sampled
+    final_temperature: schema.Temperature = 1.0  # after `temperature_steps`
+    temperature_steps: schema.Count = 0  # of a linear change; 0: constant
     disallow_correct: bool = False  # never sample the original token
 
     def __post_init__(self) -> None:
@@ -52,7 +50,7 @@ class Settings(DetectionSettings):
 
 
 class SampledBatch(NamedTuple):
-    """A batch with samples of the generator in it."""
+    """A masked batch, and the same text with samples of the generator."""
 
     prepared: base.PreparedBatch
     generated: Any  # `networks.GeneratorOutput`
@@ -89,7 +87,7 @@ class Electra(base.PretrainingModel):
     `disc_weight_steps`.
     """
 
-    Settings = Settings
+    Settings: type = Settings
     supports_disentangled = True
     ratios = accuracies.GENERATOR_RATIOS
     extra_sizes = {"kept_sampled_correct": 1, **metrics.DETECTION_SIZES}

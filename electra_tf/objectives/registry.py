@@ -81,7 +81,7 @@ def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     own = {k: v for k, v in settings.objective.items() if k in known}
     for field in settings.objective.keys() - known:
         _require_default(objective, name, field, settings.objective[field])
-    parsed = schema.build(objective.Settings, own, section="objective")
+    parsed: Any = schema.build(objective.Settings, own, section="objective")
     completed = dataclasses.replace(
         settings, objective=dataclasses.asdict(parsed)
     )

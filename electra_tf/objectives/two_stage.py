@@ -149,8 +149,8 @@ class TwoStage(electra.Electra):
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """As in joint training; stage one has no samples to score."""
-        found = super().derive_metrics(statistics)
+        scores = super().derive_metrics(statistics)
         if self.is_sampling:
-            return found
+            return scores
         names = ("loss", "gen_loss", *self.ratios)
-        return {n: found[n] for n in names if n != "sampled_accuracy"}
+        return {n: scores[n] for n in names if n != "sampled_accuracy"}

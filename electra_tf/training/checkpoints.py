@@ -105,15 +105,17 @@ def require_same_settings(
     flag: str,
 ) -> list[str]:
     """Lists what differs; `ModelError` if it is not all safe to change."""
-    found = schema.find_differences(old, new)
-    changed = [d for d in found if d.partition(":")[0] not in safe_to_change]
+    differences = schema.find_differences(old, new)
+    changed = [
+        d for d in differences if d.partition(":")[0] not in safe_to_change
+    ]
     if changed:
         raise errors.ModelError(
             f"{folder} was made with other settings (there, now): "
             f"{'; '.join(changed)}. Choose another {flag}, or restore these "
             "settings."
         )
-    return found
+    return differences
 
 
 def require_same_vocabulary(
@@ -145,8 +147,8 @@ def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
     folder = model_dir / _FOLDER
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(filter(_is_there, found), key=step_of)
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(filter(_is_there, paths), key=step_of)
 
 
 def _is_there(checkpoint: pathlib.Path) -> bool:
@@ -156,8 +158,8 @@ def _is_there(checkpoint: pathlib.Path) -> bool:
 
 def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
     """The newest checkpoint of a run, or None."""
-    found = all_checkpoints(model_dir)
-    return found[-1] if found else None
+    paths = all_checkpoints(model_dir)
+    return paths[-1] if paths else None
 
 
 def best(model_dir: pathlib.Path) -> pathlib.Path | None:
@@ -171,20 +173,20 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     """The checkpoint that is `latest`, `best` or in a folder."""
     if which == "latest":
-        found = latest(model_dir)
+        checkpoint = latest(model_dir)
         remedy = "Train first with electra-pretrain."
     elif which == "best":
-        found = best(model_dir)
+        checkpoint = best(model_dir)
         remedy = "Evaluation makes one (training.eval_steps); or take latest."
     else:
-        found = storage.path(which)
+        checkpoint = storage.path(which)
         remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
-    if found is None or not found.is_dir():
+    if checkpoint is None or not checkpoint.is_dir():
         raise FileNotFoundError(
             f"--checkpoint={which} must be in {model_dir}, or a folder. "
             f"Received: none there. {remedy}"
         )
-    return found
+    return checkpoint
 
 
 def _path(model_dir: pathlib.Path, step: int) -> pathlib.Path:

@@ -217,10 +217,10 @@ class TrainableModel(keras.Model, abc.ABC):
     def _extra_variables(self) -> dict[str, tf.Variable]:
         """Variables that Keras does not know of."""
         scale, average = self.loss_scale, self.weight_average
-        found = {} if scale is None else scale.by_name()
-        found = {f"loss_scale_{name}": v for name, v in found.items()}
+        by_name = {} if scale is None else scale.by_name()
+        own = {f"loss_scale_{name}": v for name, v in by_name.items()}
         averages = [] if average is None else average.averages
-        return found | {f"average_{i}": v for i, v in enumerate(averages)}
+        return own | {f"average_{i}": v for i, v in enumerate(averages)}
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
@@ -236,8 +236,8 @@ class TrainableModel(keras.Model, abc.ABC):
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
         # Every batch has masks of its own, the same in every evaluation.
         batch = self.totals.num_batches.value
-        found = self.evaluation_step(self._as_one_stream(data), batch)
-        self.totals.update_state(found)
+        statistics = self.evaluation_step(self._as_one_stream(data), batch)
+        self.totals.update_state(statistics)
         return self.totals.result()
 
     def _as_one_stream(self, data: Any) -> Tensors:
@@ -387,8 +387,8 @@ def _name_normalizers(normalizers: Tensors) -> Tensors:
 
 def _collect(sums: LossSums) -> Tensors:
     """Losses and counts as vectors."""
-    found = sums.losses | sums.statistics
-    return {name: tf.reshape(value, [-1]) for name, value in found.items()}
+    both = sums.losses | sums.statistics
+    return {name: tf.reshape(value, [-1]) for name, value in both.items()}
 
 
 def as_one_stream(features: Tensors) -> Tensors:
