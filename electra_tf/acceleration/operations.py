@@ -286,22 +286,6 @@ def count_spare_units(num_units: int) -> int:
     return 0 if num_units % _COLLIDING_WIDTH else _NUM_SPARE_UNITS
 
 
-@tf.custom_gradient
-def score_entries(states: tf.Tensor, table: tf.Tensor) -> Any:
-    """The `[N, V]` products of `[N, E]` states with a `[V, E]` table."""
-
-    def gradient(upstream: tf.Tensor) -> Any:
-        # On a CPU a product that reads down columns is slow where rows have
-        # 4,096 or 8,192 entries, which collide in caches.
-        if fusion.compiles(fusion.Scope.LOOPS):
-            of_table = tf.matmul(tf.transpose(upstream), states)
-        else:
-            of_table = tf.matmul(upstream, states, transpose_a=True)
-        return tf.matmul(upstream, table), of_table
-
-    return tf.matmul(states, table, transpose_b=True), gradient
-
-
 def trace_once(layer: Any) -> Callable[..., tf.Tensor]:
     """A function of layers like this one and of their inputs, traced once.
 

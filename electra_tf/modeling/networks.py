@@ -52,7 +52,7 @@ class MaskedLMHead(layers.SizedLayer):
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(operations.gelu(self.dense(flat)))
         table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
-        logits = operations.score_entries(flat, table)
+        logits = tf.matmul(flat, table, transpose_b=True)
         bias = tf.convert_to_tensor(self.output_bias)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
         vocab_size = self.settings.vocab_size

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +12,6 @@ from electra_tf.formulas import losses
 from electra_tf.formulas import sampling
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
-from electra_tf.modeling import networks
 from electra_tf.pretraining import run
 from tests import tiny
 from tests import tiny_run
@@ -135,18 +133,6 @@ def test_spare_units_change_neither_outputs_nor_gradients(width, widest):
     # The third product is that of the feed-forward layer's first kernel.
     assert plain[2].inputs[1].shape[1] == 512
     assert spared[2].inputs[1].shape[1] == widest
-
-
-def test_gradients_through_the_vocabulary_do_not_depend_on_the_form():
-    sizes = dataclasses.replace(tiny.build_settings().encoder, vocab_size=20)
-    head = networks.MaskedLMHead(sizes)
-    head.table = keras.Variable(_random(20, sizes.embedding_size))
-    head.build()
-    hidden = _random(2, 3, sizes.hidden_size)
-    products = _differentiate_both_ways(lambda: head(hidden, head.table), head)
-    plain, moved = ([p.get_attr("transpose_a") for p in m] for m in products)
-    # Of the table and of the dense layer; then of the latter alone.
-    assert (sum(plain), sum(moved)) == (2, 1)
 
 
 def test_blocks_that_share_a_trace_compute_as_alone():
