@@ -129,7 +129,7 @@ def read_model(
             f"flags mean nothing. Received: {given}. Leave them out."
         )
     if trial is not None:
-        return portable_trial.read(trial, options.task)
+        return portable_trial.read_trial(trial, options.task)
     model = reading.read_model(path, options.source_format, *which)
     if options.generator_path is not None:
         model = portable.join(model, reading.read_model(options.generator_path))
@@ -255,7 +255,7 @@ def write(
     """Writes a model, and returns it as the format states it."""
     task = model.task
     if target_format == reading.OURS and task is not None:
-        return portable_trial.write(model, folder)
+        return portable_trial.write_trial(model, folder)
     if target_format == reading.TF1 and task is not None and task.labels:
         # TF1 files name no labels; a reader takes the task's usual ones.
         unnamed = dataclasses.replace(task, labels=())

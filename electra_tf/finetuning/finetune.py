@@ -274,7 +274,9 @@ def finetune(request: Request) -> Result | None:
             else:
                 report = results.rank(done)
             if found.is_kept:
-                results.write(request.output_dir, report, request.settings)
+                results.write_report(
+                    request.output_dir, report, request.settings
+                )
     if report is not None:
         print(f"\n{report.format_table()}", flush=True)
     return report
@@ -300,7 +302,7 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
         spec, absent = glue.TASKS[name], []
         for split in (s for s in spec.splits if s.startswith(beginnings)):
             try:
-                glue.require(spec, data_dir, split)
+                glue.require_split(spec, data_dir, split)
             except FileNotFoundError:
                 absent.append(split)
         if absent:
@@ -341,7 +343,7 @@ def _finetune_model(request: Request) -> results.Summary | None:
             test = best.evaluate(best.prepared.labelled_test_splits())
             summary = dataclasses.replace(summary, test=test)
         if summary.is_kept:
-            results.write(request.output_dir, summary, request.settings)
+            results.write_report(request.output_dir, summary, request.settings)
         print(f"\n{summary.format_table()}", flush=True)
     if "predict" in request.actions:
         best_trial = results.best_trial(results.read_trials(request.output_dir))

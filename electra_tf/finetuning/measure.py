@@ -105,11 +105,11 @@ def read_tasks(
         finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
     )
     tasks = catalog.build_tasks(settings)
-    return [(task, task.read("train"), _read_dev(task)) for task in tasks]
+    return [(task, task.read_split("train"), _read_dev(task)) for task in tasks]
 
 
 def _read_dev(task: base.Task) -> Sequence[Any]:
-    return task.read(task.dev_splits[0])
+    return task.read_split(task.dev_splits[0])
 
 
 def _read_rows(

@@ -32,7 +32,7 @@ class History(NamedTuple):
     result: trial_lib.TrialResult | None  # likewise; None if it has no scores
 
 
-def read(
+def read_trial(
     folder: pathlib.Path, name: str = "", is_whole: bool = True
 ) -> portable.PortableModel:
     """Reads one task of a trial, and if whole the weights of its scores."""
@@ -90,7 +90,7 @@ def read(
     return model
 
 
-def write(
+def write_trial(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a fine-tuned model as a trial into an empty folder.

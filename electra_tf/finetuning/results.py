@@ -292,7 +292,7 @@ def line_of(name: str, data_dir: str, summary: Summary) -> Line:
     metric, numbers = next(iter(metrics.items()))
     majority = 0.0  # The correlations of anything with a constant.
     if metric == "accuracy":
-        examples = glue.read(spec, data_dir, split)
+        examples = glue.read_split(spec, data_dir, split)
         counts = collections.Counter(e.label for e in examples)
         majority = 100 * max(counts.values()) / counts.total()
     return Line(spec.title, split, metric, majority, numbers)
@@ -322,7 +322,7 @@ def rank(done: Mapping[str, Summary]) -> Ranking:
     return Ranking(tuple(lines), done[names[0]])
 
 
-def write(
+def write_report(
     output_dir: pathlib.Path,
     content: Summary | Report | Ranking,
     settings: finetuning_config.FinetuningConfig,

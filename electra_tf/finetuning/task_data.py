@@ -69,7 +69,9 @@ class PreparedTasks:
             for task in tasks
         }
         # Reading and tokenizing are done once for each task and split.
-        self.examples = functools.cache(lambda n, s: self.tasks[n].read(s))
+        self.examples = functools.cache(
+            lambda n, s: self.tasks[n].read_split(s)
+        )
         self.rows = functools.cache(self._build_rows)
 
     @property

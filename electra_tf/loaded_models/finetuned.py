@@ -48,7 +48,9 @@ class FinetunedModel(base.LoadedModel):
     ) -> None:
         options = saved_model.ExportOptions(precision=precision)
         trained = saved_model.load_task(trial, task, options)
-        self._portable = read = portable_trial.read(trial, task, is_whole=False)
+        self._portable = read = portable_trial.read_trial(
+            trial, task, is_whole=False
+        )
         self.text_model = text_models.InMemoryModel(trained.module)
         self.metadata = trained.describe(trial, options)
         self.labels = self.metadata.labels or ()

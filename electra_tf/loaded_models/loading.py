@@ -49,7 +49,7 @@ def load(
     if model is None:
         return finetuned.FinetunedModel(trial or folder, task, precision)
     with tempfile.TemporaryDirectory() as scratch:
-        portable_trial.write(model, pathlib.Path(scratch))
+        portable_trial.write_trial(model, pathlib.Path(scratch))
         loaded = finetuned.FinetunedModel(pathlib.Path(scratch), "", precision)
     loaded.origin, loaded.notes = model.origin, model.notes
     return loaded

@@ -168,7 +168,7 @@ class Task(abc.ABC):
             )
         return {}
 
-    def read(self, split: str) -> Examples:
+    def read_split(self, split: str) -> Examples:
         """Reads the examples of a split; `DataError` names a bad line."""
         if split not in self._readers:
             raise ValueError(

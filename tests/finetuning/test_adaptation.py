@@ -136,7 +136,9 @@ def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
     for variable in uncut.model.weights:
         np.testing.assert_array_equal(saved[variable.path], variable.numpy())
     # Conversion, export and predictions read just these.
-    assert portable_trial.read(trial.folder).tensors.keys() == saved.keys()
+    assert (
+        portable_trial.read_trial(trial.folder).tensors.keys() == saved.keys()
+    )
     loaded = finetune.Session(cut).load(1)
     assert not loaded.model.lora.variables
     assert loaded.evaluate() == expected.scores

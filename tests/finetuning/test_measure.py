@@ -74,7 +74,7 @@ def _build_rows(tasks_dir, name):
     )
     task = catalog.build_task(name, settings)
     return [
-        task.build_rows(task.read(split), TOKENIZER, 16, split == "train")
+        task.build_rows(task.read_split(split), TOKENIZER, 16, split == "train")
         for split in ("train", "dev")
     ]
 

@@ -37,7 +37,7 @@ def _build(folder, train, dev=None, **sections):
 def test_the_kind_is_found_in_the_data(tmp_path, rows, kind, first):
     settings = _build(tmp_path, rows, rows)
     assert settings.own.kind == kind
-    (example, *_) = catalog.build_task("own", settings).read("train")
+    (example, *_) = catalog.build_task("own", settings).read_split("train")
     if kind == "qa":
         assert (example.question, example.golds) == ("who?", ("cat",))
     elif kind == "tagging":
@@ -62,7 +62,7 @@ def test_a_kind_that_is_given_has_the_columns_of_its_config(
 ):
     settings = _build(tmp_path, rows, rows, own={"kind": kind})
     assert settings.own.kind == kind
-    (example, *_) = catalog.build_task("own", settings).read("train")
+    (example, *_) = catalog.build_task("own", settings).read_split("train")
     assert (example.text, example.label) == ("a", label)
     if kind == "multiple_choice":
         assert _build(tmp_path, rows).own.kind == kind
@@ -90,7 +90,7 @@ def test_settings_are_those_of_the_command_with_changes(tmp_path):
 def test_the_numbers_of_a_regression_are_kept_to_the_bit(tmp_path):
     numbers = [1 / 3, 0.1 + 0.6, 3e-20]
     settings = _build(tmp_path, [(str(x), x) for x in numbers])
-    examples = catalog.build_task("own", settings).read("train")
+    examples = catalog.build_task("own", settings).read_split("train")
     assert [example.label for example in examples] == numbers
 
 

@@ -26,7 +26,7 @@ def _write(folder, kind, **task):
         for path, value in model.tensors.items()
     }
     model = dataclasses.replace(model, tensors=tensors, task=changed)
-    return model, portable_trial.write(model, folder)
+    return model, portable_trial.write_trial(model, folder)
 
 
 @pytest.mark.parametrize("kind", tiny_models.FINETUNED)
@@ -34,7 +34,7 @@ def test_a_trial_reads_back_as_it_was_written(tmp_path, kind):
     model, written = _write(tmp_path, kind)
     tiny_models.require_same(written, model)
     assert own_run.is_trial(tmp_path)
-    found = portable_trial.read(tmp_path)
+    found = portable_trial.read_trial(tmp_path)
     tiny_models.require_same(found, model)
     assert found.step == 7
 
@@ -75,7 +75,7 @@ def test_a_task_that_is_not_of_the_catalog_becomes_ones_own(
     is_pair = model.task.name in ("mnli", "stsb") and kind != "tagging"
     own = dataclasses.replace(model.task, name="own", has_pairs=is_pair)
     assert written.task == own
-    found = portable_trial.read(tmp_path)
+    found = portable_trial.read_trial(tmp_path)
     tiny_models.require_same(found, written)
     head = f"task_specific/{model.task.name}/dense/kernel"
     np.testing.assert_array_equal(
@@ -112,7 +112,7 @@ def test_labels_must_be_known_and_as_many_as_outputs(
         _write(tmp_path, kind, labels=labels)
     model = tiny_models.build(kind, vocabulary=None)
     with pytest.raises(errors.ModelError, match="--vocab_file"):
-        portable_trial.write(model, tmp_path)
+        portable_trial.write_trial(model, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -120,17 +120,17 @@ def test_one_task_of_several_is_taken(tmp_path):
     settings = finetuned_tiny.build_settings()
     trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
     with pytest.raises(ValueError, match="Received: no task.*--task=sst2"):
-        portable_trial.read(trial.folder)
+        portable_trial.read_trial(trial.folder)
     with pytest.raises(ValueError, match="Received: 'mnli'"):
-        portable_trial.read(trial.folder, "mnli")
+        portable_trial.read_trial(trial.folder, "mnli")
     for name in finetuned_tiny.TASKS.split(","):
-        found = portable_trial.read(trial.folder, name)
+        found = portable_trial.read_trial(trial.folder, name)
         heads = {p for p in found.tensors if p.startswith("task_specific/")}
         assert heads == {v.path for v in trial.model.heads[name].variables}
         assert len(found.notes) == 4
         again = tmp_path / name
-        portable_trial.write(found, again)
-        tiny_models.require_same(portable_trial.read(again), found)
+        portable_trial.write_trial(found, again)
+        tiny_models.require_same(portable_trial.read_trial(again), found)
 
 
 def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):
@@ -143,23 +143,25 @@ def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):
         tmp_path, settings, labels, conventions=conventions
     )
     for name, expected in labels.items():
-        found = portable_trial.read(trial.folder, name)
+        found = portable_trial.read_trial(trial.folder, name)
         assert (found.task.name, found.task.labels) == (name, expected)
 
 
 def test_other_labels_keep_the_settings_and_rounded_weights_no_scores(tmp_path):
     model, _ = _write(tmp_path / "a", "classification", name="own")
-    settings = portable_trial.read(tmp_path / "a").history.description.settings
+    settings = portable_trial.read_trial(
+        tmp_path / "a"
+    ).history.description.settings
     settings = schema.replace_fields(settings, task={"max_seq_length": 9})
-    history = portable_trial.read(tmp_path / "a").history
+    history = portable_trial.read_trial(tmp_path / "a").history
     description = dataclasses.replace(history.description, settings=settings)
     scores, decides = {model.task.name: {}}, {model.task.name: "accuracy"}
     result = trial_lib.TrialResult(1, scores, decides, 24, "here", 1, "CPU", {})
     history = history._replace(description=description, result=result)
     task = dataclasses.replace(model.task, labels=("x", "y", "z"))
     changed = dataclasses.replace(model, task=task, history=history)
-    portable_trial.write(portable.round_weights(changed), tmp_path / "b")
-    found = portable_trial.read(tmp_path / "b")
+    portable_trial.write_trial(portable.round_weights(changed), tmp_path / "b")
+    found = portable_trial.read_trial(tmp_path / "b")
     assert found.history.description.settings == settings
     assert found.task.labels == ("x", "y", "z")
     assert found.history.result is None
@@ -181,4 +183,4 @@ def test_a_damaged_description_is_refused_by_name(tmp_path, change):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(errors.ModelError, match=r"config\.json"):
-        portable_trial.read(tmp_path)
+        portable_trial.read_trial(tmp_path)

@@ -75,7 +75,7 @@ def test_counts_and_thresholds_are_no_scores():
 
 def test_files_hold_the_settings_and_every_trial(folder):
     summary = results.summarize(folder)
-    results.write(folder, summary, finetuning_config.FinetuningConfig())
+    results.write_report(folder, summary, finetuning_config.FinetuningConfig())
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
     assert "is_kept" not in content

@@ -305,7 +305,9 @@ def build_task(name: str, settings: Settings) -> QuestionAnsweringTask:
     """Builds a published task, a key of `records.SOURCES`."""
     source = records.SOURCES[name]
     readers = {
-        split: functools.partial(source.read, settings.task.data_dir, split)
+        split: functools.partial(
+            source.read_split, settings.task.data_dir, split
+        )
         for split in records.SPLITS
     }
     return QuestionAnsweringTask(name, readers, settings.qa, source.form)

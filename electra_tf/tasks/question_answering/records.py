@@ -297,7 +297,7 @@ class Source:
     counts: dict[str, int]  # by split
     tfds: str = ""  # empty if it is not there
 
-    def read(self, data_dir: str, split: str) -> list[Example]:
+    def read_split(self, data_dir: str, split: str) -> list[Example]:
         """Reads the questions of a split, those for training with answers."""
         source: object = self.tfds
         is_training = split == "train"

@@ -134,7 +134,7 @@ def build_task(
     spec = TASKS["mnli" if name == DIAGNOSTIC else name]
     data_dir = settings.task.data_dir
     readers = {
-        split: functools.partial(read, spec, data_dir, split)
+        split: functools.partial(read_split, spec, data_dir, split)
         for split in spec.splits
         if name != DIAGNOSTIC or not split.startswith("test")
     }
@@ -158,15 +158,15 @@ def build_task(
     return task
 
 
-def require(spec: GlueTask, data_dir: str, split: str) -> None:
-    """Raises as `read` if a split is not there, without reading it."""
+def require_split(spec: GlueTask, data_dir: str, split: str) -> None:
+    """Raises as `read_split` if a split is not there, without reading it."""
     if data_dir == files.TFDS:
         files.open_tfds(spec.splits[split].tfds[0])
     else:
         _find(spec, data_dir, split)
 
 
-def read(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
+def read_split(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     """Reads the examples of a split, in the order of the official file.
 
     `data_dir` is a folder of the official or the original's layout, or `tfds`.

@@ -115,7 +115,7 @@ class TaggingTask(base.Task):
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
         """How the training file writes words and tags, or what labels tell."""
-        rows = super().read("train") if "train" in self.splits else ()
+        rows = super().read_split("train") if "train" in self.splits else ()
         tags = [row.tags or () for row in rows] or list(zip(self._listed))
         is_apart = words_lib.are_apart(word for r in rows for word in r.words)
         return words_lib.Conventions(self._find_scheme(tags), is_apart)
@@ -137,7 +137,7 @@ class TaggingTask(base.Task):
         scheme = self.conventions.scheme
         if self._listed:
             return spans.classes_of_labels(self._listed, scheme)
-        tags = (row.tags or () for row in self.read("train"))
+        tags = (row.tags or () for row in self.read_split("train"))
         return spans.list_classes(tags, scheme)
 
     def use_labels(self, labels: Sequence[str]) -> None:
@@ -153,9 +153,9 @@ class TaggingTask(base.Task):
         """Takes the conventions of a trained model."""
         self.conventions = schema.build(words_lib.Conventions, values)
 
-    def read(self, split: str) -> Examples:
-        """Reads sentences, as `Task.read`; tags are as in the file."""
-        sentences = super().read(split)
+    def read_split(self, split: str) -> Examples:
+        """Reads sentences, as `Task.read_split`; tags are as in the file."""
+        sentences = super().read_split(split)
         reject = functools.cache(self._reject)
         for words, tags, place in sentences:
             for number, tag in enumerate(tags or (), 1):

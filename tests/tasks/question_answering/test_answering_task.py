@@ -48,7 +48,7 @@ def test_a_head_answers_in_the_words_of_the_document(
     folder, tokenizer, is_joint
 ):
     qa = build_task("squad2", _settings(folder, joint_prediction=is_joint))
-    examples = qa.read("dev")
+    examples = qa.read_split("dev")
     rows = qa.build_rows(examples, tokenizer, 24, is_training=False)
     head = qa.build_head(hidden_size=6, seed=1)
     outputs = head.predict(*_features(rows, width=6))
@@ -147,14 +147,14 @@ def test_own_data_has_the_splits_that_are_named(write):
     own = _own(train_file=path, test_file=path, answer_start_column="")
     assert (own.name, own.splits) == ("own", ("train", "test"))
     assert own.dev_splits == ()
-    assert own.read("train")[0].golds == ("cat",)
+    assert own.read_split("train")[0].golds == ("cat",)
     with pytest.raises(ValueError, match="splits train, test"):
-        own.read("dev")
+        own.read_split("dev")
 
 
 def test_own_data_needs_a_file_and_a_known_metric():
     with pytest.raises(ValueError, match=r"\(none\).*own.train_file"):
-        _own().read("train")
+        _own().read_split("train")
     with pytest.raises(ValueError, match="Received: 'mcc'"):
         _own(train_file="x.csv", metric="mcc")
     assert _own(dev_file="x.csv", metric="exact").metric == "exact"

@@ -183,7 +183,7 @@ def test_a_file_is_found_where_its_publisher_or_the_original_has_it(
     source = records.SOURCES[task]
     assert source.find(str(tmp_path), split) == path
     with caplog.at_level("WARNING"):
-        assert len(source.read(str(tmp_path), split)) == 1
+        assert len(source.read_split(str(tmp_path), split)) == 1
     number = source.counts[split]
     assert f"holds 1 examples, the official file {number}" in caplog.text
     other = "dev" if split == "train" else "train"
@@ -198,9 +198,9 @@ def test_training_questions_without_their_answer_are_left_out(
         write(f"{split}-v1.1.json", squad_file([squad_question(), WRONG]))
     source = records.SOURCES["squad1"]
     with caplog.at_level("WARNING"):
-        assert len(source.read(str(tmp_path), "train")) == 1
+        assert len(source.read_split(str(tmp_path), "train")) == 1
     assert "1 of 2 questions" in caplog.text and "answer: q2." in caplog.text
-    assert len(source.read(str(tmp_path), "dev")) == 2
+    assert len(source.read_split(str(tmp_path), "dev")) == 2
 
 
 def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
@@ -218,13 +218,13 @@ def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
         return [record | {"answers": answer}, record | impossible]
 
     monkeypatch.setattr(files, "read_tfds", read)
-    first, second = records.SOURCES["squad1"].read("tfds", "dev")
+    first, second = records.SOURCES["squad1"].read_split("tfds", "dev")
     assert first == example_of("cats")
     assert second.is_impossible and second.golds == ()
-    records.SOURCES["squad2"].read("tfds", "train")
+    records.SOURCES["squad2"].read_split("tfds", "train")
     assert asked == [("squad/v1.1", "validation"), ("squad/v2.0", "train")]
     with pytest.raises(errors.DataError, match="newsqa is not read from"):
-        records.SOURCES["newsqa"].read("tfds", "dev")
+        records.SOURCES["newsqa"].read_split("tfds", "dev")
 
 
 HEADER = "question,context,answer,answer_start\n"

@@ -33,7 +33,7 @@ def test_the_mismatched_split_has_a_file_of_its_own(tmp_path):
         "\tentailment\n",
     )
     expected = [Example(0, "It rains.", "It is wet.", "entailment")]
-    assert _task("mnli", tmp_path).read("dev_mismatched") == expected
+    assert _task("mnli", tmp_path).read_split("dev_mismatched") == expected
 
 
 def test_ax_is_mnli_with_the_diagnostic_set_instead_of_the_test_sets():
@@ -50,7 +50,7 @@ def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
     text = f"{QQP}0\t1\t2\ta\tb\t1\n1\t1\t2\ta\n\n2\t1\t2\tc\td\t0\n"
     _write(tmp_path, "QQP/train.tsv", text)
     with caplog.at_level(logging.WARNING, logger="absl"):
-        examples = _task("qqp", tmp_path).read("train")
+        examples = _task("qqp", tmp_path).read_split("train")
     assert examples == [Example(0, "a", "b", "1"), Example(3, "c", "d", "0")]
     assert "left out 2 lines" in caplog.text
     assert "lines 3, 4." in caplog.text
@@ -73,7 +73,7 @@ def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
 def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
     path = _write(tmp_path, f"{place}/train.tsv", text)
     with pytest.raises(errors.DataError, match=expected) as error:
-        _task(name, tmp_path).read("train")
+        _task(name, tmp_path).read_split("train")
     assert str(path) in str(error.value)
 
 
@@ -91,16 +91,16 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
 
     monkeypatch.setattr(files, "read_tfds", read)
     task = _task("qqp", "tfds")
-    assert task.read("train") == [
+    assert task.read_split("train") == [
         Example(1, "a", "b", "0"),
         Example(4, "c", "d", "1"),
     ]
-    assert [e.label for e in task.read("test")] == [None, None]
+    assert [e.label for e in task.read_split("test")] == [None, None]
     assert calls == [("glue/qqp", "train"), ("glue/qqp", "test")]
     rows[:] = [
         {"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5},
     ]
-    stsb = _task("stsb", "tfds").read("dev")
+    stsb = _task("stsb", "tfds").read_split("dev")
     assert stsb == [Example(0, "a", "b", 2.5)]
 
 

@@ -24,7 +24,7 @@ def test_labels_are_those_of_the_training_file(tmp_path):
     assert task.labels == ("bad", "good")
     assert task.splits == ("train",)
     assert task.dev_splits == ()
-    assert task.read("train") == [
+    assert task.read_split("train") == [
         Example(0, "fine, really", None, "good"),
         Example(1, "poor", None, "bad"),
         Example(2, "awful", None, "bad"),
@@ -43,7 +43,7 @@ def test_columns_are_the_users(tmp_path):
         text_pair_column="p", label_column="same",
     )  # fmt: skip
     assert task.labels == ("false", "true")
-    assert task.read("train") == [
+    assert task.read_split("train") == [
         Example("5", "a", "b", "true"),
         Example("x", "c", "", "false"),
     ]
@@ -54,10 +54,10 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
     settings = own_settings(test_file=test_file, labels="good, bad")
     task = catalog.build_task("own", settings)
     assert task.labels == ("good", "bad")
-    assert task.read("test") == [Example(0, "so so")]
+    assert task.read_split("test") == [Example(0, "so so")]
     assert task.splits == ("test",)
     with pytest.raises(ValueError, match="--config.own.train_file"):
-        task.read("train")
+        task.read_split("train")
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
 def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
     path = _write(tmp_path, "test.csv", text)
     task = build_own(tmp_path, CSV, test_file=path)
-    examples = task.read("test")
+    examples = task.read_split("test")
     assert [example.label for example in examples] == labels
     assert task.test_splits == ("test",)
     assert task.has_labels(examples) == (labels == ["good", "bad"])
     _write(tmp_path, "test.csv", "text,label\nx,good\ny,\n")
     with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
-        task.read("test")
+        task.read_split("test")
 
 
 def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
@@ -97,7 +97,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         tmp_path, "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv",
         kind="regression", min_value=-2, max_value=2, metric="pearson",
     )  # fmt: skip
-    assert [e.label for e in task.read("train")] == [2.0, -1.5]
+    assert [e.label for e in task.read_split("train")] == [2.0, -1.5]
     assert task.metrics == ("pearson", "spearman", "mse")
     task = build_own(tmp_path, CSV, kind="regression", metric="mse")
     assert task.metric == "mse" and task.metric in task.lower_is_better
@@ -129,7 +129,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
 )  # fmt: skip
 def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
     with pytest.raises(ValueError, match=expected):
-        build_own(tmp_path, text, **fields).read("train")
+        build_own(tmp_path, text, **fields).read_split("train")
 
 
 def test_a_trained_models_labels_serve_where_there_is_no_training_file(
@@ -141,5 +141,5 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
         task.build_head(4, seed=1)
     task.use_labels(("so so", "a, b", "c"))
     assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)
-    assert task.read("dev")[0].label == "so so"
+    assert task.read_split("dev")[0].label == "so so"
     assert task.metrics == ("accuracy", "mcc", "macro_f1")

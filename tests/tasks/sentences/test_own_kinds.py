@@ -21,7 +21,7 @@ RANKING = {"kind": "ranking", "text_pair_column": "doc", "max_value": 3.0}
 
 
 def _write(task, folder, predictions):
-    examples = task.read("train")
+    examples = task.read_split("train")
     (path,) = task.write_predictions(folder, "dev", examples, predictions)
     return path.read_text().splitlines()
 
@@ -29,7 +29,7 @@ def _write(task, folder, predictions):
 def test_a_text_has_any_number_of_labels(tmp_path):
     task = build_own(tmp_path, LABELS, **MULTILABEL)
     assert task.labels == ("big", "new")
-    examples = task.read("train")
+    examples = task.read_split("train")
     assert [e.label for e in examples] == [("new", "big"), (), ("big",)]
     # sigmoid(0.41) = 0.601, sigmoid(0.3) = 0.574, sigmoid(-1) = 0.269.
     logits = np.array([[3.0, 0.3], [-1.0, -1.0], [0.0, 0.41]])
@@ -54,12 +54,12 @@ def test_labels_may_be_lists(tmp_path):
     rows = [{"text": "a", "label": ["x|y", 2]}, {"text": "b", "label": []}]
     lines = "\n".join(map(json.dumps, rows))
     task = build_own(tmp_path, lines, "t.jsonl", kind="multilabel")
-    assert [e.label for e in task.read("train")] == [("x|y", "2"), ()]
+    assert [e.label for e in task.read_split("train")] == [("x|y", "2"), ()]
 
 
 def test_a_question_has_choices(tmp_path):
     task = build_own(tmp_path, CHOICES, **CHOICE)
-    examples = task.read("train")
+    examples = task.read_split("train")
     assert examples == [
         Example(0, "the dog", "cat", 0.0),
         Example(0, "the dog", "a", 0.0),
@@ -89,7 +89,7 @@ def test_every_question_has_an_id_of_its_own(tmp_path):
     lines = text.replace("dog,c", "7,dog,c").replace("cat,u", "7,cat,u")
     task = build_own(tmp_path, lines, id_column="id", **CHOICE)
     with pytest.raises(errors.DataError, match="line 3: .*an id.*'id'.*'7'"):
-        task.read("train")
+        task.read_split("train")
 
 
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
@@ -104,7 +104,7 @@ def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
         task = build_own(
             tmp_path, lines, "t.jsonl", kind="multiple_choice", max_choices=most
         )
-        found = task.build_rows(task.read("train"), tokenizer, 16, True)
+        found = task.build_rows(task.read_split("train"), tokenizer, 16, True)
         assert found.group_size == len(expected[0])
         assert found.columns["relevance"].tolist() == expected
         texts = [
@@ -114,13 +114,13 @@ def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
         assert texts[:2] == ["[CLS]a[SEP]dog[SEP]", "[CLS]a[SEP]cat[SEP]"]
         assert texts[-2] == f"[CLS]un[SEP]{'a' if most > 2 else 'cat'}[SEP]"
     # Each row is predicted by itself.
-    found = task.build_rows(task.read("train"), tokenizer, 16, False)
+    found = task.build_rows(task.read_split("train"), tokenizer, 16, False)
     assert (found.num_rows, found.group_size) == (5, 1)
 
 
 def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
     task = build_own(tmp_path, RANKED, **RANKING)
-    examples = task.read("train")
+    examples = task.read_split("train")
     assert [e.eid for e in examples] == ["q 1", "q2", "q 1", "q2", "q2"]
     outputs = {"prediction": [1.0, 0.5, 2.0, 3.0, 0.0]}
     found = task.decode(examples, None, outputs)
@@ -167,7 +167,7 @@ def test_a_query_without_differences_or_relevance():
 )  # fmt: skip
 def test_a_mistake_is_named(tmp_path, text, fields, message):
     with pytest.raises((errors.DataError, ValueError), match=message):
-        build_own(tmp_path, text, **fields).read("train")
+        build_own(tmp_path, text, **fields).read_split("train")
 
 
 def test_groups_are_learned_alone(tmp_path):

@@ -63,7 +63,7 @@ def _outputs(task, tags):
 
 def test_rows_hold_what_the_head_reads(folder, tokenizer):
     task = _chunking(folder.parent)
-    examples = task.read("train")
+    examples = task.read_split("train")
     assert task.labels == ("B-NP", "E-NP", "O", "S-NP", "S-VP")
     rows = task.build_rows(examples, tokenizer, 16, is_training=True)
     assert rows.ids[0].tolist() == [2, 5, 6, 7, 8, 3]
@@ -80,22 +80,22 @@ def test_rows_hold_what_the_head_reads(folder, tokenizer):
 
 
 def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
-    _chunking(folder).read("train")
+    _chunking(folder).read_split("train")
     assert "2 examples, the official file 8936" in warnings.text
     # Without a dev file the test file is the dev split.
     task = _chunking(folder)
-    assert task.read("dev") == task.read("test")
+    assert task.read_split("dev") == task.read_split("test")
     assert task.dev_splits == ("dev",)
     warnings.clear()
     (folder / "dev.txt").write_text("sat VBD O\n")
-    _chunking(folder).read("train")
+    _chunking(folder).read_split("train")
     assert not warnings.text
-    assert len(_chunking(folder).read("dev")) == 1
+    assert len(_chunking(folder).read_split("dev")) == 1
 
 
 def test_predictions_are_tags_of_words(folder, tokenizer):
     task = _chunking(folder)
-    examples = task.read("train")
+    examples = task.read_split("train")
     rows = task.build_rows(examples, tokenizer, 16, False)
     right = [["B-NP", "E-NP", "S-VP"], ["O", "S-NP"]]
     predictions = task.decode(examples, rows, _outputs(task, right))
@@ -112,7 +112,7 @@ def test_predictions_are_tags_of_words(folder, tokenizer):
 
 def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
     task = _chunking(folder)
-    examples = task.read("dev")
+    examples = task.read_split("dev")
     rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 1]
     predictions = task.decode(
@@ -125,7 +125,7 @@ def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
 
 def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
     task = _chunking(folder)
-    examples = task.read("train")
+    examples = task.read_split("train")
     # Before a word: 3 words, 2 ends, the tokens so far, and one more.
     rows = task.build_rows(examples, tokenizer, 8, False)
     assert "1 of 5 words" in warnings.text
@@ -140,7 +140,7 @@ def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
 
 def test_predictions_are_written_beside_right_tags(folder, tmp_path):
     task = _chunking(folder)
-    examples = task.read("train")
+    examples = task.read_split("train")
     predictions = [["B-NP", "E-NP", None], ["S-VP", "S-NP"]]
     (path,) = task.write_predictions(tmp_path, "dev", examples, predictions)
     assert path.name == "chunking_dev.conll"
@@ -154,10 +154,10 @@ def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
     test_file = str(tmp_path / "test.conll")
     task = _build(test_file=test_file, labels="B-X,I-X,O")
-    assert not task.has_labels(task.read("test"))
+    assert not task.has_labels(task.read_split("test"))
     assert task.splits == ("test",)
     assert task.dev_splits == ()
-    examples = task.read("test")
+    examples = task.read_split("test")
     rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 0]
     predictions = task.decode(examples, rows, _outputs(task, [["B-X", "E-X"]]))
@@ -169,7 +169,7 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
     task = _own(tmp_path, "the DT\ncats NNS\nsat VBD\n")
     assert not task.conventions.scheme
     assert task.labels == ("DT", "NNS", "VBD")
-    examples = task.read("train")
+    examples = task.read_split("train")
     scores = task.score(examples, [["DT", "NNS", None]])
     assert task.metric == "accuracy"
     assert scores == {"accuracy": pytest.approx(200 / 3)}
@@ -187,19 +187,19 @@ def test_the_metric_overrules_how_tags_look(tmp_path):
     task = _own(tmp_path, "the DT\n", metric="f1")
     message = r"train.conll, line 1: .*word 1 \('the'"
     with pytest.raises(errors.DataError, match=message):
-        task.read("train")
+        task.read_split("train")
 
 
 def test_own_tables_and_columns_are_read(tmp_path):
     table = '{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n'
     columns = {"text_column": "words", "label_column": "ner"}
     task = _own(tmp_path, table, "train.jsonl", **columns)
-    assert task.read("train")[0].words == ("the", "cats")
+    assert task.read_split("train")[0].words == ("the", "cats")
     lines = "1 the O\n2 cats S-X\n"
     task = _own(tmp_path, lines, text_column="1")
-    assert task.read("train")[0].words == ("the", "cats")
+    assert task.read_split("train")[0].words == ("the", "cats")
     with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _own(tmp_path, lines, text_column="words").read("train")
+        _own(tmp_path, lines, text_column="words").read_split("train")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_own_tables_and_columns_are_read(tmp_path):
 )
 def test_settings_that_mean_nothing_are_refused(fields, expected):
     with pytest.raises(ValueError, match=expected):
-        _build(**fields).read("train")
+        _build(**fields).read_split("train")
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
@@ -227,9 +227,9 @@ def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
     text = "the DT\ncat NN\n\n"
     task = _own(tmp_path, text, dev_file=str(dev_file), labels="DT,NN")
     with pytest.raises(ValueError, match="'VB'"):
-        task.read("dev")
+        task.read_split("dev")
     task.use_labels(("DT", "NN"))
-    assert task.read("dev")[0].tags == ("VB", "NN")
+    assert task.read_split("dev")[0].tags == ("VB", "NN")
     assert task.labels == ("DT", "NN")
 
 
@@ -249,7 +249,7 @@ def test_predictions_come_back_as_the_training_file_writes(
     words = ["the", "cats", "sat", "on"]
     lines = map(" ".join, zip(words, tags.split(), strict=True))
     task = _own(tmp_path, "\n".join(lines))
-    examples = task.read("train")
+    examples = task.read_split("train")
     assert task.labels == tuple(sorted(set(labels.split())))
     (path,) = task.write_predictions(
         tmp_path, "dev", examples, [labels.split()]
