@@ -221,7 +221,11 @@ def test_a_list_is_learned(tmp_path, capsys):
     again = electra.finetune(rows, rows[:12], **arguments)
     assert again.predict(["a cat"]) == model.predict(["a cat"])
     # Its encoder is a start too, as `--pretrained_dir=TRIAL` takes it.
-    further = model.finetune(rows, optimizer={"learning_rate": 0.0})
+    further = model.finetune(
+        rows,
+        optimizer={"learning_rate": 0.0},
+        training={"num_train_epochs": 1},
+    )
     assert further.predict(["a cat"]) != model.predict(["a cat"])
     encoders = further.keras_model.encoder, model.keras_model.encoder
     for mine, learned in zip(*(e.weights for e in encoders), strict=True):

@@ -71,6 +71,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
 
 
+@pytest.fixture(scope="session")
+def done(
+    data: pathlib.Path,
+    pretrained_dir: pathlib.Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[finetune.Request, Any]:
+    """A fine-tuning of two trials on the little task, and its summary."""
+    output = tmp_path_factory.mktemp("finetuned") / "out"
+    request = little_task.build_request(
+        data, pretrained_dir, output, num_trials=2, actions=finetune.ACTIONS
+    )
+    return request, finetune.finetune(request)
+
+
 @pytest.fixture
 def ask(
     data: pathlib.Path, pretrained_dir: pathlib.Path, tmp_path: pathlib.Path

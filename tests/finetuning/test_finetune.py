@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -15,15 +16,6 @@ from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.processes import locks
 from tests.finetuning import little_task
-
-
-@pytest.fixture(scope="module")
-def done(data, pretrained_dir, tmp_path_factory):
-    output = tmp_path_factory.mktemp("finetuned") / "out"
-    request = little_task.build_request(
-        data, pretrained_dir, output, num_trials=2, actions=finetune.ACTIONS
-    )
-    return request, finetune.finetune(request)
 
 
 def test_predictions_are_those_of_the_best_trial(done, data):
@@ -63,6 +55,8 @@ def test_scores_can_be_made_again_from_what_was_trained(done):
 
 def test_scores_on_other_data_are_shown_and_not_kept(done, data, tmp_path):
     request, summary = done
+    output = shutil.copytree(request.output_dir, tmp_path / "out")
+    request = dataclasses.replace(request, output_dir=output)
     paths = [request.output_dir / "results.json"]
     paths += [request.folder(number) / "results.json" for number in (1, 2)]
     before = [path.read_text() for path in paths]

@@ -9,6 +9,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
@@ -28,11 +29,13 @@ def _lines(trial, split="train"):
 
 
 @pytest.fixture(scope="module")
-def finished(data, pretrained_dir, tmp_path_factory):
-    output = tmp_path_factory.mktemp("uncut") / "out"
-    request = little_task.build_request(data, pretrained_dir, output)
-    trial, result = little_task.run(request)
-    return request, trial, result
+def finished(done):
+    """The first of the trials, as it was left."""
+    request = dataclasses.replace(
+        done[0], num_trials=1, actions=("train", "eval")
+    )
+    trial = finetune.Session(request).load(1)
+    return request, trial, trial_lib.read_result(trial.folder)
 
 
 def test_a_word_that_decides_is_learned(finished):
@@ -188,19 +191,13 @@ def test_early_stopping_takes_the_best_weights(ask):
     assert again.scores == result.scores
 
 
-def test_two_replicas_train_as_one(data, loaded, settings, tmp_path):
-    run = write_run(tmp_path / "model", settings, loaded.encoder.variables)
-    weights, scores = [], []
-    for strategy in ("one_device", "mirrored"):
-        request = little_task.build_request(
-            data, run, tmp_path / strategy, {"strategy": strategy}
-        )
-        trial, result = little_task.run(request)
-        weights.append(_weights(trial.folder))
-        scores.append(result.scores)
-    assert scores[0] == scores[1]
-    for name, value in weights[0].items():
-        np.testing.assert_allclose(weights[1][name], value, atol=2e-4)
+def test_two_replicas_train_as_one(finished, ask):
+    _, alone, expected = finished
+    trial, result = little_task.run(ask({"strategy": "mirrored"}))
+    assert result.scores == expected.scores
+    weights = _weights(trial.folder)
+    for name, value in _weights(alone.folder).items():
+        np.testing.assert_allclose(weights[name], value, atol=2e-4)
 
 
 def test_a_trained_trial_predicts_without_its_training_data(finished):
