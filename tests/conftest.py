@@ -1,5 +1,6 @@
 """Settings and fixtures that every test shares."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -75,6 +76,12 @@ def pytest_collection_modifyitems(
         others = [item for item in items if _extra(item) != extra]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if _extra(item) == extra]
+
+
+def pytest_collection_finish() -> None:
+    """Hides what was imported from the collections that runs ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
