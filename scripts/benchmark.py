@@ -1,4 +1,4 @@
-r"""Times training steps, exports, the builder, the pipeline, or starts.
+r"""Times training steps, exports, dataset builds, input, or start-up.
 
     electra-benchmark pretrain --config=configs/pretrain/electra_small.py \
         --peer_python=PYTHON
@@ -10,9 +10,10 @@ r"""Times training steps, exports, the builder, the pipeline, or starts.
     electra-benchmark startup --config=CONFIG --peer_python=PYTHON
     electra-benchmark curve --config=CONFIG --batch_size=2
 
-Ours, transformers and KerasHub take turns at the same work. Compare by ratio
-within one run: machines differ and are noisy. --peer_python is an interpreter
-with torch and transformers; docs/performance.md explains the columns.
+electra_tf, transformers and KerasHub do the same work in turn. Compare ratios
+within one run only, because machines differ and are noisy. --peer_python is an
+interpreter with torch and transformers; docs/performance.md explains the
+columns.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ from electra_tf.export import export_metadata
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-# What is timed: what a rate counts, flags that it needs.
+# For each kind of benchmark the unit of its rates and the flags that it needs.
 _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pretrain": ("tokens", ("config",)),
     "finetune": ("tokens", ("config",)),
@@ -45,36 +46,40 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "startup": ("starts", ("config",)),
     "curve": ("tokens", ("config",)),
 }
-# Texts whose answers are compared before.
+# Texts whose scores are compared before they are timed.
 _NUM_COMPARED = 64
-flags.DEFINE_enum("kind", None, [*_KINDS], "Also the first argument.")
-config_flags.DEFINE_config_file("config", None, "Of a pre-training.")
+flags.DEFINE_enum(
+    "kind", None, [*_KINDS], "What to time; may be the first argument."
+)
+config_flags.DEFINE_config_file("config", None, "A pre-training config.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
-flags.DEFINE_integer("rounds", 5, "Rounds in which all take turns.", 1)
+flags.DEFINE_integer("rounds", 5, "Rounds; each side has a block in each.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
 flags.DEFINE_list(
     "precisions",
     ["float32", "bfloat16"],
-    "Of training steps; curve takes the first.",
+    "Precisions of training steps; curve takes the first.",
 )
-flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Who trains; repeatable.")
-flags.DEFINE_string("peer_python", "", "Interpreter of transformers.")
+flags.DEFINE_multi_enum(
+    "sides", [], pretrain.SIDES, "Whose training step to time; repeatable."
+)
+flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
 flags.DEFINE_enum(
-    "peer_attention", "sdpa", ["sdpa", "eager"], "How transformers attends."
+    "peer_attention", "sdpa", ["sdpa", "eager"], "Attention of transformers."
 )
 flags.DEFINE_string("saved_model", None, "infer: an export.")
 flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
 flags.DEFINE_list("batch_sizes", ["1", "64"], "infer: texts of a batch.")
 flags.DEFINE_string("texts", None, "infer, build: a file, a text on each line.")
 flags.DEFINE_string("vocab_file", None, "build: vocab.txt, or its folder.")
-flags.DEFINE_list("processes", ["1", "2"], "build: how many side by side.")
+flags.DEFINE_list("processes", ["1", "2"], "build: numbers of processes.")
 flags.DEFINE_string("dataset_dir", None, "input: a dataset.")
 flags.DEFINE_string("output", "", "JSON file with all samples.")
 flags.DEFINE_string("picture", "", "PNG file with bars.")
 
 
 def main() -> None:
-    """Times, and prints one table."""
+    """Times the sides and prints one table."""
     unit, needed = _KINDS[FLAGS.kind]
     if missing := [name for name in needed if not FLAGS[name].value]:
         raise ValueError(f"{FLAGS.kind} needs --{' and --'.join(missing)}.")
@@ -86,7 +91,7 @@ def main() -> None:
     if FLAGS.kind == "startup":
         timing.time_starts(sides, FLAGS.rounds)
     elif FLAGS.kind == "curve":
-        # One after another: together they would not fit into memory.
+        # One after another, because all together may not fit into memory.
         for side in sides:
             with side.started():
                 _time([side])
@@ -111,33 +116,43 @@ def main() -> None:
 
 
 def _list_sides() -> list[timing.Side]:
-    kind: str = FLAGS.kind
-    if kind == "build":
+    if FLAGS.kind == "build":
         build = {"corpus": FLAGS.texts, "vocab_file": FLAGS.vocab_file}
         return [
             _own_side(f"processes: {n}", num_processes=int(n), **build)
             for n in FLAGS.processes
         ]
-    if kind == "input":
+    if FLAGS.kind == "input":
         manifest.require_dataset(storage.path(FLAGS.dataset_dir))
         FLAGS.config.data.dataset_dir = FLAGS.dataset_dir
         settings = pretrain.prepare(FLAGS.config, "float32", FLAGS.batch_size)
         return [_own_side(settings=dataclasses.asdict(settings))]
-    if kind == "infer":
-        export = installed.find_export(FLAGS.saved_model)
-        sides = [_own_side(folder=str(export))]
-        if FLAGS.peer_dir:
-            length = export_metadata.read_metadata(export).max_length
-            peer = {"kind": kind, "folder": FLAGS.peer_dir}
-            peer |= {"max_length": length, "attention": FLAGS.peer_attention}
-            python = FLAGS.peer_python or sys.executable
-            sides.append(
-                timing.Side("transformers", "", "torch_peer", peer, python)
-            )
-        return sides
-    if kind == "curve":
+    if FLAGS.kind == "infer":
+        return _list_scorers()
+    if FLAGS.kind == "curve":
         described = FLAGS.config, FLAGS.precisions[0], FLAGS.batch_size
         return [*curve.list_sides(*described)]
+    return _list_training_steps()
+
+
+def _list_scorers() -> list[timing.Side]:
+    export = installed.find_export(FLAGS.saved_model)
+    sides = [_own_side(folder=str(export))]
+    if FLAGS.peer_dir:
+        peer = {
+            "kind": FLAGS.kind,
+            "folder": FLAGS.peer_dir,
+            "max_length": export_metadata.read_metadata(export).max_length,
+            "attention": FLAGS.peer_attention,
+        }
+        python = FLAGS.peer_python or sys.executable
+        sides.append(
+            timing.Side("transformers", "", "torch_peer", peer, python)
+        )
+    return sides
+
+
+def _list_training_steps() -> list[timing.Side]:
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")
@@ -149,7 +164,7 @@ def _list_sides() -> list[timing.Side]:
         for side in pretrain.list_sides(
             pretrain.prepare(FLAGS.config, precision, FLAGS.batch_size),
             names,
-            "finetune" if kind == "finetune" else "pretrain",
+            "finetune" if FLAGS.kind == "finetune" else "pretrain",
             FLAGS.peer_attention,
             FLAGS.peer_python,
         )
@@ -162,11 +177,11 @@ def _own_side(name: str = "electra_tf", **described: Any) -> timing.Side:
 
 
 def _time(sides: list[timing.Side]) -> list[timing.Side]:
-    """Times sides that have started; returns them with what they said."""
+    """Times sides that have started; returns them with their rounds."""
     timing.require_same_work(sides)
     if FLAGS.kind != "infer":
         block = [None] * FLAGS.num_steps
-        # Builds have nothing to warm up but the files in memory.
+        # A build warms up nothing but the cache of files.
         warm_up = block[: 1 if FLAGS.kind == "build" else 3]
         timing.take_turns(sides, [warm_up, *[block] * FLAGS.rounds])
         return sides
@@ -174,14 +189,14 @@ def _time(sides: list[timing.Side]) -> list[timing.Side]:
     if len(sides) > 1:
         difference = infer.largest_difference(sides, texts[:_NUM_COMPARED])
         print(f"Largest difference of the probabilities: {difference:.1e}")
-    found = []
+    timed = []
     for size in map(int, FLAGS.batch_sizes):
         group = f"{size} text{'s' * (size > 1)}"
         now = [dataclasses.replace(s, group=group, rounds=[]) for s in sides]
         blocks = infer.deal(texts, size, FLAGS.num_steps, FLAGS.rounds)
         timing.take_turns(now, blocks)
-        found += now
-    return found
+        timed += now
+    return timed
 
 
 if __name__ == "__main__":

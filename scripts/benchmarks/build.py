@@ -1,4 +1,4 @@
-"""The builder of datasets: whole runs of it, each with its start."""
+"""Whole builds of a dataset, each in a new process."""
 
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ _SCRIPT = pathlib.Path(__file__).parents[1] / "build_pretraining_dataset.py"
 
 
 def build(corpus: str, vocab_file: str, num_processes: int) -> side.Built:
-    """A step builds the whole dataset, in a folder that is deleted."""
+    """Returns a step that builds the whole dataset in a temporary folder."""
 
     def step(_: Any) -> float:
         with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +27,7 @@ def build(corpus: str, vocab_file: str, num_processes: int) -> side.Built:
             splits = manifest.Index.load(output).splits.values()
             return sum(split.num_examples for split in splits)
 
-    # No process is the one that works.
+    # Several processes work, so there is no memory of one to report.
     return side.Built(step, {}, ("electra-tf",), {"peak_memory": lambda: None})
 
 

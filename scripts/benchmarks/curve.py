@@ -12,7 +12,7 @@ from benchmarks import pretrain
 from benchmarks import timing
 from electra_tf import figures
 
-# The settings of a size, of the encoder where no section is named.
+# The settings that make up a size; without a section they are the encoder's.
 _SIZES = {
     "length": "data.max_seq_length max_position_embeddings",
     "width": "hidden_size intermediate_size num_attention_heads",
@@ -24,10 +24,10 @@ _FACTORS = 1, 2, 4, 8, 16
 
 
 def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
-    """The config's step, then with one size in turn 2 to 8 (16) times it."""
+    """Yields the config's step with each size at 1 to 8 (16) times its own."""
     config.encoder.vocab_size = config.encoder.vocab_size or pretrain.VOCAB_SIZE
     config.training.train_batch_size = batch
-    config.training.num_micro_batches = 1  # else larger batches have more
+    config.training.num_micro_batches = 1  # whatever the batch
     for size, paths in _SIZES.items():
         for factor in _FACTORS if size == "length" else _FACTORS[:-1]:
             scaled = copy.deepcopy(config)
@@ -42,15 +42,17 @@ def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
 
 
 def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
-    """A row for each size: `time = fixed + operations / rate`, and powers.
+    """Fits `time = fixed + operations / rate` to the steps of each size.
 
-    The line has the least squares of relative errors; `off` is the largest.
-    The powers are those of the last step: of the time over the operations and
-    over the size, and of the memory over the size.
+    Returns:
+        A row for each size: the line with the least squares of relative errors,
+        the largest of these (`off`), and the powers with which time and memory
+        grow from the last but one step to the last: time over operations, time
+        over size, memory over size.
     """
     rows = []
     for size, operations, seconds, memory in _measured(sides):
-        # Divided by the time, so that a short step counts as a long one.
+        # Divided by the time, so that short steps count as much as long ones.
         matrix = np.stack([1 / seconds, operations / seconds], 1)
         fixed, slope = np.linalg.lstsq(matrix, np.ones(len(seconds)))[0]
         off = 100 * np.abs(matrix @ [fixed, slope] - 1).max()
@@ -77,10 +79,10 @@ def draw(path: pathlib.Path, sides: Sequence[timing.Side], _: str) -> None:
 
 
 def _measured(sides: Sequence[timing.Side]) -> Iterator[tuple[Any, ...]]:
-    """Each size, with operations, seconds (5 %) and bytes of its steps."""
+    """Yields each size with operations, seconds (5 %) and bytes of steps."""
     for size in _SIZES:
         own = [side for side in sides if side.group == size]
-        # Other work on the machine changes these least.
+        # The quantile that other work on the machine changes least.
         seconds = [found["low"] for found in timing.summarize(own)]
         flops = [s.rounds[0]["units"][0] * s.flops_per_unit for s in own]
         memory = [side.peak_memory for side in own]

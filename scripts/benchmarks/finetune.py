@@ -1,4 +1,4 @@
-"""The fine-tuning step of a classifier, with the head of transformers."""
+"""The fine-tuning step of a classifier with the head of transformers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from electra_tf import config
 
 
 def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
-    """Our step on random rows of a config's size, after its first run."""
+    """Builds our step on random rows of a config's size and runs it once."""
     import tensorflow as tf
 
     from electra_tf.finetuning import model as model_lib
@@ -37,7 +37,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side.Built:
     }
     count = flops.Convention("exact", experiment)
     row, one = count.discriminator().total, count.row_head().total
-    # A discriminator's head sees every token, a classifier's the first.
+    # The head is applied to the first token only, not to all of them.
     length = experiment.data.max_seq_length
     per_token = (row - (length - 1) * one) / length
     return pretrain.build_step(model, features, experiment, per_token)

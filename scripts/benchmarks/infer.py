@@ -1,4 +1,4 @@
-"""An export of ours, asked beside transformers which tokens look replaced."""
+"""Scores texts with an export of ours, and with transformers beside it."""
 
 import itertools
 import pathlib
@@ -14,20 +14,20 @@ _NUM_WARM_UP_BATCHES = 3
 
 
 def read_texts(path: pathlib.Path) -> list[str]:
-    """The lines of a file that are not blank."""
+    """Returns the lines of a file that are not blank."""
     lines = map(str.strip, path.read_text("utf-8").splitlines())
     if texts := [line for line in lines if line]:
         return texts
     raise ValueError(
-        f"The file must have a text on every line. Received: {path}, without "
-        "any."
+        f"The file must have a text on every line. Received: {path}, which has "
+        "none."
     )
 
 
 def deal(
     texts: Sequence[str], batch_size: int, num_batches: int, num_rounds: int
 ) -> Iterator[list[list[str]]]:
-    """Blocks of batches, of texts in an endless circle; first the warm-up."""
+    """Yields blocks of batches, the warm-up first; texts repeat endlessly."""
     remaining = itertools.cycle(texts)
     for count in [_NUM_WARM_UP_BATCHES, *[num_batches] * num_rounds]:
         yield [
@@ -38,7 +38,7 @@ def deal(
 def largest_difference(
     sides: Sequence[timing.Side], texts: Sequence[str]
 ) -> float:
-    """Of the probabilities that two sides give the same tokens."""
+    """Returns the largest difference of the probabilities of two sides."""
     first, second = (side.ask("answer", list(texts)) for side in sides)
     largest = 0.0
     for text, here, there in zip(texts, first, second, strict=True):
@@ -53,7 +53,7 @@ def largest_difference(
 
 
 def build(folder: str) -> side.Built:
-    """An exported discriminator; the tokens that it takes are its size."""
+    """Loads an exported discriminator and returns its scorer."""
     import tensorflow as tf
 
     from electra_tf.export import export_metadata

@@ -6,12 +6,12 @@ from benchmarks import side
 from electra_tf import config
 from electra_tf import storage
 
-# Of a step: some batches lie ready, others are made while one waits.
+# In a step: enough that the batches that were prefetched do not count.
 _NUM_BATCHES = 50
 
 
 def build(settings: dict[str, Any]) -> side.Built:
-    """A step takes the next batches."""
+    """Returns a step that takes the next batches."""
     from electra_tf.inputs import dataset
     from electra_tf.inputs import pipeline
     from electra_tf.pretraining import run

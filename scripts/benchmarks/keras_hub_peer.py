@@ -1,4 +1,4 @@
-"""Steps of an ELECTRA made of KerasHub's layers, as users would write it."""
+"""Training steps of an ELECTRA made of KerasHub's layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ _MASK_ID = 4
 
 
 class Embeddings(keras.layers.Layer):
-    """Tokens, positions and segments; both networks share one."""
+    """Embeds tokens, positions and segments; both networks share it."""
 
     def __init__(self, encoder: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -71,12 +71,12 @@ def _gelu(states: tf.Tensor) -> tf.Tensor:
 
 
 def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
-    """The joint step: fill the gaps, sample, tell what is replaced."""
+    """Builds the joint step: masked LM, sampling, replaced token detection."""
     _set_precision(settings)
     encoder, masking = settings["encoder"], settings["masking"]
     embeddings = Embeddings(encoder)
     main, small = Encoder(encoder, embeddings), Encoder(generator, embeddings)
-    gaps = keras_hub.layers.MaskedLMHead(
+    lm_head = keras_hub.layers.MaskedLMHead(
         token_embedding=embeddings.tokens, intermediate_activation=_gelu
     )
     head = keras.Sequential(
@@ -97,7 +97,7 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
         draw = tf.random.uniform(positions.shape)
         shown = tf.where(draw < masking["replace_prob"], _MASK_ID, truth)
         states = small(_put(ids, positions, shown), training=True)
-        logits = tf.cast(gaps(states, positions), tf.float32)
+        logits = tf.cast(lm_head(states, positions), tf.float32)
         gen_loss = keras.losses.sparse_categorical_crossentropy(
             truth, logits, from_logits=True
         )
@@ -105,20 +105,22 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
         noise = -tf.math.log(-tf.math.log(uniform))
         sampled = tf.argmax(logits + noise, -1, output_type=tf.int32)
         corrupted = _put(ids, positions, sampled)
-        found = tf.cast(head(main(corrupted, training=True)), tf.float32)
+        disc_logits = tf.cast(head(main(corrupted, training=True)), tf.float32)
         disc_loss = keras.losses.binary_crossentropy(
-            corrupted[..., None] != ids[..., None], found, from_logits=True
+            corrupted[..., None] != ids[..., None],
+            disc_logits,
+            from_logits=True,
         )
         return objective["gen_weight"] * tf.reduce_mean(gen_loss) + objective[
             "disc_weight"
         ] * tf.reduce_mean(disc_loss)
 
-    layers = [main, small, gaps, head]
+    layers = [main, small, lm_head, head]
     return _build(settings, layers, compute_loss, masked=slots)
 
 
 def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
-    """A step of a classifier of two classes."""
+    """Builds the step of a classifier with two classes."""
     del generator
     _set_precision(settings)
     encoder = settings["encoder"]
@@ -161,7 +163,7 @@ def _random_ids(settings: dict[str, Any]) -> tf.Tensor:
 
 
 def _put(ids: tf.Tensor, positions: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """`ids` with others at some positions of each row."""
+    """Replaces the ids at some positions of each row."""
     rows = tf.broadcast_to(tf.range(ids.shape[0])[:, None], positions.shape)
     return tf.tensor_scatter_nd_update(
         ids, tf.stack([rows, positions], -1), new
@@ -174,7 +176,7 @@ def _build(
     compute_loss: Callable[[], tf.Tensor],
     **sizes: Any,
 ) -> side.Built:
-    """Loss, gradients, clipping and AdamW, after their first run."""
+    """Builds a step of loss, gradients, clipping and AdamW; runs it once."""
     options, training = settings["optimizer"], settings["training"]
     adam = keras.optimizers.AdamW(
         options["learning_rate"],
@@ -185,14 +187,14 @@ def _build(
         global_clipnorm=options["clip_norm"] or None,
     )
     adam.exclude_from_weight_decay(var_names=["bias", "norm"])
-    # The first call makes the weights.
+    # The first call creates the weights.
     compute_loss()
     weights = {
         id(v): v for layer in layers for v in layer.trainable_variables
     }.values()
     adam.build([*weights])
 
-    # Keras would compile it on CPUs too, where XLA's products are slow.
+    # Not on CPUs, where XLA's products are slow.
     is_gpu = bool(tf.config.list_physical_devices("GPU"))
 
     @tf.function(autograph=False, jit_compile=is_gpu)

@@ -1,4 +1,4 @@
-"""The pre-training step of a config: which sides there are, and ours."""
+"""The pre-training step of a config: the sides, and ours."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from electra_tf import config
 
 TORCH_SIDES = ("transformers", "transformers_compiled")
 SIDES = ("electra_tf", *TORCH_SIDES, "keras_hub")
+# For configs that take the size from their dataset's vocabulary.
 VOCAB_SIZE = 30_522
-"""What a config is timed with that takes its dataset's vocabulary."""
 _PEAK_SECONDS = 0.2
 
 
 def prepare(
     settings: Any, precision: str, batch_size: int
 ) -> config.ExperimentConfig:
-    """The settings as they are timed: a `ConfigDict`, changed and frozen."""
-    settings.data.phases = ""  # the last one is timed
+    """Changes a `ConfigDict` to what is timed, and freezes it."""
+    settings.data.phases = ""  # only the last phase is timed
     settings.training.precision = precision
     settings.training.train_batch_size = batch_size
     settings.encoder.vocab_size = settings.encoder.vocab_size or VOCAB_SIZE
@@ -35,14 +35,14 @@ def list_sides(
     attention: str = "",
     peer_python: str = "",
 ) -> list[timing.Side]:
-    """Those that train as the settings say; `ConfigError` if some cannot."""
+    """Returns the named sides; `ConfigError` if one lacks the objective."""
     tying = settings.generator.weight_tying
     is_joint = settings.objective["name"] == "electra" and tying == "embeddings"
     config.require(
         is_joint or kind == "finetune" or {*names} == {"electra_tf"},
-        "Others have the step of ELECTRA, with shared embeddings. Received: "
-        f"objective {settings.objective['name']}, sharing of {tying}. Take "
-        "--sides=electra_tf, or another config.",
+        "Only electra_tf has other objectives than ELECTRA with shared "
+        f"embeddings. Received: objective {settings.objective['name']}, "
+        f"sharing of {tying}. Take --sides=electra_tf, or another config.",
     )
     generator = settings.generator.encoder_config(settings.encoder)
     described = {
@@ -50,7 +50,7 @@ def list_sides(
         "settings": dataclasses.asdict(settings),
         "generator": dataclasses.asdict(generator),
     }
-    group, found = settings.training.precision, []
+    group, sides = settings.training.precision, []
     for name in names:
         side = timing.Side(name, group, kind, described)
         if name == "keras_hub":
@@ -60,12 +60,12 @@ def list_sides(
             compiles = name == "transformers_compiled"
             options = {"attention": attention, "compiles": compiles}
             side.description = described | options
-        found.append(side)
-    return found
+        sides.append(side)
+    return sides
 
 
 def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
-    """Our step on random ids, after its first run."""
+    """Builds our step on random ids and runs it once."""
     import tensorflow as tf
 
     from electra_tf.pretraining import cost
@@ -97,7 +97,7 @@ def build(settings: dict[str, Any], generator: Any = None) -> side_lib.Built:
 
 
 def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
-    """A batch of random ids without padding, `[B, S]` int32."""
+    """Returns a batch of random ids without padding, `[B, S]` int32."""
     import tensorflow as tf
 
     shape = settings.training.train_batch_size, settings.data.max_seq_length
@@ -114,7 +114,7 @@ def build_step(
     flops_per_unit: float = 0.0,
     **sizes: Any,
 ) -> side_lib.Built:
-    """The training step of a model of ours that has its optimizer."""
+    """Builds the training step of a model of ours that has its optimizer."""
     import tensorflow as tf
 
     from electra_tf.acceleration import fusion
@@ -137,7 +137,7 @@ def build_step(
         return training.train_batch_size * length
 
     def wait() -> None:
-        # These are there once all of the step is done.
+        # The statistics exist only when the whole step is done.
         tf.nest.map_structure(lambda value: value.numpy(), begun)
 
     step(None)
@@ -158,10 +158,12 @@ def build_step(
 
 
 def measure_peaks(precision: str) -> dict[str, float]:
-    """The highest of many rates; others disturb most of them.
+    """Measures how fast the device can be: the best of many tries.
 
-    `flops`: operations a second of products of square matrices. `bytes`: a
-    second, of adding one large array to another (two are read, one is written).
+    Returns:
+        `flops`, operations a second of products of square matrices, and
+        `bytes` a second of adding one large array to another (two are read,
+        one is written).
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What was measured, as a table, a JSON file and a picture."""
+"""Shows measurements as a table, a JSON file and a picture."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Sides = Sequence[timing.Side]
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores and load."""
+    """Returns processor, cores and load."""
     cpu = pathlib.Path("/proc/cpuinfo")
     text = cpu.read_text() if cpu.exists() else ""
     name = re.search(r"model name\s*: (.*)", text)
@@ -66,23 +66,23 @@ def describe_peaks(sides: Sides) -> list[str]:
 
 
 def write_json(path: pathlib.Path, sides: Sides, **facts: Any) -> None:
-    """Writes all samples, what they sum up to, and further facts."""
-    found = [
+    """Writes all samples, their summaries, and further facts."""
+    results = [
         {**vars(side), "process": None, "summary": summary}
         for side, summary in zip(sides, timing.summarize(sides), strict=True)
     ]
     with atomic.replacing_file(path) as partial:
-        partial.write_text(json.dumps(facts | {"sides": found}, indent=1))
+        partial.write_text(json.dumps(facts | {"sides": results}, indent=1))
 
 
 def draw(path: pathlib.Path, sides: Sides, unit: str) -> None:
     """Draws the rate of every side, with lines from 5 % to 95 %."""
     names = [f"{side.name} {side.group}".strip() for side in sides]
-    found = timing.summarize(sides)
-    rates = [s["rate"] for s in found]
+    summaries = timing.summarize(sides)
+    rates = [s["rate"] for s in summaries]
     spread = [
-        [s["rate"] * (1 - s["median"] / s["high"]) for s in found],
-        [s["rate"] * (s["median"] / s["low"] - 1) for s in found],
+        [s["rate"] * (1 - s["median"] / s["high"]) for s in summaries],
+        [s["rate"] * (s["median"] / s["low"] - 1) for s in summaries],
     ]
     size = 8, 1 + 0.4 * len(names)
     with figures.saving_figure(path, 1, 1, size) as (_, axes):

@@ -1,7 +1,7 @@
-"""What a process does that is compared: builds once, then does as it is told.
+"""The process of a side: it builds a step once, then answers requests.
 
-Requests and replies are lines of JSON. Python alone is needed: the interpreter
-may be one where only another library is installed.
+Requests and replies are lines of JSON. This module imports the standard library
+only, because a peer's interpreter may lack everything else.
 """
 
 import importlib.metadata
@@ -15,32 +15,44 @@ from typing import Any, NamedTuple
 
 
 class Built(NamedTuple):
-    """What a side has built."""
+    """A step that is ready to be timed.
 
-    step: Callable[[Any], float]  # begins a batch, returns how much work it is
-    sizes: dict[str, Any]  # of the work, which must be equal on all sides
-    packages: Sequence[str]  # whose versions matter
-    methods: Mapping[str, Callable[..., Any]] = {}  # beside those of `serve`
-    flops_per_unit: float = 0.0  # operations of matrix products
-    wait: Callable[[], Any] = lambda: None  # until what was begun is done
-    # Whether training begins a step before the one before is done, as on GPUs.
+    Attributes:
+        step: starts a batch and returns its units of work.
+        sizes: sizes of the work, which must be equal on all sides.
+        packages: packages whose versions are reported.
+        methods: further methods, or replacements for those of `serve`.
+        flops_per_unit: operations of the matrix products of a unit.
+        wait: waits until the started batches are done.
+        runs_ahead: whether a step starts before the previous one is done, as
+            on GPUs.
+    """
+
+    step: Callable[[Any], float]
+    sizes: dict[str, Any]
+    packages: Sequence[str]
+    methods: Mapping[str, Callable[..., Any]] = {}
+    flops_per_unit: float = 0.0
+    wait: Callable[[], Any] = lambda: None
     runs_ahead: bool = False
 
 
 def peak_memory() -> int:
-    """Bytes that this process has held at most, on the host."""
+    """Returns the most bytes of host memory that this process has used."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Returns processor time of this process and its finished children."""
     return sum(os.times()[:4])
 
 
 def time_steps(built: Built, batches: list) -> dict[str, Any]:
-    """Seconds and amount of work of every batch; processor seconds of all.
+    """Times batches.
 
-    Steps that run ahead are waited for once, and share the seconds equally.
+    Returns:
+        `seconds` and `units` of every batch, `processor` seconds of all. Steps
+        that run ahead are waited for once and share the time equally.
     """
     seconds, units, processor = [], [], processor_seconds()
     first = time.perf_counter()
@@ -63,10 +75,16 @@ def build_scorer(
     packages: Sequence[str],
     **sizes: Any,
 ) -> Built:
-    """A side that says which tokens of texts look replaced.
+    """Builds a side that scores how likely the tokens of texts are replaced.
 
-    `score` gives probabilities and the mask of tokens, `[B, S]` arrays; the
-    method `answer` the probabilities of each text's tokens.
+    Args:
+        score: returns probabilities and the mask of tokens, `[B, S]` arrays.
+        packages: packages whose versions are reported.
+        **sizes: sizes of the work.
+
+    Returns:
+        A side with the method `answer`: the probabilities of each text's
+        tokens.
     """
 
     def answer(texts: list[str]) -> list[list[float]]:
@@ -82,7 +100,7 @@ def build_scorer(
 
 def serve(builders: Mapping[str, Callable[..., Built]]) -> None:
     """Builds what the first line describes, then answers line by line."""
-    # What libraries print must not come between the replies.
+    # Libraries print to stdout: send that to stderr, apart from the replies.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     described = json.loads(sys.stdin.readline())
@@ -95,8 +113,8 @@ def serve(builders: Mapping[str, Callable[..., Built]]) -> None:
         **built.methods,
     }
     versions = {p: importlib.metadata.version(p) for p in built.packages}
-    found = built.sizes, versions, built.flops_per_unit
-    print(json.dumps(found), file=replies)
+    answer = built.sizes, versions, built.flops_per_unit
+    print(json.dumps(answer), file=replies)
     for line in sys.stdin:
         method, arguments = json.loads(line)
         print(json.dumps(methods[method](*arguments)), file=replies)

@@ -1,4 +1,4 @@
-"""Sides in processes of their own, which take turns; what came of it."""
+"""Times programs that do the same work in turn, each in its own process."""
 
 import contextlib
 import dataclasses
@@ -15,26 +15,37 @@ from typing import Any
 import numpy as np
 
 _SCRIPTS = pathlib.Path(__file__).parent.parent
-# Threads that have just worked wait for more, and slow down the other side.
+# Threads that have just worked spin for a while and would slow down the other
+# side.
 _PAUSE_SECONDS = 0.3
 
 
 @dataclasses.dataclass
 class Side:
-    """One of those that are compared: a module beside this, as a process."""
+    """One of the programs that are compared, in a process of its own.
+
+    Attributes:
+        name: shown in the table.
+        group: sides of one group are compared with each other (a precision).
+        module: a module of this folder, which calls `side.serve`.
+        description: JSON for `side.serve`; `kind` names the builder.
+        python: the interpreter.
+        sizes, versions, flops_per_unit, startup_seconds: reported by the
+            process when it had started.
+        rounds: seconds and units of each block of batches.
+        peak_memory: bytes that the process used at most.
+        peak_rates: `flops` and `bytes` a second that the device can reach.
+    """
 
     name: str
-    group: str  # of those compared with each other, such as a precision
+    group: str
     module: str
-    description: Mapping[str, Any]  # for `side.serve`; `kind` names a builder
+    description: Mapping[str, Any]
     python: str = sys.executable
-    # As the side itself found them, when it had started.
     sizes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     flops_per_unit: float = 0.0
     startup_seconds: float | None = None
-    # What it said: of its blocks, of its bytes at most, and of the operations
-    # (`flops`) and bytes a second that the device can reach.
     rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     peak_memory: int | None = None
     peak_rates: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -42,7 +53,11 @@ class Side:
 
     @contextlib.contextmanager
     def started(self) -> Iterator["Side"]:
-        """Runs until the block ends; `ChildProcessError` if it ends."""
+        """Runs the process until the `with` block ends.
+
+        Raises:
+            ChildProcessError: if the process ends before.
+        """
         print(f"Starting {self.name} {self.group}", file=sys.stderr)
         start = time.perf_counter()
         paths = [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]
@@ -57,35 +72,35 @@ class Side:
             command, stdin=pipe, stdout=pipe, text=True, env=environment
         ) as self.process:
             try:
-                found = self._send(self.description)
-                self.sizes, self.versions, self.flops_per_unit = found
+                built = self._send(self.description)
+                self.sizes, self.versions, self.flops_per_unit = built
                 self.startup_seconds = time.perf_counter() - start
                 yield self
             finally:
                 self.process.kill()
-                # What was not read any more would be written once more.
+                # Closing flushes what the process did not read.
                 with contextlib.suppress(BrokenPipeError):
                     self.process.stdin.close()
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """What a method of the process returns: see `side.serve`."""
+        """Calls a method of the process (`side.serve`), returns its result."""
         return self._send([method, arguments])
 
     def _send(self, request: Any) -> Any:
-        # If it has ended, reading says so.
+        # If the process has ended, `readline` below returns nothing.
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(request), file=self.process.stdin, flush=True)
         if line := self.process.stdout.readline():
             return json.loads(line)
         raise ChildProcessError(
-            f"The side {self.name} must answer. It ended with "
-            f"{self.process.wait()}; what it said stands above. For "
-            "transformers, --peer_python must have torch and transformers."
+            f"{self.name} ended with exit code {self.process.wait()}; its own "
+            "message stands above. For transformers, --peer_python must name "
+            "an interpreter with torch and transformers."
         )
 
 
 def require_same_work(sides: Sequence[Side]) -> None:
-    """Raises `ValueError` unless all sides found equal sizes."""
+    """Raises `ValueError` unless all sides report equal sizes."""
     first, *others = sides
     for side in others:
         unlike = [
@@ -106,10 +121,10 @@ def take_turns(
     blocks: Iterable[Sequence[Any]],
     pause: float = _PAUSE_SECONDS,
 ) -> None:
-    """Gives every block of batches to each side; the first one warms up.
+    """Gives every block of batches to each side in turn; the first warms up.
 
-    So what else the machine does meets all of them, and what they measure
-    between the blocks: how fast the device can be.
+    In turn, so that other work on the machine disturbs all of them alike.
+    Between the blocks each measures the peak rates of the device.
     """
     for number, block in enumerate(blocks):
         print(f"Round {number}" if number else "Warming up", file=sys.stderr)
@@ -120,7 +135,7 @@ def take_turns(
                 side.rounds.append(reply)
         for side in sides:
             if side.peak_memory is None:
-                # Before products of large matrices add to it.
+                # Asked first: measuring peak rates takes memory too.
                 side.peak_memory = side.ask("peak_memory")
             for name, rate in side.ask("peak_rates").items():
                 best = max(rate, side.peak_rates.get(name, 0.0))
@@ -141,21 +156,23 @@ def time_starts(sides: Sequence[Side], num_rounds: int) -> None:
 
 
 def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
-    """The highest rate that any side of a group has measured; 0 for none."""
+    """Returns the highest rate that a side of a group measured, or 0."""
     rates = (s.peak_rates.get(name, 0.0) for s in sides if s.group == group)
     return max(rates, default=0.0)
 
 
 def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
-    """What came of each side.
+    """Summarizes the rounds of each side.
 
-    `median`, `low` and `high` (5 % and 95 %) seconds of a batch, `processor`
-    seconds of one, the `rate` of units at the median, `share_of_peak`, and
-    `ratios`: how many times as long a unit takes as on the first side of the
-    group, as median, lowest and highest of the rounds.
+    Returns:
+        For each side `median`, `low` and `high` (5 % and 95 %) seconds of a
+        batch, `processor` seconds of a batch, the `rate` of units a second at
+        the median, `share_of_peak`, and `ratios`: the time of a unit relative
+        to the first side of the group, as median, lowest and highest of the
+        rounds.
     """
     firsts: dict[str, Side] = {}
-    found = []
+    summaries = []
     for side in sides:
         first = firsts.setdefault(side.group, side)
         seconds = np.concatenate([b["seconds"] for b in side.rounds])
@@ -171,12 +188,12 @@ def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
         own = side.flops_per_unit or first.flops_per_unit
         share = rate * own / flops if flops else 0.0
         spread = statistics.median(ratios), min(ratios), max(ratios)
-        found.append(
+        summaries.append(
             {"median": median, "low": low, "high": high, "rate": rate}
             | {"processor": processor / len(seconds), "ratios": spread}
             | {"share_of_peak": share or None}
         )
-    return found
+    return summaries
 
 
 def _seconds_per_unit(block: Mapping[str, Any]) -> float:

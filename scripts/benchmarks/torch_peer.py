@@ -1,4 +1,4 @@
-"""Steps of transformers' ELECTRA; its interpreter needs nothing of ours."""
+"""Steps of transformers' ELECTRA; nothing of this package is imported."""
 
 import os
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from benchmarks import side
 _PACKAGES = "torch", "transformers"
 _MASK_ID = 4
 _DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-# Its own choice leaves out what it takes for a second thread of a core.
+# By default torch does not use the second hardware thread of a core.
 torch.set_num_threads(len(os.sched_getaffinity(0)))
 
 
 class _Trainer:
-    """What both training steps share."""
+    """Config, ids and update of both training steps."""
 
     def __init__(
         self, settings: dict[str, Any], attention: str, compiles: bool
@@ -46,7 +46,7 @@ class _Trainer:
     def build(
         self, model: Any, compute_loss: Callable[[], Any], **sizes: Any
     ) -> side.Built:
-        """Loss, gradients, clipping and AdamW, after their first run."""
+        """Builds a step with loss, gradients, clipping, AdamW; runs it once."""
         if self.compiles:
             compute_loss = torch.compile(compute_loss)
         model, options = model.to(_DEVICE).train(), self.options
@@ -92,7 +92,7 @@ class _Trainer:
 def pretrain(
     settings: dict[str, Any], generator: dict[str, Any], **options: Any
 ) -> side.Built:
-    """The joint step: fill the gaps, sample, tell what is replaced."""
+    """Builds the joint step: masked LM, sampling, replaced token detection."""
     trainer, masking = _Trainer(settings, **options), settings["masking"]
     main = transformers.ElectraForPreTraining(trainer.config)
     small = transformers.ElectraForMaskedLM(trainer.configure(generator))
@@ -118,14 +118,14 @@ def pretrain(
             logits = small.generator_lm_head(chosen)
         logits = logits.float().flatten(0, 1)
         gen_loss = functional.cross_entropy(logits, truth.flatten())
-        # Gumbel's noise is minus the logarithm of an exponential one.
+        # Gumbel noise is -log(e) of an exponential variable e.
         noise = torch.empty_like(logits).exponential_().log()
         sampled = (logits.detach() - noise).argmax(-1).view_as(truth)
         corrupted = ids.scatter(1, positions, sampled)
         with trainer.autocast():
-            found = main(corrupted, trainer.mask).logits
+            disc_logits = main(corrupted, trainer.mask).logits
         disc_loss = functional.binary_cross_entropy_with_logits(
-            found.float(), (corrupted != ids).float()
+            disc_logits.float(), (corrupted != ids).float()
         )
         both = objective["gen_weight"] * gen_loss
         return both + objective["disc_weight"] * disc_loss
@@ -137,7 +137,7 @@ def pretrain(
 def finetune(
     settings: dict[str, Any], generator: Any, **options: Any
 ) -> side.Built:
-    """A step of a classifier of two classes."""
+    """Builds the step of a classifier with two classes."""
     trainer = _Trainer(settings, **options)
     model = transformers.ElectraForSequenceClassification(trainer.config)
     labels = torch.arange(trainer.shape[0], device=_DEVICE) % 2
@@ -150,7 +150,7 @@ def finetune(
 
 
 def infer(folder: str, max_length: int, attention: str) -> side.Built:
-    """A discriminator as its users run it."""
+    """Loads a discriminator as its users do, and returns its scorer."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.ElectraForPreTraining.from_pretrained(
         folder, attn_implementation=attention
