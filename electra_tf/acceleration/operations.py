@@ -59,8 +59,7 @@ def _map(
 ) -> tf.Tensor:
     """The function of each entry; of bfloat16, XLA's loops look it up.
 
-    There are 65,536 numbers: 0.48 ms in place of 0.67 for 1,024 x 1,040, 0.53
-    in place of 1.30 for the gradient, 2 to 9 % of a step in bfloat16.
+    There are only 65,536 numbers: a step in bfloat16 takes 0.93 of the time.
     """
     is_compiled = (
         fusion.compiles(fusion.Scope.LOOPS) and inputs.shape.is_fully_defined()
@@ -260,9 +259,9 @@ def feed_forward(
 ) -> tf.Tensor:
     """Two linear layers, each a kernel and a bias, with gelu between them.
 
-    The units of thin layers get some more where their number is a multiple of
-    512 and XLA compiles loops: Small takes 0.86 to 0.92 of the time. Wider
-    layers gain nothing.
+    Thin layers get some more units where their number is a multiple of 512 and
+    XLA compiles loops. A step of Small takes 0.86 to 0.92 of the time on
+    processors with AVX2, 0.99 on those with AVX-512. Wider layers gain nothing.
     """
     (kernel, bias), (second_kernel, second_bias) = first, second
     width, num_units = kernel.shape

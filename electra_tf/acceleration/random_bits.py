@@ -1,8 +1,8 @@
 """Random bits of Philox (Salmon et al., 2011), made where XLA can fuse them.
 
 TensorFlow's operation makes the same bits one value of the counter at a time.
-As arithmetic that XLA makes one loop of, a step of Small on two CPU cores takes
-0.81 to 0.96 of the time. XLA's own form of the operation writes arrays
+Where XLA makes one loop of the arithmetic, a step of Small on two CPU cores
+takes 0.96 of the time. XLA's own form of the operation writes arrays
 whose last axis is 1 or 4 wide, which a TPU pads to 128: 9.5 GB for Small.
 """
 

@@ -168,6 +168,7 @@ def test_a_step_is_the_same_whatever_xla_compiles_of_it():
     settings = tiny.build_settings(num_micro_batches=2)
     settings = tiny_run.replace(
         tiny.with_dropout(settings),
+        encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
         optimizer=tiny_objectives.NO_WARMUP,
     )

@@ -17,6 +17,7 @@ FEATURES = tiny.deal(tiny.build_features())
 
 
 def _build(settings):
+    settings = tiny_run.replace(settings, encoder={"num_hidden_layers": 1})
     tf.keras.utils.set_random_seed(3)
     return run.build_model_and_optimizer(settings, tiny.VOCABULARY)
 

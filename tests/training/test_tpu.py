@@ -118,7 +118,10 @@ def test_a_run_on_a_tpu_is_that_on_one_device(name, tpu, tmp_path, capsys):
         settings = tiny_run.build_settings(
             dataset, num_train_steps=5, eval_steps=5, **training
         )
-        settings = tiny.with_objective(settings, name)
+        settings = tiny_run.replace(
+            tiny.with_objective(settings, name),
+            encoder={"num_hidden_layers": 1},
+        )
         assert run.pretrain(settings, tmp_path / folder)
         ends.append(checkpoints.latest(tmp_path / folder))
     assert "on 1 x TPU" in capsys.readouterr().out
