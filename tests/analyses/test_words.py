@@ -92,7 +92,7 @@ def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
         for own in (parts, [(0, "i", 0.6)])
     ]
     tagger = Fake(labels=["c", "i"], predict=lambda texts: answers)
-    monkeypatch.setattr(error_detection.electra_lib, "load", lambda _: tagger)
+    monkeypatch.setattr(error_detection.electra_tf, "load", lambda _: tagger)
     plain = "good cats, unable", "mat"
     sentences = [texts.Sentence(tuple(text.split())) for text in plain]
     found = error_detection._ask_tagger("folder", sentences)

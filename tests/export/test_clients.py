@@ -174,7 +174,7 @@ def test_texts_are_printed_with_tables_marks_and_what_was_cut(capsys):
     ]
     marked = [line for line in lines if ">>" in line]
     assert marked == ["the >>banana<< sat", ">>c<< d"]
-    assert len([line for line in lines if line.startswith("(7 pieces")]) == 1
+    assert len([line for line in lines if line.startswith("(7 tokens")]) == 1
 
 
 def test_likelihoods_are_printed_with_marks_and_sums(capsys):
@@ -191,7 +191,7 @@ def test_likelihoods_are_printed_with_marks_and_sums(capsys):
         ["banana", "-4.250", "<--", "least", "likely"],
     ]
     assert lines[4] == "the >>banana<<"
-    assert lines[5].startswith("(3 pieces")
+    assert lines[5].startswith("(3 tokens")
     assert lines[6] == "pseudo-log-likelihood -5.750 (lower: less likely)"
 
 

@@ -26,7 +26,7 @@ def print_scored(
         console.print(mark(scored.data, spans), soft_wrap=True)
         if scored.num_truncated:
             console.print(
-                f"({scored.num_truncated} pieces at the end were not scored: "
+                f"({scored.num_truncated} tokens at the end were not scored: "
                 "the text is longer than the model takes)"
             )
         if scored.is_likelihood:

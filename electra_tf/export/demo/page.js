@@ -169,13 +169,13 @@ function showTags(answer, text) {
   const { words, spans } = answer;
   // Tags that mark no spans are of single words.
   const isSpans = spans.length || words.every((word) => word[3] === "O");
-  const found = isSpans ? spans : words;
+  const tagged = isSpans ? spans : words;
   const counts = new Map();
-  for (const [, , , kind] of found) counts.set(kind, (counts.get(kind) || 0) + 1);
+  for (const [, , , kind] of tagged) counts.set(kind, (counts.get(kind) || 0) + 1);
   const kinds = [...counts.keys()].sort();
   const shown = [];
   let position = 0;
-  for (const [, start, end, kind] of found) {
+  for (const [, start, end, kind] of tagged) {
     shown.push(document.createTextNode(slice(text, position, start)));
     const marked = mark(slice(text, start, end), kind, kinds);
     marked.title = words
@@ -194,7 +194,7 @@ function showTags(answer, text) {
       return item;
     }),
   );
-  if (!found.length) element("details").textContent = "No spans were found.";
+  if (!tagged.length) element("details").textContent = "No spans were found.";
 }
 
 function showAnswer(answer, _, context) {
@@ -206,8 +206,8 @@ function showAnswer(answer, _, context) {
     create("mark", kind, slice(context, start, end)),
     document.createTextNode(slice(context, end)),
   );
-  const unlikely = "The text does not say it, as the model sees it; the mark " +
-    "is the best guess. ";
+  const unlikely = "The model finds no answer in the text; the mark is its " +
+    "best guess. ";
   element("details").textContent =
     `${isAnswerable || !text ? "" : unlikely}` +
     `Score ${answer.score.toFixed(2)}, odds that there is no answer ` +
