@@ -10,7 +10,7 @@ import gc
 import json
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -28,6 +28,7 @@ from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
+from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import micro_batches
 from electra_tf.processes import atomic
@@ -42,13 +43,6 @@ from electra_tf.training import optimizers
 from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
-
-# Runs with working settings leave the plateau between 2 and 6 million tokens.
-_PLATEAU_TOKENS = 10_000_000
-# Nats. A run that stayed on the plateau for 12 million tokens ended 0.07 below
-# the entropy, by topics alone; one that reads neighbours gains far more.
-_PLATEAU_MARGIN = 0.3
-_MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 
 
 def pretrain(
@@ -271,10 +265,35 @@ class _Run(training_run.TrainingRun):
             self.best_loss, self.best_step = metrics["loss"], step
         metrics |= self.baselines
         num_tokens = step * self.units_per_step
-        if self.may_warn and (text := explain_plateau(metrics, num_tokens)):
+        text = self.may_warn and advice.explain_plateau(metrics, num_tokens)
+        if text:
             self.may_warn = False  # once is enough
             self.report.say(text)
+        before, now = self._held_out_losses(), advice.masked_lm_loss(metrics)
+        was_told = self._explain_collapse(before)
+        if (
+            now
+            and not was_told
+            and (text := self._explain_collapse([*before, now]))
+        ):
+            self.report.say(text)
         return metrics, is_best
+
+    def _held_out_losses(self) -> list[float]:
+        """The losses at [MASK] of the evaluations so far."""
+        if not self.is_chief:
+            return []
+        lines = reporting.read_lines(self.folder / "metrics.jsonl")
+        return [
+            loss
+            for line in lines
+            if line["split"] == "validation"
+            and (loss := advice.masked_lm_loss(line)) is not None
+        ]
+
+    def _explain_collapse(self, losses: Sequence[float]) -> str | None:
+        entropy = self.baselines.get("unigram_entropy")
+        return entropy and advice.explain_collapse(losses, entropy)
 
     def check_input(self) -> None:
         self._checksums.require_good()
@@ -309,7 +328,7 @@ class _Run(training_run.TrainingRun):
         )
         train = self.dataset.train
         num_slots = train.num_examples * train.max_seq_length
-        text += warn_of_data(train.num_tokens / num_slots, epochs)
+        text += advice.warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -343,6 +362,8 @@ class _Run(training_run.TrainingRun):
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
+        if warning := self._explain_collapse(self._held_out_losses()):
+            self.report.say(warning)
 
 
 def build_order(
@@ -395,42 +416,3 @@ def build_optimizer(
     if len(parts) == 1:
         return optimizers.build(options, parts[0])
     return optimizers.build(options, schedules.Restarted(parts, stage_starts))
-
-
-def warn_of_data(fullness: float, epochs: float) -> str:
-    """Lines about rows that are mostly padding, and text read too often."""
-    text = ""
-    if fullness < _LEAST_FULLNESS:
-        text += (
-            f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
-            "much as text. Build them with --packed, or shorter."
-        )
-    if epochs > _MOST_EPOCHS:
-        text += (
-            f"\nWarning: every row is read {epochs:,.0f} times. Take more "
-            f"text, or num_train_steps / {epochs / _MOST_EPOCHS:.1f}."
-        )
-    return text
-
-
-def explain_plateau(
-    metrics: Mapping[str, float], num_tokens: float
-) -> str | None:
-    """Says that a run sits on the unigram line and what to change, or None."""
-    loss = metrics.get("masked_loss", metrics.get("mlm_masked_loss"))
-    entropy = metrics["unigram_entropy"]
-    is_early = num_tokens < _PLATEAU_TOKENS
-    if loss is None or is_early or loss < entropy - _PLATEAU_MARGIN:
-        return None
-    return (
-        f"Warning: after {num_tokens / 1e6:.1f} M tokens the loss at [MASK] is "
-        f"{loss:.2f} nats; knowing nothing but how frequent each token is "
-        f"gives {entropy:.2f}, and a run that learns is below "
-        f"{entropy - _PLATEAU_MARGIN:.2f} by now. This one still sits on the "
-        "unigram plateau. In a new model_dir, set one or more of "
-        "--config.encoder.initializer_range=0 (weights by width; for narrow "
-        "models), --config.optimizer.clip_norm=0 or "
-        "--config.optimizer.clip_per_tower=true, a wider generator "
-        "(--config.generator.generator_hidden_size) or a larger "
-        "--config.optimizer.learning_rate. See docs/small_models.md."
-    )

@@ -18,6 +18,7 @@ from electra_tf import errors
 from electra_tf.formats import run_folder
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.objectives import base
+from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import micro_batches
 from electra_tf.pretraining import run
@@ -465,45 +466,11 @@ def test_held_out_text_is_measured_as_it_is_masked():
     )
 
 
-@pytest.mark.parametrize(
-    ("metrics", "num_tokens", "is_told"),
-    [
-        ({"masked_loss": 5.9}, 12_000_000, True),
-        ({"mlm_masked_loss": 5.9}, 12_000_000, True),
-        ({"masked_loss": 5.9}, 9_999_999, False),
-        ({"masked_loss": 5.6}, 12_000_000, False),
-        ({"disc_loss": 5.9}, 12_000_000, False),
-    ],
-    ids=["plateau", "plateau of mlm", "early", "learned", "no masked LM"],
-)
-def test_who_sits_on_the_plateau_is_told_what_to_change(
-    metrics, num_tokens, is_told
-):
-    text = run.explain_plateau(metrics | {"unigram_entropy": 6.0}, num_tokens)
-    assert (text is not None) == is_told
-    for part in ("12.0 M", "5.90", "6.00", "5.70", "initializer_range=0"):
-        assert text is None or part in text
-
-
-@pytest.mark.parametrize(
-    ("fullness", "epochs", "said"),
-    [
-        (0.5, 100.0, []),
-        (0.3, 1.0, ["30% full", "--packed"]),
-        (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
-    ],
-)
-def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
-    text = run.warn_of_data(fullness, epochs)
-    assert text.count("\nWarning: ") == bool(said)
-    assert all(part in text for part in said)
-
-
 @pytest.mark.parametrize(("uniform", "num_warnings"), [(False, 1), (True, 0)])
 def test_a_run_warns_once_unless_there_is_nothing_to_learn(
     uniform, num_warnings, dataset, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
+    monkeypatch.setattr(advice, "_PLATEAU_TOKENS", 1)
     settings = tiny_run.replace(
         tiny_run.build_settings(
             dataset, num_train_steps=2, eval_steps=1, deterministic=False

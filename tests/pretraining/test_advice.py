@@ -1,0 +1,83 @@
+"""Warnings of a run, from its numbers alone."""
+
+import pytest
+
+from electra_tf.pretraining import advice
+from electra_tf.pretraining import run
+from electra_tf.training import training_run
+from tests import tiny_run
+
+
+@pytest.mark.parametrize(
+    ("metrics", "num_tokens", "is_told"),
+    [
+        ({"masked_loss": 5.9}, 12_000_000, True),
+        ({"mlm_masked_loss": 5.9}, 12_000_000, True),
+        ({"masked_loss": 5.9}, 9_999_999, False),
+        ({"masked_loss": 5.6}, 12_000_000, False),
+        ({"disc_loss": 5.9}, 12_000_000, False),
+    ],
+    ids=["plateau", "plateau of mlm", "early", "learned", "no masked LM"],
+)
+def test_who_sits_on_the_plateau_is_told_what_to_change(
+    metrics, num_tokens, is_told
+):
+    text = advice.explain_plateau(
+        metrics | {"unigram_entropy": 6.0}, num_tokens
+    )
+    assert (text is not None) == is_told
+    for part in ("12.0 M", "5.90", "6.00", "5.70", "initializer_range=0"):
+        assert text is None or part in text
+
+
+@pytest.mark.parametrize(
+    ("fullness", "epochs", "said"),
+    [
+        (0.5, 100.0, []),
+        (0.3, 1.0, ["30% full", "--packed"]),
+        (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
+    ],
+)
+def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
+    text = advice.warn_of_data(fullness, epochs)
+    assert text.count("\nWarning: ") == bool(said)
+    assert all(part in text for part in said)
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_told"),
+    [
+        ([6.2, 5.4, 6.1], True),
+        ([6.2, 5.4, 6.1, 7.0], True),
+        ([6.2, 5.4, 5.9], False),  # worse, but not back on the line
+        ([6.2, 5.8, 6.1], False),  # it never left the line
+        ([6.1], False),
+        ([], False),
+    ],
+)
+def test_a_loss_that_rises_above_the_unigram_line_again_is_told(
+    losses, is_told
+):
+    text = advice.explain_collapse(losses, 6.0)
+    assert (text is not None) == is_told
+    assert text is None or all(p in text for p in ("5.40", "6.00", "clip_norm"))
+
+
+def test_a_run_that_collapses_says_so_at_once_and_at_its_end(
+    tmp_path, monkeypatch, capsys
+):
+    dataset = tiny_run.write_dataset(tmp_path / "dataset")
+    settings = tiny_run.build_settings(
+        dataset, num_train_steps=4, eval_steps=1, deterministic=False
+    )
+    held_out = iter([3.0, 2.0, 9.0, 9.5])
+    measure = training_run.TrainingRun.measure
+
+    def measured(self, *arguments):
+        return measure(self, *arguments) | {"masked_loss": next(held_out)}
+
+    monkeypatch.setattr(training_run.TrainingRun, "measure", measured)
+    assert run.pretrain(settings, tmp_path / "model")
+    printed = capsys.readouterr().out
+    assert printed.count("rose to 9.00 nats, after it had been 2.00") == 1
+    assert "rose to 9.50 nats" in printed.rpartition("summary.json")[2]
