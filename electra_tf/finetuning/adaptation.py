@@ -84,12 +84,12 @@ class LoRA:
 
     def compute_kernels(self) -> list[tuple[keras.Variable, tf.Tensor]]:
         """The adapted kernels, each with the sum that stands for it."""
-        found = []
+        kernels = []
         for kernel, base, parts, a, b in self._adapters:
             change = tf.einsum("nir,nrc,np->ipc", a.value, b.value, parts)
             change = self._scale * tf.reshape(change, kernel.shape)
-            found.append((kernel, base.value + change))
-        return found
+            kernels.append((kernel, base.value + change))
+        return kernels
 
     def merge(self) -> None:
         """Puts the sums into the kernels, whose own values nothing reads."""

@@ -126,11 +126,12 @@ class Request:
 def refuse_model(output_dir: pathlib.Path) -> None:
     """Raises `ConfigError` for a model's folder, which trials would hide."""
     names = "config.json", "discriminator", "*.index"
-    found = [p.name for name in names for p in output_dir.glob(name)]
+    model_files = [p.name for name in names for p in output_dir.glob(name)]
     schema.require(
-        not found,
+        not model_files,
         "A fine-tuning goes into a folder without a model. Received: "
-        f"{output_dir} with {', '.join(found)}. Give another --output_dir.",
+        f"{output_dir} with {', '.join(model_files)}. Give another "
+        "--output_dir.",
     )
 
 
@@ -262,18 +263,18 @@ def finetune(request: Request) -> Result | None:
     report: results.Report | results.Ranking | None = None
     for place, (name, own) in enumerate(parts.items(), 1):
         print(f"{name}, {place} of {len(parts)}:", flush=True)
-        found = finetune(own)
-        if isinstance(found, results.Ranking):
-            found = found.best
-        if isinstance(found, results.Summary):
-            done[name] = found
+        outcome = finetune(own)
+        if isinstance(outcome, results.Ranking):
+            outcome = outcome.best
+        if isinstance(outcome, results.Summary):
+            done[name] = outcome
             # After each, as the next one may take days.
             if names:
-                lines.append(results.line_of(name, data_dir, found))
+                lines.append(results.line_of(name, data_dir, outcome))
                 report = results.build_report(lines)
             else:
                 report = results.rank(done)
-            if found.is_kept:
+            if outcome.is_kept:
                 results.write_report(
                     request.output_dir, report, request.settings
                 )

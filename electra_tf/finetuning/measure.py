@@ -82,15 +82,15 @@ def measure_guessing(
 
     `loaded` gives the vocabulary and the length of rows; by task name.
     """
-    found = {}
+    accuracies = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
         counts = np.bincount(_told_labels(train)[1]).astype(np.float64)
         num_labels = np.ones(dev.num_rows, int)
         if _POSITIONS in dev.ragged:
             num_labels = dev.ragged[_POSITIONS].lengths
         logits = [np.tile(counts, (n, 1)) for n in num_labels]
-        found[task.name] = _score(task, dev, {"logits": logits})
-    return found
+        accuracies[task.name] = _score(task, dev, {"logits": logits})
+    return accuracies
 
 
 def read_tasks(
@@ -197,11 +197,11 @@ def probe(
     100 steps of L-BFGS from zero. There is nothing random in it.
     """
     is_told, labels = _told_labels(train)
-    found = np.unique(labels)
-    if len(found) < 2:
+    present = np.unique(labels)
+    if len(present) < 2:
         raise ValueError(
             "A probe must be fitted to at least two different labels. "
-            f"Received: {len(labels)} times label {found.tolist()}. Take "
+            f"Received: {len(labels)} times label {present.tolist()}. Take "
             "more examples (max_examples)."
         )
     model = pipeline.make_pipeline(
@@ -217,8 +217,8 @@ def probe(
         model.fit(vectors, labels)
         flat = np.concatenate(dev_vectors)
         # -inf for classes that were not in the training.
-        logits = np.full((len(flat), found.max() + 1), -np.inf)
-        logits[:, found] = model.predict_log_proba(flat)
+        logits = np.full((len(flat), present.max() + 1), -np.inf)
+        logits[:, present] = model.predict_log_proba(flat)
     ends = np.cumsum([len(row) for row in dev_vectors])
     return {"logits": np.split(logits, ends[:-1])}
 
@@ -251,7 +251,7 @@ def _collect_vectors(
         return hidden, tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
 
     positions = rows.ragged.get(_POSITIONS)
-    found: list[Any] = [None] * rows.num_rows
+    states: list[Any] = [None] * rows.num_rows
     table = task_data.RowTable({"probe": rows}, {"probe": {}})
     order = task_data.order_for_prediction(rows.lengths, _PREDICTION_BATCH_SIZE)
     for chosen, length in zip(order.rows, order.lengths, strict=True):
@@ -261,5 +261,5 @@ def _collect_vectors(
         )
         vectors = (sentences if positions is None else hidden).numpy()
         for row, own in zip(chosen, vectors, strict=True):
-            found[row] = own if positions is None else own[positions[row]]
-    return found
+            states[row] = own if positions is None else own[positions[row]]
+    return states

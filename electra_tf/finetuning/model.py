@@ -213,21 +213,21 @@ class FinetuningModel(step_lib.TrainableModel):
         """Mean loss of a row, over all tasks and, of several, of each."""
         mean = tf.math.divide_no_nan
         rows = statistics[step_lib.normalizer_of("loss")][0]
-        found = {"loss": mean(statistics["loss"][0], rows)}
+        losses = {"loss": mean(statistics["loss"][0], rows)}
         if len(self.task_names) > 1:
             means = mean(statistics["task_loss"], statistics["task_rows"])
             for number, name in enumerate(self.task_names):
-                found[f"{name}_loss"] = means[number]
-        return found
+                losses[f"{name}_loss"] = means[number]
+        return losses
 
     def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
         """Returns `<task>/<output>` to tensor, what all heads predict."""
         hidden = self.encode(features, None)
-        found: dict[str, tf.Tensor] = {}
+        named: dict[str, tf.Tensor] = {}
         for task, head in self.heads.items():
             outputs = head.predict(hidden, _of_task(task, features))
-            found |= {f"{task}/{name}": v for name, v in outputs.items()}
-        return found
+            named |= {f"{task}/{name}": v for name, v in outputs.items()}
+        return named
 
     def total_loss(
         self,
@@ -355,7 +355,7 @@ class Predictor:
         rows = dataclasses.replace(rows, group_size=1)
         table = task_data.RowTable({name: rows}, {name: columns})
         order = task_data.order_for_prediction(rows.lengths, self._batch_size)
-        found: dict[str, list[Any]] = {}
+        rows_by_output: dict[str, list[Any]] = {}
         for chosen, length in zip(order.rows, order.lengths, strict=True):
             before_batch()
             features = table.batch(
@@ -364,18 +364,18 @@ class Predictor:
             if name not in self._functions:
                 self._functions[name] = self._build(name, features)
             for key, parts in self._functions[name](features).items():
-                slots = found.setdefault(key, [None] * rows.num_rows)
+                slots = rows_by_output.setdefault(key, [None] * rows.num_rows)
                 parts = self._strategy.experimental_local_results(parts)
                 for row, output in zip(
                     chosen, np.concatenate(parts), strict=True
                 ):
                     slots[row] = output
-        for key in head.padded_outputs.keys() & found.keys():
+        for key in head.padded_outputs.keys() & rows_by_output.keys():
             feature = head.padded_outputs[key]
             own = rows.ids if feature == "input_ids" else rows.ragged[feature]
-            pairs = zip(found[key], own.lengths, strict=True)
-            found[key] = [output[:length] for output, length in pairs]
-        return found
+            pairs = zip(rows_by_output[key], own.lengths, strict=True)
+            rows_by_output[key] = [output[:length] for output, length in pairs]
+        return rows_by_output
 
     def _build(self, name: str, features: task_data.Tensors) -> Any:
         """Traces a head; the local replicas share a batch."""

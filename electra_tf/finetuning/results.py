@@ -163,18 +163,18 @@ class Ranking:
 
 def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
     """Reads the finished trials of a folder, by number."""
-    found = {}
+    trials = {}
     for folder in sorted(output_dir.glob("trial_*")):
         number = folder.name.removeprefix("trial_")
         result = trial_lib.read_result(folder)
         if result is not None and number.isdigit():
-            found[int(number)] = result
-    if not found:
+            trials[int(number)] = result
+    if not trials:
         raise FileNotFoundError(
             f"{output_dir} must hold a finished trial. Received: none. Train "
             "one with --do=train."
         )
-    return found
+    return trials
 
 
 def summarize(
@@ -185,8 +185,8 @@ def summarize(
 
     Those of `rescored` stand in for what the folder keeps.
     """
-    found = read_trials(output_dir) | dict(rescored or {})
-    trials = tuple(found.values())
+    by_number = read_trials(output_dir) | dict(rescored or {})
+    trials = tuple(by_number.values())
     first = trials[0]
     scores: dict[str, dict[str, dict[str, Numbers]]] = {}
     for task, splits in first.scores.items():
@@ -194,7 +194,7 @@ def summarize(
         for split in splits:
             own = [trial.scores[task][split] for trial in trials]
             scores[task][split] = summarize_split(own, first.metrics[task])
-    return Summary(scores, trials, best_trial(found), is_kept=not rescored)
+    return Summary(scores, trials, best_trial(by_number), is_kept=not rescored)
 
 
 def summarize_split(
@@ -202,11 +202,11 @@ def summarize_split(
 ) -> dict[str, Numbers]:
     """Summarizes trials on one split; the metric that decides comes first."""
     degenerate = tuple(i for i, s in enumerate(scores) if s.is_degenerate)
-    found = {}
+    numbers = {}
     for name in _deciding_first(scores[0], metric):
         values = tuple(score.metrics[name] for score in scores)
         ascending = sorted(scores, key=lambda score: score.merit(name))
-        found[name] = Numbers(
+        numbers[name] = Numbers(
             values,
             degenerate,
             statistics.median(values),
@@ -215,7 +215,7 @@ def summarize_split(
             best=ascending[-1].metrics[name],
             worst=ascending[0].metrics[name],
         )
-    return found
+    return numbers
 
 
 def _deciding_first(score: trial_lib.Score, metric: str) -> list[str]:
@@ -244,9 +244,9 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
         return None
     if any(folder.glob(trial)):
         return folder / f"trial_{best_trial(read_trials(folder)):02d}"
-    found = portable.peek(folder / trial_lib.RESULT_FILE)
-    if {"best", "lines"} <= found.keys():
-        return find_trial(folder / found["lines"][0]["title"])
+    content = portable.peek(folder / trial_lib.RESULT_FILE)
+    if {"best", "lines"} <= content.keys():
+        return find_trial(folder / content["lines"][0]["title"])
     # A benchmark, of which each task may have been searched.
     paths = [*folder.glob(f"*/{trial}"), *folder.glob(f"*/*/{trial}")]
     if names := sorted({path.relative_to(folder).parts[0] for path in paths}):
@@ -273,16 +273,16 @@ def benchmark_tasks(names: str) -> tuple[str, ...]:
     name, colon, some = names.replace(" ", "").partition(":")
     if name != BENCHMARK:
         return ()
-    found: tuple[str, ...] = glue.BENCHMARK
+    chosen: tuple[str, ...] = glue.BENCHMARK
     if colon:
-        found = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
+        chosen = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
     schema.require(
-        set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
+        set(chosen) <= set(glue.BENCHMARK) and len(set(chosen)) == len(chosen),
         f"`task.names={BENCHMARK}:TASK,TASK` must list different tasks out of "
         f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
         "run by themselves (papers leave WNLI out; MNLI's model predicts AX).",
     )
-    return found
+    return chosen
 
 
 def line_of(name: str, data_dir: str, summary: Summary) -> Line:

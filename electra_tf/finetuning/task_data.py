@@ -87,23 +87,25 @@ class PreparedTasks:
 
     def labelled_test_splits(self) -> dict[str, list[str]]:
         """Task name to its test splits that can be scored, if it has any."""
-        found: dict[str, list[str]] = {}
+        splits: dict[str, list[str]] = {}
         for name, task in self.tasks.items():
             for split in task.test_splits:
                 if task.has_labels(self.examples(name, split)):
-                    found.setdefault(name, []).append(split)
-        return found
+                    splits.setdefault(name, []).append(split)
+        return splits
 
     @functools.cached_property
     def training_rows(self) -> Mapping[str, rows_lib.EncodedRows]:
         """Task name to training rows; raises `DataError` if a task has none."""
-        found = {name: self.rows(name, "train") for name in self.tasks}
-        if empty := [name for name, rows in found.items() if not rows.num_rows]:
+        prepared = {name: self.rows(name, "train") for name in self.tasks}
+        if empty := [
+            name for name, rows in prepared.items() if not rows.num_rows
+        ]:
             raise errors.DataError(
                 f"The task {empty[0]} must have training rows. Received: none. "
                 "Give a training file with examples."
             )
-        return found
+        return prepared
 
     @property
     def num_steps(self) -> int:

@@ -168,8 +168,9 @@ def is_scored_alike(
     folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
 ) -> bool:
     """Whether settings score the folder's trial as its own ones did."""
-    found = schema.find_differences(read_description(folder).settings, settings)
-    changed = {f"settings.{line.partition(':')[0]}" for line in found}
+    before = read_description(folder).settings
+    differences = schema.find_differences(before, settings)
+    changed = {f"settings.{line.partition(':')[0]}" for line in differences}
     return changed <= SAFE_TO_RESUME
 
 
@@ -283,14 +284,14 @@ class Trial:
             task = self.prepared.tasks[name]
             for split in chosen:
                 examples = self.prepared.examples(name, split)
-                found = examples, self.predict(name, split, before_batch)
+                pair = examples, self.predict(name, split, before_batch)
                 if distribution.is_chief(self.strategy):
                     path = self.folder / "predictions" / f"{name}_{split}.jsonl"
                     atomic.remove_partial(path.parent)
-                    task.write_examples(path, *found)
-                is_degenerate = bool(task.is_degenerate(*found))
+                    task.write_examples(path, *pair)
+                is_degenerate = bool(task.is_degenerate(*pair))
                 scores[name][split] = Score(
-                    task.score(*found), is_degenerate, task.lower_is_better
+                    task.score(*pair), is_degenerate, task.lower_is_better
                 )
         return scores
 
@@ -405,15 +406,15 @@ class _Training(training_run.TrainingRun):
         )
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        found = self.trial.evaluate(before_batch=self.check_stop)
-        self.scores = found
+        scores = self.trial.evaluate(before_batch=self.check_stop)
+        self.scores = scores
         metrics = {
             f"{name}/{split}/{key}": number
-            for name, splits in found.items()
+            for name, splits in scores.items()
             for split, score in splits.items()
             for key, number in score.metrics.items()
         }
-        score = mean_merit(found, self.trial.deciding_metrics)
+        score = mean_merit(scores, self.trial.deciding_metrics)
         is_best = self.best_score is None or score > self.best_score
         patience = self.training.early_stopping_patience
         if is_best and patience:

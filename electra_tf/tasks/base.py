@@ -12,7 +12,7 @@ import json
 import pathlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -47,29 +47,6 @@ _EXAMPLE = """\
 print(model.signatures["{signature}"](
     {inputs}
 ))"""
-
-
-class ServedModel(Protocol):
-    """An exported encoder with a task's head (`export.models.finetuned`)."""
-
-    tokenizer: tokenizer_lib.Tokenizer
-    max_length: int
-    pad: Callable[..., Any]
-    check_ids: Callable[..., Any]
-    check_pairs: Callable[..., Any]
-    require: Callable[..., Any]
-    apply_head: Callable[..., Tensors]
-    apply_head_in_buckets: Callable[..., Tensors]
-    compute_in_buckets: Callable[..., Tensors]
-
-
-class Signatures(Protocol):
-    """What an export of a task computes, in TensorFlow."""
-
-    # For raw texts, `[B]` strings, by the names of the inputs.
-    answer_text: Callable[..., Tensors]
-    # For rows of ids, `[B, S]`, after checking them.
-    answer_ids: Callable[..., Tensors]
 
 
 @schema.frozen
@@ -300,8 +277,18 @@ class Task(abc.ABC):
         """The inputs of the signature of raw text."""
         return ("texts", "text_pairs") if self.has_pairs else ("texts",)
 
-    def build_signatures(self, model: ServedModel) -> Signatures:
-        """Builds what computes the answers of an export."""
+    def build_signatures(self, model: Any) -> Any:
+        """Builds the object that computes the answers of an export.
+
+        Args:
+            model: an `export.models.finetuned.FinetunedModule`.
+
+        Returns:
+            An object with `answer_text`, for the raw texts of `input_names`,
+            and `answer_ids`, for rows of ids, which it checks by
+            `model.check_ids`. Both return tensors by their names in the
+            signature.
+        """
         raise ValueError(
             f"The task {self.name!r} cannot be exported: its class "
             f"{type(self).__name__} has no method `build_signatures`. Add it."

@@ -116,17 +116,17 @@ def find_file(
         if wanted:
             folders = [f for f in folders if f.name.lower() in wanted]
             incomplete += [f for f in folders if f.is_dir()]
-        found = []
+        paths = []
         for folder in folders:
-            found += [p for n in file_names if (p := folder / n).is_file()][:1]
-        if len(found) > 1:
+            paths += [p for n in file_names if (p := folder / n).is_file()][:1]
+        if len(paths) > 1:
             raise errors.DataError(
                 f"{data_dir} must hold one {file_names[0]} of {task}. "
-                f"Received: {', '.join(map(str, found))}. Name the folder of "
+                f"Received: {', '.join(map(str, paths))}. Name the folder of "
                 "one of them."
             )
-        if found:
-            return found[0]
+        if paths:
+            return paths[0]
     received = f"{incomplete[0]} without it" if incomplete else "none there"
     place = " or ".join(f"{name}/" for name in folder_names)
     raise FileNotFoundError(
@@ -136,14 +136,14 @@ def find_file(
     )
 
 
-def warn_of_count(source: object, found: int, *official: int) -> None:
+def warn_of_count(source: object, count: int, *official: int) -> None:
     """Warns of a file with another number of examples than published."""
-    if found not in official:
+    if count not in official:
         logging.warning(
             "%s holds %d examples, the official file %d: scores will not "
             "compare with published ones.",
             source,
-            found,
+            count,
             official[0],
         )
 

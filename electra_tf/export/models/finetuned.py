@@ -25,7 +25,7 @@ class FinetunedModule(exported_module.ExportedModule):
     """A fine-tuned model behind the signatures of its task.
 
     The task's `build_signatures` makes what computes them; it calls the methods
-    of this class (`tasks.base.ServedModel`).
+    of this class (`tasks.base.Task.build_signatures`).
     """
 
     check_pairs = staticmethod(exported_module.check_pairs)

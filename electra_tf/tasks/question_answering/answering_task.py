@@ -180,8 +180,8 @@ class QuestionAnsweringTask(base.Task):
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists answers, empty where the question seems to have none."""
-        found = self._submit(predictions)
-        return [found.get(example.id) for example in examples]
+        texts = self._submit(predictions)
+        return [texts.get(example.id) for example in examples]
 
     def _submit(self, predictions: Predictions) -> scores.Texts:
         """Answers by id, empty where null odds exceed `qa.qa_na_threshold`."""
@@ -222,7 +222,7 @@ class QuestionAnsweringTask(base.Task):
         """The inputs of the signature of raw text."""
         return "questions", "contexts"
 
-    def build_signatures(self, model: base.ServedModel) -> base.Signatures:
+    def build_signatures(self, model: Any) -> Any:
         """Builds what computes the answers of an export."""
         return signatures.AnsweringSignatures(model, self.settings)
 

@@ -100,15 +100,15 @@ def _add_answers(
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
         own = slice(splits[number], splits[number + 1])
-        found: dict[str, tuple] = {}
+        entries_by_text: dict[str, tuple] = {}
         for first, last, *numbers in zip(
             *(column[own].tolist() for column in columns), strict=True
         ):
-            if len(found) == settings.n_best_size:
+            if len(entries_by_text) == settings.n_best_size:
                 break
             text, *place = texts.find(number, first, last)
-            found.setdefault(text, (text, 1.0, *numbers, *place))
-        entries = found.values() or [_NONE]
+            entries_by_text.setdefault(text, (text, 1.0, *numbers, *place))
+        entries = entries_by_text.values() or [_NONE]
         nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
         logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
         shares = scipy.special.softmax(np.array(logits, np.float32))
@@ -132,22 +132,22 @@ def _list_spans(
     if not outputs:
         return np.zeros(count + 1, int), [np.zeros(0)] * 4
     windows = chunk.rows.windows
-    found, is_valid = spans.list_candidates(
+    candidates, is_valid = spans.list_candidates(
         outputs, chunk.rows.shifts, windows.lengths, settings
     )
     rows = tf.range(tf.size(windows.texts))
-    is_valid &= spans.have_most_context(found, windows, rows)[..., None]
+    is_valid &= spans.have_most_context(candidates, windows, rows)[..., None]
     rows, starts, ends = np.nonzero(is_valid.numpy())
     owners = windows.texts.numpy()[rows]
     # Of equals the first stays first.
-    order = np.lexsort((-found.scores.numpy()[rows, starts, ends], owners))
+    order = np.lexsort((-candidates.scores.numpy()[rows, starts, ends], owners))
     rows, starts, ends = rows[order], starts[order], ends[order]
     begins = windows.starts.numpy()[rows]
     return np.searchsorted(owners[order], np.arange(count + 1)), [
-        begins + found.starts.numpy()[rows, starts],
-        begins + found.ends.numpy()[rows, starts, ends],
-        found.start_scores.numpy()[rows, starts],
-        found.end_scores.numpy()[rows, starts, ends],
+        begins + candidates.starts.numpy()[rows, starts],
+        begins + candidates.ends.numpy()[rows, starts, ends],
+        candidates.start_scores.numpy()[rows, starts],
+        candidates.end_scores.numpy()[rows, starts, ends],
     ]
 
 
@@ -217,8 +217,8 @@ class _SpanTexts:
         for word, byte in zip(words, self._word_starts[begin:end], strict=True):
             place = len(data[:byte].decode(errors="surrogatepass"))
             places += range(place, place + len(word) + 1)
-        found = original[start:stop], places[start], places[stop - 1] + 1
-        return self._found.setdefault(key, found)
+        span = original[start:stop], places[start], places[stop - 1] + 1
+        return self._found.setdefault(key, span)
 
 
 def join_pieces(tokens: Sequence[str]) -> str:

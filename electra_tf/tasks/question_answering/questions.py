@@ -229,7 +229,7 @@ def find_answer_pieces(
     word_splits = contexts.starts.row_splits.numpy().tolist()
     first_pieces = contexts.pieces.row_splits.numpy().tolist()
     pieces = contexts.pieces.values.numpy().tolist()
-    found = np.zeros([len(texts), 2], np.int64)
+    answer_pieces = np.zeros([len(texts), 2], np.int64)
     for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
@@ -245,8 +245,8 @@ def find_answer_pieces(
                 first, last = place, place + count
                 break
         begin = first_pieces[words[0]]
-        found[number] = first - begin, last - 1 - begin
-    return found
+        answer_pieces[number] = first - begin, last - 1 - begin
+    return answer_pieces
 
 
 def _locate(example: records.Example) -> Iterator[int]:

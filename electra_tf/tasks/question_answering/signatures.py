@@ -35,9 +35,7 @@ class AnswerPrediction:
 class AnsweringSignatures(tf.Module):
     """Answers to questions, as spans of contexts of any length."""
 
-    def __init__(
-        self, model: base.ServedModel, settings: questions_lib.Settings
-    ) -> None:
+    def __init__(self, model: Any, settings: questions_lib.Settings) -> None:
         super().__init__()
         self._model = model
         self._settings = settings
@@ -70,9 +68,9 @@ class AnsweringSignatures(tf.Module):
             self._settings,
         )
         windows = rows.windows
-        found, odds = self._read_windows(rows)
-        best = spans_lib.choose_windows(found.scores, windows.splits)
-        chosen = spans_lib.Spans(*(tf.gather(v, best) for v in found))
+        spans, odds = self._read_windows(rows)
+        best = spans_lib.choose_windows(spans.scores, windows.splits)
+        chosen = spans_lib.Spans(*(tf.gather(v, best) for v in spans))
         begins = tf.gather(windows.starts, best)
         first, last = begins + chosen.firsts, begins + chosen.lasts
         places = self._finder.find(texts, pieces, first, last, chosen.is_found)
@@ -102,20 +100,20 @@ class AnsweringSignatures(tf.Module):
         # Less [SEP].
         lengths = tf.reduce_sum(is_document, 1) - 1
         outputs = self._model.apply_head(ids, mask, segments)
-        found = spans_lib.find_best(
+        spans = spans_lib.find_best(
             *spans_lib.list_candidates(outputs, shifts, lengths, self._settings)
         )
         odds = spans_lib.compute_null_odds(outputs)
         splits = tf.range(tf.size(odds, tf.int64) + 1)
         first, last = (
-            tf.where(found.is_found, tf.cast(places + shifts, tf.int32), 0)
-            for places in (found.firsts, found.lasts)
+            tf.where(spans.is_found, tf.cast(places + shifts, tf.int32), 0)
+            for places in (spans.firsts, spans.lasts)
         )
         return {
             "start_positions": first,
             "end_positions": last,
-            "answer_scores": _scores_of(found),
-            "null_odds": self._combine_odds(odds, splits, found),
+            "answer_scores": _scores_of(spans),
+            "null_odds": self._combine_odds(odds, splits, spans),
         }
 
     def _combine_odds(
@@ -147,9 +145,9 @@ class AnsweringSignatures(tf.Module):
             is_valid &= spans_lib.have_most_context(
                 candidates, rows.windows, chosen.pick(numbers)
             )[:, :, tf.newaxis]
-            found = spans_lib.find_best(candidates, is_valid)
+            spans = spans_lib.find_best(candidates, is_valid)
             odds = spans_lib.compute_null_odds(outputs)
-            return found._asdict() | {"odds": odds}
+            return spans._asdict() | {"odds": odds}
 
         computed = self._model.compute_in_buckets(compute_rows, padded[1])
         odds = computed.pop("odds")

@@ -90,7 +90,7 @@ class GlueTask:
     @property
     def splits(self) -> dict[str, Split]:
         """Name to file."""
-        found = {}
+        files_by_split = {}
         for split, counts in self.counts.items():
             source = f"glue/{self.name}", split.replace("dev", "validation")
             columns, submission = self.labelled, ""
@@ -98,12 +98,12 @@ class GlueTask:
                 columns = self.unlabelled
                 submission = _SUBMISSIONS.get(split, f"{self.title}.tsv")
             file_names = (f"{split}.tsv",)
-            found[split] = Split(
+            files_by_split[split] = Split(
                 file_names, self.folders, columns, counts, source, submission
             )
         if self.name == "mnli":
-            found[DIAGNOSTIC] = _DIAGNOSTIC_SPLIT
-        return found
+            files_by_split[DIAGNOSTIC] = _DIAGNOSTIC_SPLIT
+        return files_by_split
 
 
 _DIAGNOSTIC_SPLIT = Split(

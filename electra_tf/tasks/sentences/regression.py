@@ -121,9 +121,9 @@ class RegressionTask(text_task.TextTask):
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
         """Finds the range of the labels, and the second text."""
-        found = super().describe_frame(frame, own)
+        columns = super().describe_frame(frame, own)
         labels = frame[own["label_column"]]
-        return found | {
+        return columns | {
             "min_value": float(labels.min()),
             "max_value": float(labels.max()),
         }

@@ -39,7 +39,7 @@ class TaggingSignatures(tf.Module):
 
     def __init__(
         self,
-        model: base.ServedModel,
+        model: Any,
         labels: Sequence[str],
         conventions: words_lib.Conventions,
         cuts_early: bool,

@@ -170,10 +170,10 @@ def compute_span_scores(
     """
     num_right = num_predicted = num_gold = 0
     for tags, answers in zip(gold, _without_gaps(predicted), strict=True):
-        right, found = set(find_spans(tags)), set(find_spans(answers))
-        num_right += len(right & found)
+        right, predicted_spans = set(find_spans(tags)), set(find_spans(answers))
+        num_right += len(right & predicted_spans)
         num_gold += len(right)
-        num_predicted += len(found)
+        num_predicted += len(predicted_spans)
     if not num_right:
         return {"precision": 0.0, "recall": 0.0, "f1": 0.0}
     precision = 100 * num_right / num_predicted

@@ -297,7 +297,7 @@ class TaggingTask(base.Task):
         path = folder / f"{self.name}_{split}.conll"
         return [base.write_file(path, lines)]
 
-    def build_signatures(self, model: base.ServedModel) -> base.Signatures:
+    def build_signatures(self, model: Any) -> Any:
         """Builds what computes the answers of an export."""
         return signatures.TaggingSignatures(
             model, self.labels, self.conventions, self.cuts_early

@@ -194,11 +194,11 @@ def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
 
     A sign repeated, as in "...", is one word. What is not UTF-8 stays whole.
     """
-    found = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+    words = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
     if not splits_punctuation:
-        return found
+        return words
     pattern = f"(?s)^({_SIGN}*)(.*?)({_SIGN}*)$"
-    marked = tf.strings.regex_replace(found.words.values, pattern, r"\2 \1 \3")
+    marked = tf.strings.regex_replace(words.words.values, pattern, r"\2 \1 \3")
     parts = tf.strings.split(marked, " ").to_tensor("", shape=[None, 3])
     core, before, after = tf.unstack(parts, axis=1)
     before = tf.strings.regex_replace(before, _SIGNS, r"\0 ")
@@ -207,9 +207,9 @@ def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
     sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
     begins = tf.cumsum(sizes, exclusive=True)
     # The parts of a word begin where it does, and follow one another.
-    shifts = found.starts.values - tf.gather(begins, parts.row_starts())
+    shifts = words.starts.values - tf.gather(begins, parts.row_starts())
     begins += tf.gather(shifts, parts.value_rowids())
-    splits = tf.gather(parts.row_splits, found.words.row_splits)
+    splits = tf.gather(parts.row_splits, words.words.row_splits)
     columns = parts.values, begins, begins + sizes
     join = tf.RaggedTensor.from_row_splits
     return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
