@@ -24,8 +24,8 @@ Tensors = dict[str, tf.Tensor]
 class FinetunedModule(exported_module.ExportedModule):
     """A fine-tuned model behind the signatures of its task.
 
-    The task's `build_signatures` makes what computes them; it calls the methods
-    of this class (`tasks.base.Task.build_signatures`).
+    `Task.build_signatures` makes the object that computes them; it calls the
+    public methods of this class.
     """
 
     check_pairs = staticmethod(exported_module.check_pairs)

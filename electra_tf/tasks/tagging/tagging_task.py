@@ -333,8 +333,8 @@ class TaggingTask(base.Task):
         """Returns how the training file writes words and tags, if known."""
         if conventions is None:
             return TaggingOptions()
-        scheme = conventions["scheme"]
-        return TaggingOptions(scheme, conventions["splits_punctuation"])
+        known = schema.build(words_lib.Conventions, conventions)
+        return TaggingOptions(known.scheme, known.splits_punctuation)
 
     @classmethod
     def restore_conventions(
