@@ -30,7 +30,7 @@ _PARTS = {
     "generator": "generator",
     "encoder, replaced-token head": "discriminator",
     "encoder, masked-LM head": "masked_lm",
-    "encoder, vocabulary and copy heads on all tokens": "all_tokens_masked_lm",
+    "encoder, vocabulary and copy heads on all tokens": "copying_masked_lm",
 }
 _HEADER = (
     "device       precision  micro-batches  state GB  activations GB"

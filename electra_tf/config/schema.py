@@ -137,13 +137,13 @@ def build(
 
 
 def _to_plain(value: Any) -> Any:
-    """What JSON has for a section, a number of NumPy, or a path."""
+    """A section, a number of NumPy or a path in a form that JSON has."""
     if hasattr(value, "items"):
         return dict(value.items())
     return value.item() if hasattr(value, "item") else os.fspath(value)
 
 
-def read(
+def read_file(
     schema: type[_T],
     path: pathlib.Path,
     error: type[Exception] = errors.ConfigError,

@@ -149,7 +149,7 @@ class GeneratorConfig:
 
     @property
     def weight_tying(self) -> str:
-        """What networks share: `none`, `embeddings`, `disentangled`, `all`."""
+        """The shared weights: `none`, `embeddings`, `disentangled`, `all`."""
         if not self.untied_generator:
             return "all"
         if self.disentangled_embeddings:
@@ -247,7 +247,7 @@ class DataConfig:
 
 @schema.frozen
 class SharedOptimizerConfig:
-    """What pre-training and fine-tuning set of the optimizer."""
+    """Settings of the optimizer in pre-training and fine-tuning."""
 
     # `adam` is the original's, without bias correction; `addons_adamw` is
     # tensorflow-addons', whose decay is not multiplied by the learning rate.
@@ -274,7 +274,7 @@ class OptimizerConfig(SharedOptimizerConfig):
 
 @schema.frozen
 class SharedTrainingConfig:
-    """What pre-training and fine-tuning set of a training."""
+    """Settings of a training, in pre-training and fine-tuning."""
 
     train_batch_size: Positive = 128  # rows of all replicas and parts, B
     num_micro_batches: Positive = 1  # parts whose gradients are accumulated

@@ -136,7 +136,7 @@ def path_of(export_dir: pathlib.Path) -> pathlib.Path:
 def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
     """Reads export.json of an export."""
     path = path_of(export_dir)
-    metadata = schema.read(ExportMetadata, path, errors.ExportError)
+    metadata = schema.read_file(ExportMetadata, path, errors.ExportError)
     if metadata.task is not None:
         add_signatures(metadata.kind)
     return metadata

@@ -147,7 +147,7 @@ def read_description(folder: pathlib.Path) -> TrialDescription:
             f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
             "--output_dir of a fine-tuning."
         )
-    return schema.read(TrialDescription, path, errors.ModelError)
+    return schema.read_file(TrialDescription, path, errors.ModelError)
 
 
 def require_same(
@@ -184,7 +184,7 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
     path = folder / RESULT_FILE
     if not path.is_file():
         return None
-    return schema.read(TrialResult, path, errors.ModelError)
+    return schema.read_file(TrialResult, path, errors.ModelError)
 
 
 def final_checkpoint(
@@ -477,7 +477,9 @@ def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
 
 def describe_result(folder: pathlib.Path) -> str:
     """One line about a finished trial, with its latest scores on dev."""
-    result = schema.read(TrialResult, folder / RESULT_FILE, errors.ModelError)
+    result = schema.read_file(
+        TrialResult, folder / RESULT_FILE, errors.ModelError
+    )
     lines = reporting.read_lines(folder / "metrics.jsonl")
     scores = [f"{line['score']:.2f}" for line in lines if "score" in line]
     seconds = progress.format_time(result.seconds)

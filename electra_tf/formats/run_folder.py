@@ -29,7 +29,7 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
             f"No run in {model_dir}: expected its config.json there. Give the "
             "folder of a run; electra-convert makes one of other models."
         )
-    return schema.read(config.ExperimentConfig, path)
+    return schema.read_file(config.ExperimentConfig, path)
 
 
 def check(

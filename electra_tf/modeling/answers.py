@@ -4,7 +4,7 @@ import enum
 
 
 class Answer(enum.Enum):
-    """What the main network says of each token of a text."""
+    """The meaning of the main network's output for a token of a text."""
 
     REPLACED = "replaced"
     """A logit: was the token replaced?"""

@@ -257,7 +257,7 @@ class Convention:
         """The encoder as a masked LM (BERT)."""
         return self._masked_lm(self._main)
 
-    def all_tokens_masked_lm(self) -> Operations:
+    def copying_masked_lm(self) -> Operations:
         """The encoder with vocabulary and copy head on every token."""
         head = self._transformer(self._main, 1.0).output()
         copy = 2.0 * self._length * self._main.hidden_size

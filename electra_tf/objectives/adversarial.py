@@ -52,7 +52,7 @@ class Settings(electra.SamplingSettings):
 
 
 class Adversarial(electra.Electra):
-    """What both estimators share: the mixture with maximum likelihood.
+    """The base of both estimators: a mixture with maximum likelihood.
 
     The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` goes
     from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`; with

@@ -58,7 +58,7 @@ class AllTokensMLM(electra.Electra):
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the network with both heads on one row."""
-        return convention.all_tokens_masked_lm()
+        return convention.copying_masked_lm()
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients at every step."""

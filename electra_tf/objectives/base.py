@@ -83,7 +83,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """The frozen dataclass of the section `objective`."""
 
     answer = answers.Answer.REPLACED
-    """What the main network says; exports, scores and formats go by it."""
+    """The main network's kind of output, for exports, scores and formats."""
 
     heads: Mapping[str, Callable[..., Any]] = {
         "discriminator_predictions": networks.TokenHead
@@ -223,7 +223,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """What learns in a step, from one row; the main network."""
+        """Operations of the networks that learn; of the main one by default."""
         return cls.main_flops(convention)
 
     @classmethod

@@ -235,7 +235,7 @@ class Electra(base.PretrainingModel):
         dropout_seed: layers.Seed,
         word_offset: tf.Tensor | None = None,
     ) -> networks.DiscriminatorOutput:
-        """What the discriminator says of the corrupted text."""
+        """The discriminator's output for the corrupted text."""
         seed = base.main_seed(dropout_seed)
         if word_offset is None:
             word_offset = self.shared_words(sampled.rows[0])

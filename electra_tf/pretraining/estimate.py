@@ -80,7 +80,7 @@ def activation_bytes(
     num_weights: int,
     cut: micro_batches.Cut,
 ) -> float:
-    """What each of `count` devices holds of the parts that it works on."""
+    """Bytes of activations that each of `count` devices holds at a time."""
     work = cost.Cost(settings, "saved")
     largest = max(map(work.step_flops, work.starts)) / count
     at_once = min(cut.at_a_time, cut.num_parts)

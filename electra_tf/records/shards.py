@@ -249,7 +249,9 @@ def load_reports(plan: BuildPlan) -> list[PartReport]:
     """Loads the counts of all parts, which must be finished."""
     folders = map(plan.part_folder, range(len(plan.units)))
     paths = (folder / REPORT_FILE for folder in folders)
-    return [schema.read(PartReport, path, errors.DataError) for path in paths]
+    return [
+        schema.read_file(PartReport, path, errors.DataError) for path in paths
+    ]
 
 
 def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
@@ -444,7 +446,7 @@ def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
     note, path = plan.note_path(split, index), plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
         return None
-    shard = schema.read(Shard, note, errors.DataError)
+    shard = schema.read_file(Shard, note, errors.DataError)
     return shard if path.stat().st_size == shard.num_bytes else None
 
 

@@ -153,7 +153,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
             "choose another --output_dir.",
         )
         return
-    before = schema.read(study_run.RunIdentity, path)
+    before = schema.read_file(study_run.RunIdentity, path)
     before = dataclasses.replace(
         before, settings=registry.complete(before.settings)
     )

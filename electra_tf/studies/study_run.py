@@ -225,7 +225,7 @@ def start(run_fn: RunFn) -> pool_lib.Handler:
 def read_result(folder: pathlib.Path) -> RunResult | None:
     """The result in a run's folder, or None if it has not finished."""
     path = folder / RESULT_FILE
-    return schema.read(RunResult, path) if path.is_file() else None
+    return schema.read_file(RunResult, path) if path.is_file() else None
 
 
 def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:

@@ -204,7 +204,7 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     if not path.exists():
         return TokenizerSettings()
     try:
-        return schema.read(TokenizerSettings, path, errors.DataError)
+        return schema.read_file(TokenizerSettings, path, errors.DataError)
     except errors.DataError as error:
         raise errors.DataError(
             f"{error} If the file is Hugging Face's, convert the model with "

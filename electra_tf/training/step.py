@@ -233,7 +233,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return self.totals.result()
 
     def test_step(self, data: Tensors) -> Tensors:
-        """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
+        """Evaluates a batch for Keras' `evaluate`, from `[B, S]` features."""
         # Every batch has masks of its own, the same in every evaluation.
         batch = self.totals.num_batches.value
         statistics = self.evaluation_step(self._as_one_stream(data), batch)

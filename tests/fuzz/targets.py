@@ -207,7 +207,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
         [*_TOKENIZER_FILES.split(), "vocab.txt"],
     ),
     "config": lambda: Target(
-        lambda path: schema.read(config.ExperimentConfig, path),
+        lambda path: schema.read_file(config.ExperimentConfig, path),
         [_json({"encoder": {"hidden_size": 64}})],
         ["config.json"],
     ),
@@ -268,7 +268,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
         [trial.RESULT_FILE],
     ),
     "export": lambda: Target(
-        lambda path: schema.read(
+        lambda path: schema.read_file(
             export_metadata.ExportMetadata, path, errors.ExportError
         ),
         [_json(_EXPORT), _json({**_EXPORT, "scores": {"dev": {"f1": 1}}})],

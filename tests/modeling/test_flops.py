@@ -34,7 +34,7 @@ def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
     assert original.generator().forward == 2 * encoder + head
     main = flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
     head = s * (2 * e * v + 2 * h * e + 14 * e + 7 * v)
-    assert original.all_tokens_masked_lm().forward == main + head + s * 2 * h
+    assert original.copying_masked_lm().forward == main + head + s * 2 * h
     assert original.masked_lm().forward == main + 0.15625 * head
     for kind in ("uniform_generator", "unigram_generator"):
         fixed = flops.Convention("original", _settings(**{kind: True}))

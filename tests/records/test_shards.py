@@ -31,7 +31,7 @@ def tokenize(lines):
 def build_part(plan, index=0, report=lambda *content: None, tokenize=tokenize):
     shards.build_part(plan, BuildShare("x", index), tokenize, report)
     path = plan.part_folder(index) / shards.REPORT_FILE
-    return schema.read(shards.PartReport, path)
+    return schema.read_file(shards.PartReport, path)
 
 
 @pytest.fixture
