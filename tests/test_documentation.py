@@ -41,15 +41,15 @@ def test_examples_in_docstrings_run():
         assert results.failed == 0, name
 
 
-# `recompute_addons` runs where tensorflow-addons is, and nowhere else.
-@pytest.mark.parametrize(
-    "path",
-    [path for path in SCRIPTS if path.stem != "recompute_addons"],
-    ids=lambda path: path.stem,
-)
-def test_every_script_answers_help(path):
-    shown = script_modules.run(path.stem, "--help")
-    assert path.stem in shown.stdout or "flags" in shown.stdout
+def test_every_script_answers_help():
+    # `recompute_addons` runs where tensorflow-addons is, and nowhere else.
+    names = [p.stem for p in SCRIPTS if p.stem != "recompute_addons"]
+    commands = [(name, "--help") for name in names]
+    for name, shown in zip(
+        names, script_modules.run_in_forks(commands), strict=True
+    ):
+        assert shown.returncode == 0, (name, shown.stderr)
+        assert name in shown.stdout or "flags" in shown.stdout
 
 
 @pytest.mark.parametrize(

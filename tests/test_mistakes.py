@@ -1,11 +1,8 @@
 """What beginners type is answered in a sentence, without TensorFlow."""
 
 import ast
-import json
 import pathlib
 import shlex
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -84,34 +81,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-# Every script in a fork of one process, which has imported what all of them do.
-_RUN_ALL = """
-import json, os, runpy, sys
-from electra_tf import command_line
-for number, (script, *arguments) in enumerate(json.load(sys.stdin)):
-    if os.fork() == 0:
-        os.dup2(os.open(f"said{number}", os.O_CREAT | os.O_WRONLY), 2)
-        sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(script)
-        runpy.run_path(script, run_name="__main__")
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
-
-
 def test_mistakes_are_told_before_tensorflow_is_imported(folder):
-    commands = [
-        [f"{SCRIPTS / name}.py", *arguments.split()]
-        for name, arguments, _ in MISTAKES
-    ]
     paths = f"{folder / 'stub'}:{SCRIPTS.parent}"
-    codes = subprocess.check_output(
-        [sys.executable, "-c", _RUN_ALL],
+    commands = [[name, *arguments.split()] for name, arguments, _ in MISTAKES]
+    finished = script_modules.run_in_forks(
+        commands,
+        cwd=folder,
         env={"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"},
-        input=json.dumps(commands),
-        text=True,
-    ).split()
-    for number, (name, arguments, message) in enumerate(MISTAKES):
-        said = (folder / f"said{number}").read_text()
-        assert codes[number] == "1", (name, arguments, said)
+    )
+    for done, (*command, message) in zip(finished, MISTAKES, strict=True):
+        said = done.stderr
+        assert done.returncode == 1, (command, said)
         assert said.startswith("error: ") and message in said, said
         assert len(said.splitlines()) == 1, said
     assert not (folder / "out").exists()

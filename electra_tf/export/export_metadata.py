@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.tasks import kinds
 
 # Numbers that `signatures.toml` names.
 # The logit where there is no token; its sigmoid is exactly zero in float32.
@@ -144,7 +143,7 @@ def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
 
 def add_signatures(kind: str) -> None:
     """Documents the signatures that a kind of task of the user's own has."""
-    texts = kinds.find_kind(kind).export_texts()
+    texts = _find_kind(kind).export_texts()
     SIGNATURES.update(
         {k: Signature(**v) for k, v in texts.get("signatures", {}).items()}
     )
@@ -157,7 +156,7 @@ def _render_readme(metadata: ExportMetadata) -> str:
     texts = read_table("readme.toml")
     page, is_task = texts["page"], metadata.task is not None
     kind = {"notes": ""} | (
-        kinds.find_kind(metadata.kind).export_texts()["readme"]
+        _find_kind(metadata.kind).export_texts()["readme"]
         if is_task
         else texts[metadata.kind]
     )
@@ -233,3 +232,10 @@ def render_sections(
     )
     default = f"{letters}. `serving_default` is `{names[0]}`.\n"
     return ["## Signatures\n", default, *tables]
+
+
+def _find_kind(name: str) -> Any:
+    # Clients read exports without TensorFlow, which this imports.
+    from electra_tf.tasks import kinds
+
+    return kinds.find_kind(name)

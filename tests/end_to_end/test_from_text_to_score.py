@@ -3,26 +3,12 @@
 import json
 import pathlib
 import random
-import subprocess
-import sys
 
 import pytest
 
 from electra_tf.training import reporting
-
-ROOT = pathlib.Path(__file__).parents[2]
-SCRIPTS = ROOT / "scripts"
-
-
-def _run(script: str, *flags: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *flags],
-        capture_output=True,
-        text=True,
-        cwd=ROOT.parent,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from tests import script_modules
+from tests.script_modules import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -41,34 +27,31 @@ def corpus(tmp_path_factory) -> pathlib.Path:
 
 
 def test_text_becomes_a_served_discriminator(corpus, tmp_path):
-    _run(
-        "train_vocabulary.py",
-        f"--corpus={corpus}",
-        "--vocab_size=120",
-        f"--output_dir={tmp_path}/vocabulary",
-    )
-    _run(
-        "build_pretraining_dataset.py",
-        f"--corpus={corpus}",
-        f"--vocab_file={tmp_path}/vocabulary",
-        f"--output_dir={tmp_path}/dataset",
-        "--max_seq_length=32",
-        "--validation_fraction=0.1",
-        "--num_processes=2",
-    )
-    out = _run(
-        "run_pretraining.py",
-        f"--config={ROOT}/configs/pretrain/tiny.py",
-        f"--config.data.dataset_dir={tmp_path}/dataset",
-        f"--model_dir={tmp_path}/model",
-        "--config.objective.generator_steps=20",
-        "--config.training.num_train_steps=60",
-        "--config.training.log_steps=20",
-        "--config.training.eval_steps=30",
-        "--config.optimizer.num_warmup_steps=5",
-    )
-    assert "The first step is being traced" in out
     model_dir = tmp_path / "model"
+    commands = [
+        ("train_vocabulary", f"--corpus={corpus}", "--vocab_size=120",
+         f"--output_dir={tmp_path}/vocabulary"),
+        ("build_pretraining_dataset", f"--corpus={corpus}",
+         f"--vocab_file={tmp_path}/vocabulary",
+         f"--output_dir={tmp_path}/dataset", "--max_seq_length=32",
+         "--validation_fraction=0.1", "--num_processes=2"),
+        ("run_pretraining", f"--config={ROOT}/configs/pretrain/tiny.py",
+         f"--config.data.dataset_dir={tmp_path}/dataset",
+         f"--model_dir={model_dir}",
+         "--config.objective.generator_steps=20",
+         "--config.training.num_train_steps=60",
+         "--config.training.log_steps=20", "--config.training.eval_steps=30",
+         "--config.optimizer.num_warmup_steps=5"),
+        ("export_saved_model", f"--model_dir={model_dir}",
+         f"--export_dir={tmp_path}/export"),
+        ("score_text", f"--saved_model={tmp_path}/export",
+         "--text=the cat eats some bread .", "--swap=eats:bread"),
+    ]  # fmt: skip
+    modules = "electra_tf.pretraining.run", "electra_tf.export.saved_model"
+    finished = script_modules.run_in_forks(commands, modules, cwd=ROOT.parent)
+    for done in finished:
+        assert done.returncode == 0, (done.args, done.stderr)
+    assert "The first step is being traced" in finished[2].stdout
     lines = reporting.read_lines(model_dir / "metrics.jsonl")
     training = [line for line in lines if line["split"] == "train"]
     held_out = [line for line in lines if line["split"] == "validation"]
@@ -78,15 +61,4 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
     assert held_out[-1]["loss"] < held_out[0]["loss"]
     assert json.loads((model_dir / "summary.json").read_text())["step"] == 60
     assert (model_dir / "training_curves.png").stat().st_size > 10_000
-    _run(
-        "export_saved_model.py",
-        f"--model_dir={model_dir}",
-        f"--export_dir={tmp_path}/export",
-    )
-    shown = _run(
-        "score_text.py",
-        f"--saved_model={tmp_path}/export",
-        "--text=the cat eats some bread .",
-        "--swap=eats:bread",
-    )
-    assert "swapped word is number" in shown
+    assert "swapped word is number" in finished[4].stdout
