@@ -293,7 +293,7 @@ class _Run(training_run.TrainingRun):
 
     def _explain_collapse(self, losses: Sequence[float]) -> str | None:
         entropy = self.baselines.get("unigram_entropy")
-        return entropy and advice.explain_collapse(losses, entropy)
+        return advice.explain_collapse(losses, entropy) if entropy else None
 
     def check_input(self) -> None:
         self._checksums.require_good()
