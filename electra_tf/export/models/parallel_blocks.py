@@ -2,8 +2,8 @@
 
 The products of a short text are too small for TensorFlow to split between
 threads. A part is half of the heads, or half of the feed-forward units; the
-block adds both parts' outputs. One text of 17 tokens takes 0.79 of the time
-with Small on two cores (3.6 ms against 4.5 without).
+block adds both parts' outputs. With the constants of `stored_weights` they made
+one text of Small 1.6 to 1.8 times as fast as transformers, 1.19 times before.
 """
 
 from typing import Any, NamedTuple
