@@ -1,14 +1,12 @@
 """A whole study by its script, with real runs; kept small."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from electra_tf import config
 from electra_tf.pretraining import cost
+from tests import script_modules
 from tests import tiny_run
 
 pytestmark = pytest.mark.slow
@@ -33,13 +31,7 @@ def get_study():
 
 
 def _run(*arguments):
-    return subprocess.run(
-        [sys.executable, "scripts/run_study.py", *map(str, arguments)],
-        cwd=tiny_run.REPOSITORY,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-    )
+    return script_modules.run("run_study", *map(str, arguments))
 
 
 def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
@@ -81,15 +73,17 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
     assert not (tmp_path / "other").exists()
 
 
-def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
-    done = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
-    assert done.returncode == 0, done.stderr
+def test_a_plan_needs_no_dataset_and_a_mistyped_arm_ends_with_one_line():
+    study = "configs/studies/table5.py"
+    planned, mistyped = script_modules.run_in_forks(
+        [
+            ("run_study", study, "--list", "--seeds=1,2"),
+            ("run_study", study, "--arms=elektra", "--list"),
+        ]
+    )
+    assert planned.returncode == 0, planned.stderr
     for part in ("12 runs: 6 arms", "all_tokens_mlm", "untrained"):
-        assert part in done.stdout
-
-
-def test_a_mistyped_arm_ends_with_one_line():
-    done = _run("configs/studies/table5.py", "--arms=elektra", "--list")
-    assert done.returncode == 1
-    assert "Did you mean 'electra'" in done.stderr
-    assert "Traceback" not in done.stderr
+        assert part in planned.stdout
+    assert mistyped.returncode == 1
+    assert "Did you mean 'electra'" in mistyped.stderr
+    assert "Traceback" not in mistyped.stderr

@@ -2,20 +2,15 @@
 
 import json
 import math
-import os
-import pathlib
 import shutil
-import subprocess
-import sys
+import types
 
 import numpy as np
 import pytest
 
+from tests import script_modules
 from tests.golden import comparison
 from tests.golden import runner
-
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = REPOSITORY / "scripts" / "verify_golden.py"
 
 
 @pytest.fixture
@@ -154,31 +149,40 @@ def test_what_is_no_reference_is_one_clear_error(folder):
         list(runner.list_cases(folder, ["masks"]))
 
 
-def _run_script(script, *arguments):
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    options = {"capture_output": True, "text": True, "env": environment}
-    return subprocess.run([sys.executable, script, *arguments], **options)
+@pytest.fixture
+def script(monkeypatch):
+    """scripts/verify_golden.py, called as `script(folder, kinds)`."""
+    module = script_modules.load("verify_golden")
+
+    def call(folder, only=(), checkout=module._CHECKOUT):
+        given = types.SimpleNamespace(golden_dir=str(folder), only=[*only])
+        monkeypatch.setattr(module, "FLAGS", given)
+        monkeypatch.setattr(module, "_CHECKOUT", checkout)
+        return module.main()
+
+    return call
 
 
-def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(folder):
+def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(
+    script, folder, capsys
+):
     _write_ids(folder, 101)
-    done = _run_script(SCRIPT, f"--golden_dir={folder}", "--only=tokenization")
-    assert done.returncode == 1, done.stderr
-    heading, *lines, total = done.stdout.splitlines()
+    assert script(folder, ["tokenization"]) == 1
+    heading, *lines, total = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["what", "cases", "largest"]
     assert [line.split()[-1] for line in lines] == ["pass", "pass", "MISS"]
     assert "lines, ids_cased (worst: line 1)" in lines[-1]
     assert total == "3 compared, 1 missed, 0 skipped"
 
 
-def test_the_command_exits_with_2_where_there_is_nothing_to_run(tmp_path):
-    done = _run_script(SCRIPT, f"--golden_dir={tmp_path / 'nowhere'}")
-    assert (done.returncode, "nowhere" in done.stderr) == (2, True)
+def test_the_command_exits_with_2_where_there_is_nothing_to_run(
+    script, tmp_path, capsys
+):
+    assert script(tmp_path / "nowhere") == 2
+    assert "nowhere" in capsys.readouterr().err
     # As in a wheel, which carries scripts and no tests.
-    (tmp_path / "commands").mkdir()
-    copy = shutil.copy(SCRIPT, tmp_path / "commands")
-    done = _run_script(copy, f"--golden_dir={tmp_path}")
-    assert (done.returncode, "a checkout" in done.stderr) == (2, True)
+    assert script(tmp_path, checkout=tmp_path) == 2
+    assert "a checkout" in capsys.readouterr().err
 
 
 def test_measures_have_different_units_and_refuse_shapes_and_nan():
