@@ -183,8 +183,3 @@ def test_tfds_field_is_chosen_and_checked(fake_tfds):
         open_corpus("tfds:unknown")
     with refused("Expected tfds:NAME"):
         open_corpus("tfds:a:b:c")
-
-
-def test_tfds_names_may_have_versions():
-    name = corpus_lib.parse_tfds_name("tfds:wiki/2023.en:1.*.*:title")
-    assert name == ("wiki/2023.en:1.*.*", "title")

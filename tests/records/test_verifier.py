@@ -26,15 +26,6 @@ def test_intact_dataset_passes(dataset):
     }
 
 
-def test_another_vocabulary_is_found(dataset):
-    path = dataset / "vocab.txt"
-    *lines, before, last = path.read_text().splitlines()
-    path.write_text("\n".join([*lines, last, before]) + "\n")
-    message = f"train records in {dataset}/train do not fit"
-    with refused(message):
-        verify_dataset(dataset)
-
-
 def test_all_damage_is_listed(dataset):
     path = dataset / "train" / SHARD
     path.write_bytes(path.read_bytes()[:-100])
@@ -94,8 +85,3 @@ def test_wrong_token_counts_are_found(dataset):
     np.save(path, np.load(path) + 1)
     with refused("counts of train differ"):
         verify_dataset(dataset)
-
-
-def test_a_folder_without_a_dataset_is_called_that(tmp_path):
-    with refused("No dataset at .*manifest.json is missing"):
-        verify_dataset(tmp_path)
