@@ -155,11 +155,12 @@ def add_signatures(kind: str) -> None:
 def _render_readme(metadata: ExportMetadata) -> str:
     texts = read_table("readme.toml")
     page, is_task = texts["page"], metadata.task is not None
-    kind = {"notes": ""} | (
-        _find_kind(metadata.kind).export_texts()["readme"]
-        if is_task
-        else texts[metadata.kind]
-    )
+    if is_task:
+        kind = _find_kind(metadata.kind).export_texts()["readme"]
+    else:
+        kind = texts[metadata.kind]
+        kind = texts.get(kind.get("like"), {}) | kind
+    kind = {"notes": ""} | kind
     fields = dataclasses.asdict(metadata)
     if not is_task:
         origin, example = page["run"], kind["example"]
