@@ -7,7 +7,7 @@ there is anything to save exits with 130. Other errors print their traceback and
 exit with 70.
 """
 
-import contextlib
+import ast
 import dataclasses
 import difflib
 import gc
@@ -102,12 +102,11 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         for argument in argv[1:]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
-        rest = flags.FLAGS(argv)
+        rest = _parse_flags(argv)
         if "config" in flags.FLAGS:
             for section in flags.FLAGS.config or ():
                 vars(schema())[section]  # or `KeyError`
-            for section, field, value in open_fields:
-                flags.FLAGS.config[section][field] = value
+            _set_open_fields(open_fields)
         return rest
     except SystemExit:
         # After --help, absl would exit with 1.
@@ -138,33 +137,63 @@ def take_open_fields(
     """Takes `--config.section.field=value` of open sections out of `argv`.
 
     The fields of an open section, as `objective` is one, depend on a value in
-    it, so that flags cannot be declared for them.
+    it, so that flags cannot be declared for them. As with other flags, the
+    value may be the next argument, and a field without one is true.
 
     Returns:
         The other arguments, and section, field and value of each override.
     """
     sections = [n for n, v in vars(schema()).items() if isinstance(v, dict)]
-    pattern = rf"--?config\.({'|'.join(sections)})\.(\w+)(?:=(.*))?"
+    if not sections or "config" not in flags.FLAGS:
+        return argv, []
+    pattern = rf"--?(no)?config\.({'|'.join(sections)})\.(\w+)(?:=(.*))?"
     rest, fields = list[str](), list[tuple[str, str, Any]]()
-    arguments = iter(argv)
-    for argument in arguments:
-        match = re.fullmatch(pattern, argument, re.DOTALL) if sections else None
+    waiting = list(reversed(argv))
+    while waiting:
+        argument = waiting.pop()
+        match = re.fullmatch(pattern, argument, re.DOTALL)
         if match is None:
             rest.append(argument)
             continue
-        text = match[3] if match[3] is not None else next(arguments, "")
-        fields.append((match[1], match[2], _parse_value(text)))
+        negation, section, field, text = match.groups()
+        is_flag = not waiting or re.match(r"-+[A-Za-z]", waiting[-1])
+        if text is None:
+            text = str(not negation) if negation or is_flag else waiting.pop()
+        fields.append((section, field, _parse_value(field, text)))
     return rest, fields
 
 
-def _parse_value(text: str) -> Any:
-    """A number or a truth value that a text spells, or the text."""
+def _parse_value(field: str, text: str) -> Any:
+    """The Python literal or the truth value that a text spells, or the text."""
+    if field == "name":
+        return text
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _set_open_fields(fields: Sequence[tuple[str, str, Any]]) -> None:
+    """Puts overrides into the config; its objective checks their types."""
+    for section, field, value in fields:
+        if flags.FLAGS.config is None:
+            raise flags.Error(f"--config.{section}.{field} needs --config.")
+        settings = flags.FLAGS.config[section]
+        with settings.unlocked():
+            if field in settings:
+                del settings[field]  # Its type would convert the value.
+            settings[field] = value
+
+
+def _parse_flags(argv: list[str]) -> list[str]:
+    """As `flags.FLAGS`; a config flag looks for its overrides in `sys.argv`."""
+    given, sys.argv = sys.argv, argv
+    try:
+        return flags.FLAGS(argv)
+    finally:
+        sys.argv = given
 
 
 def _explain_config(

@@ -263,6 +263,38 @@ def test_what_is_no_config_gets_one_line(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["label_smoothing=0.5"], {"label_smoothing": 0.5}),
+        (["temperature", "-1"], {"temperature": -1}),
+        (["disallow_correct", "--config.training.seed=2"],
+         {"disallow_correct": True}),
+        (["name=1.5"], {"name": "1.5"}),
+        (["order=a_module.b"], {"order": "a_module.b"}),
+    ],
+)  # fmt: skip
+def test_flags_set_fields_of_an_objective(given, expected, monkeypatch):
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    argv = ["command", "--config=pretrain/electra_small.py"]
+    argv += [f"--config.objective.{given[0]}", *given[1:]]
+    # A config flag looks for its overrides there.
+    monkeypatch.setattr("sys.argv", argv)
+    assert command_line.parse(argv) == ["command"]
+    objective = flags.FLAGS.config.objective.to_dict()
+    assert objective == {"name": "electra"} | expected
+
+
+def test_a_negated_flag_makes_a_field_of_an_objective_false(monkeypatch):
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    argv = ["command", "--noconfig.objective.freeze_generator"]
+    rest, fields = command_line.take_open_fields(argv)
+    assert rest == ["command"]
+    assert fields == [("objective", "freeze_generator", False)]
+
+
 def test_an_unknown_override_names_the_nearest_setting():
     command_line.check_override("config.training.seed")
     nearest = "--config.optimizer.learning_rate"

@@ -5,7 +5,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf.export import saved_model
 from electra_tf.export.clients import scoring
@@ -100,12 +99,3 @@ def test_a_wrong_or_unread_setting_is_refused(settings, fields, message):
         registry.complete(wrong)
     fitting = tiny_run.replace(settings, objective={"disc_weight": 50.0})
     assert "disc_weight" not in registry.complete(fitting).objective
-
-
-def test_flags_reach_settings_that_no_file_of_the_package_knows():
-    from electra_tf import command_line
-
-    argv = ["script", "--config.objective.label_smoothing=0.5", "--a=1"]
-    rest, fields = command_line.take_open_fields(argv, config.ExperimentConfig)
-    assert rest == ["script", "--a=1"]
-    assert fields == [("objective", "label_smoothing", 0.5)]
