@@ -250,14 +250,14 @@ def test_settings_are_made_fit():
 
 def test_one_size_in_turn_is_made_larger():
     values = config.to_config_dict(tiny.build_settings())
-    found = {}
+    sizes_by_group = {}
     for side in curve.list_sides(values, "float32", 4):
         own = side.description["settings"]
         sizes = {**own["encoder"], **own["data"], **own["training"]}
-        found.setdefault(side.group, []).append(sizes)
-    base = found["length"][0]
+        sizes_by_group.setdefault(side.group, []).append(sizes)
+    base = sizes_by_group["length"][0]
     assert base["vocab_size"] == 30522 and base["train_batch_size"] == 4
-    for size, (first, *_, last) in found.items():
+    for size, (first, *_, last) in sizes_by_group.items():
         names = {path.split(".")[-1] for path in curve._SIZES[size].split()}
         factor = 16 if size == "length" else 8
         assert first == base
@@ -266,8 +266,11 @@ def test_one_size_in_turn_is_made_larger():
 
 def test_time_over_operations_is_fitted(tmp_path):
     def side(size, operations, seconds, memory):
-        found = {"flops_per_unit": operations / 2, "peak_memory": memory}
-        return FakeSide("", size, rounds=[_block(seconds)], **found)
+        report_of_side = {
+            "flops_per_unit": operations / 2,
+            "peak_memory": memory,
+        }
+        return FakeSide("", size, rounds=[_block(seconds)], **report_of_side)
 
     sides = [
         side(size, 1e9 * n, 0.5 + 0.25 * n**power, 2**30 * n)

@@ -83,7 +83,7 @@ def _measured(sides: Sequence[timing.Side]) -> Iterator[tuple[Any, ...]]:
     for size in _SIZES:
         own = [side for side in sides if side.group == size]
         # The quantile that other work on the machine changes least.
-        seconds = [found["low"] for found in timing.summarize(own)]
+        seconds = [summary["low"] for summary in timing.summarize(own)]
         flops = [s.rounds[0]["units"][0] * s.flops_per_unit for s in own]
         memory = [side.peak_memory for side in own]
         yield size, *map(np.array, (flops, seconds, memory))

@@ -59,8 +59,8 @@ class Drill:
         return max(victim.seconds for victim in ended)
 
     def _compare(self, folder: pathlib.Path) -> None:
-        found = kinds_lib.snapshot(folder)
-        if names := kinds_lib.differences(self.expected, found):
+        received = kinds_lib.snapshot(folder)
+        if names := kinds_lib.differences(self.expected, received):
             raise Wrong(f"other bits in {names}")
 
     def chain(self, number: int, most: int) -> None:

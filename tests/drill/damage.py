@@ -46,8 +46,8 @@ def _swap(
     rng: random.Random, path: pathlib.Path, is_copy: bool = False
 ) -> None:
     """With another of its kind: of another step, or another shard."""
-    found = sorted(path.parent.parent.glob(f"*/{path.name[:9]}*"))
-    other = rng.choice([file for file in found if file != path])
+    files = sorted(path.parent.parent.glob(f"*/{path.name[:9]}*"))
+    other = rng.choice([file for file in files if file != path])
     data = path.read_bytes()
     path.write_bytes(other.read_bytes())
     if not is_copy:
@@ -60,8 +60,8 @@ def _duplicate(rng: random.Random, path: pathlib.Path) -> None:
 
 def _on_files(patterns: str, change: Callable[..., None]) -> Callable[..., str]:
     def damage(rng: random.Random, folder: pathlib.Path) -> str:
-        found = [p for one in patterns.split() for p in folder.glob(one)]
-        path = rng.choice(sorted(found))
+        paths = [p for one in patterns.split() for p in folder.glob(one)]
+        path = rng.choice(sorted(paths))
         change(rng, path)
         return f"{change.__name__[1:]} {path.relative_to(folder)}"
 

@@ -160,7 +160,7 @@ def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
 
 def snapshot(folder: pathlib.Path) -> dict[str, Any]:
     """What must not depend on a fault: all files but pictures and times."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         is_untold = path.name.endswith(_UNTOLD)
@@ -169,13 +169,13 @@ def snapshot(folder: pathlib.Path) -> dict[str, Any]:
         if path.suffix in (".json", ".jsonl"):
             text = path.read_text("utf-8").replace(str(folder), "")
             lines = text.splitlines() if path.suffix == ".jsonl" else [text]
-            found[name] = [_timeless(json.loads(line)) for line in lines]
+            contents[name] = [_timeless(json.loads(line)) for line in lines]
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                found[name] = {k: arrays[k].tobytes() for k in arrays}
+                contents[name] = {k: arrays[k].tobytes() for k in arrays}
         else:
-            found[name] = path.read_bytes()
-    return found
+            contents[name] = path.read_bytes()
+    return contents
 
 
 def _timeless(value: Any) -> Any:

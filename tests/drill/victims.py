@@ -57,15 +57,15 @@ class Victim:
 
     def session(self) -> list[int]:
         """The process and those that it started, if they live."""
-        found = []
+        processes = []
         for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = path.read_text().rpartition(")")[2].split()
             except OSError:
                 continue
             if int(fields[3]) == self.pid and fields[0] != "Z":
-                found.append(int(path.parent.name))
-        return found
+                processes.append(int(path.parent.name))
+        return processes
 
     def end_all(self) -> None:
         for pid in self.session():

@@ -130,8 +130,8 @@ def train_to_a_stop(settings, model_dir):
 
 
 def _shard_bytes(top):
-    found = sorted((top / "records").glob("*/pretrain_data*"))
-    return {path.name: path.read_bytes() for path in found}
+    paths = sorted((top / "records").glob("*/pretrain_data*"))
+    return {path.name: path.read_bytes() for path in paths}
 
 
 def test_every_bit_is_that_of_a_local_run(cloud, local):
@@ -144,12 +144,12 @@ def test_every_bit_is_that_of_a_local_run(cloud, local):
 
 
 def test_a_model_is_loaded_from_where_it_lies(cloud, local):
-    found = [
+    probabilities = [
         [filling.probability for filling in fillings]
         for folder in (cloud / "model", cloud / "hf", local / "model")
         for (fillings,) in electra_tf.load(folder).fill_masks([TEXT])
     ]
-    np.testing.assert_allclose(found[1:], found[:1] * 2, 1e-5)
+    np.testing.assert_allclose(probabilities[1:], probabilities[:1] * 2, 1e-5)
     exported = text_models.LoadedExport(f"{cloud}/export")
     assert exported.metadata.step == 12
 
@@ -175,8 +175,8 @@ def test_a_fine_tuning_lives_there_and_goes_on(cloud, tmp_path):
         {"num_train_epochs": 1.0},
         actions=finetune.ACTIONS,
     )
-    found = finetune.finetune(request)
-    assert finetune.finetune(request).scores == found.scores
+    outcome = finetune.finetune(request)
+    assert finetune.finetune(request).scores == outcome.scores
     model = electra_tf.load(f"{cloud}/tuned")
     before = model.predict(["the fine cat ."])
     conversion.convert(cloud / "tuned", "huggingface", cloud / "tuned_hf")

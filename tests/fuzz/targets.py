@@ -29,6 +29,7 @@ from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 from electra_tf.records import manifest
 from electra_tf.records import readers
+from electra_tf.tasks import cells
 from electra_tf.tasks import files
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.tagging import conll
@@ -161,9 +162,9 @@ def _squad() -> bytes:
 
 
 def _mrqa() -> bytes:
-    found = {"text": "cat", "char_spans": [[4, 6]]}
+    detected = {"text": "cat", "char_spans": [[4, 6]]}
     question = {"qid": "1", "question": "who", "answers": ["cat"],
-                "detected_answers": [found]}  # fmt: skip
+                "detected_answers": [detected]}  # fmt: skip
     return _json({"context": "The cat sat", "qas": [question]})
 
 
@@ -180,7 +181,7 @@ def _tiny_index() -> bytes:
 
 def _table(path: pathlib.Path) -> None:
     for row in files.read_table(path, "auto", ["text"], ["label"]):
-        row.text("text")
+        cells.read_text(row, "text")
 
 
 def _trial() -> bytes:

@@ -78,7 +78,7 @@ def test_rows_come_back_and_damaged_records_are_named(tmp_path):
                 writer.write(record)
         whole = path.read_bytes()
         path.write_bytes(damaged := _edit(whole, edits))
-        found = manifest.find_damage(path, len(rows), LENGTH)
-        assert (found is None) == (damaged == whole)
+        damage = manifest.find_damage(path, len(rows), LENGTH)
+        assert (damage is None) == (damaged == whole)
 
     check()

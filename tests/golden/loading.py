@@ -33,10 +33,10 @@ def read_arrays(path):
 
 def assign_checkpoint(variables, path):
     """Puts the weights of a checkpoint of the original into our variables."""
-    found = original_model.read_checkpoint(path)
+    checkpoint = original_model.read_checkpoint(path)
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
     values = parameter_names.take(
-        found.variables, shapes, parameter_names.ORIGINAL, found.path
+        checkpoint.variables, shapes, parameter_names.ORIGINAL, checkpoint.path
     )
     for variable in variables:
         variable.assign(values[variable.path])

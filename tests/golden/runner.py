@@ -45,14 +45,15 @@ class Case(NamedTuple):
 
 def list_cases(root, only=()):
     """The cases of a folder with one sub-folder per kind, or `only` of some."""
-    found = _sub_folders(root)
-    if {*only} - {*KINDS} or not {*found} & {*KINDS}:
+    folders = _sub_folders(root)
+    if {*only} - {*KINDS} or not {*folders} & {*KINDS}:
         raise ValueError(
             f"Expected a folder with sub-folders among {', '.join(KINDS)}, and "
             f"kinds among these. Received: {root} with "
-            f"{', '.join(found) or 'none'}; kinds: {', '.join(only) or 'all'}."
+            f"{', '.join(folders) or 'none'}; kinds: "
+            f"{', '.join(only) or 'all'}."
         )
-    for kind in only or dict.fromkeys((*KINDS, *found)):
+    for kind in only or dict.fromkeys((*KINDS, *folders)):
         for name, check, *arguments in _list_kind(root, kind, bool(only)):
             yield Case(kind, name, check, tuple(arguments))
 

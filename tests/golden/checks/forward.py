@@ -58,13 +58,13 @@ def check_configuration(folder):
 
 def _check_pass(replay):
     expected = loading.read_arrays(replay.folder / "outputs.npz")
-    ours, found = _compute_outputs(replay)
+    ours, numbers = _compute_outputs(replay)
     yield _check_sizes(replay)
     yield from _compare_outputs(replay, ours, expected)
     line = Line(f"{replay.name}, metrics", _TOLERANCE)
     for name, value in replay.info["eval_metrics"].items():
         if name not in _OTHER_METRICS:
-            line.compare(name, found.get(name, np.inf), value)
+            line.compare(name, numbers.get(name, np.inf), value)
     yield line
 
 
@@ -180,9 +180,9 @@ def _compute_outputs(replay):
         **training.name_losses(replay, trace, means),
         "total_loss": sum(factors[name] * means[name] for name in means),
     }
-    found = model.summarize(statistics) | _count_all_chosen(statistics)
-    found["masked_lm_loss"] = outputs["mlm_loss"]
-    return {name: np.asarray(value) for name, value in outputs.items()}, found
+    numbers = model.summarize(statistics) | _count_all_chosen(statistics)
+    numbers["masked_lm_loss"] = outputs["mlm_loss"]
+    return {name: np.asarray(value) for name, value in outputs.items()}, numbers
 
 
 def _count_all_chosen(statistics):

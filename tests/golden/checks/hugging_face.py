@@ -109,13 +109,13 @@ def _build_finetuned(model):
     def compute(inputs):
         output = encoder(*_tokens(inputs))
         features = _head_features(head, inputs)
-        found = dict(head.predict(output.sequence_output, features))
+        outputs = dict(head.predict(output.sequence_output, features))
         rows = head.compute_losses(output.sequence_output, features, None)
         weights = features.get("tag_weights", tf.ones_like(rows))
-        found["loss"] = tf.reduce_sum(rows) / tf.reduce_sum(weights)
-        if "prediction" in found:
-            found["logits"] = found.pop("prediction")[:, tf.newaxis]
-        return _states(output) | found
+        outputs["loss"] = tf.reduce_sum(rows) / tf.reduce_sum(weights)
+        if "prediction" in outputs:
+            outputs["logits"] = outputs.pop("prediction")[:, tf.newaxis]
+        return _states(output) | outputs
 
     return compute
 

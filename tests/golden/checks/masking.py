@@ -195,14 +195,14 @@ def _check_uniformity(title, recorded, counts, share):
     """
     total, freedom = 0.0, 0
     for row, eligible in enumerate(recorded.eligible):
-        found = counts[:, row].sum(axis=0)[eligible]
-        if len(found) < 2 or share[row] == 1.0:
+        draws = counts[:, row].sum(axis=0)[eligible]
+        if len(draws) < 2 or share[row] == 1.0:
             continue
-        square = np.sum((found - found.mean()) ** 2) / found.mean()
+        square = np.sum((draws - draws.mean()) ** 2) / draws.mean()
         if share[row] > 0:
-            square *= (len(found) - 1) / len(found) / (1 - share[row])
+            square *= (len(draws) - 1) / len(draws) / (1 - share[row])
         total += square
-        freedom += len(found) - 1
+        freedom += len(draws) - 1
     line = comparison.Line(f"{title}, uniformity", _STANDARD_ERRORS)
     if freedom:
         # As a z-score, by Wilson and Hilferty.

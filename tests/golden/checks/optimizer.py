@@ -88,8 +88,8 @@ def _run(variables, optimizer, arrays, make_sparse, config):
         return optimizer.apply_in_replica_context(gradients), norm
 
     stored = [arrays[f"gradients/{name}"] for name in variables]
-    for step, found in enumerate(zip(*stored, strict=True)):
-        gradients = dict(zip(variables, found, strict=True))
+    for step, arrays_of_step in enumerate(zip(*stored, strict=True)):
+        gradients = dict(zip(variables, arrays_of_step, strict=True))
         if make_sparse is not None:
             make_sparse(step, gradients)
         rate, norm = update(list(gradients.values()))
@@ -102,8 +102,8 @@ def _read_rate_factors(rules, arrays):
     for name in arrays:
         prefix, _, key = name.partition("/")
         if prefix == "learning_rate":
-            found = resolve(rules, [key], "learning rate") if key else [1.0]
-            (factors[name],) = found
+            resolved = resolve(rules, [key], "learning rate") if key else [1.0]
+            (factors[name],) = resolved
     return factors
 
 

@@ -152,10 +152,10 @@ def _train(replay, samples):
     for step_samples in samples:
         replay.samples = step_samples
         statistics, trace = replay.run(model.training_step, replay.features)
-        found = summarize(statistics)
-        means = {name: found[name] for name in model.loss_coefficients}
+        summary = summarize(statistics)
+        means = {name: summary[name] for name in model.loss_coefficients}
         noted = {
-            "total_loss": found["loss"],
+            "total_loss": summary["loss"],
             _NORM: statistics["gradient_norm"][0],
             "learning_rate": trace.updates[-1][1],
             "sample_margin": trace.sample_margin,

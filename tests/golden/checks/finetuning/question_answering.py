@@ -131,10 +131,10 @@ def _number_windows(rows):
 def _describe_examples(examples, rows):
     for number, example in enumerate(examples):
         context, start, end, answer = example.context, -1, -1, ""
-        found = not example.is_impossible and records.find_answer(example)
-        if found:
-            start = _count_words(context[: found[0]])
-            end = _count_words(context[: found[1]]) - 1
+        place = not example.is_impossible and records.find_answer(example)
+        if place:
+            start = _count_words(context[: place[0]])
+            end = _count_words(context[: place[1]]) - 1
             answer = example.answer.text
         yield {
             "eid": number,
@@ -150,8 +150,8 @@ def _describe_examples(examples, rows):
 
 def _count_words(text):
     blanks = rows_lib.QUESTION_BLANKS
-    found = rows_lib.split_words(rows_lib.encode([text]), blanks)
-    return int(found.words.values.shape[0])
+    split = rows_lib.split_words(rows_lib.encode([text]), blanks)
+    return int(split.words.values.shape[0])
 
 
 def _describe_rows(examples, rows):
@@ -267,17 +267,17 @@ def _check_postprocessing(folder, tag):
     if not settings["answerable_classifier"]:
         outputs.pop("answerable_logit", None)
     given = {name: settings[name] for name in _OPTIONS if name in settings}
-    found = answers.decode(
+    decoded = answers.decode(
         rows,
         {name: list(array) for name, array in outputs.items()},
         QuestionAnsweringConfig(**given),
         _FORMS.get(settings["task"]) == records.SQUAD2,
     )
-    different = found.texts.items() ^ settings["predictions"].items()
+    different = decoded.texts.items() ^ settings["predictions"].items()
     texts.add("predictions", len(different))
-    numbers.compare_all(found.null_odds, settings["null_odds"] or {}, "odds ")
+    numbers.compare_all(decoded.null_odds, settings["null_odds"] or {}, "odds ")
     for identity, entries in settings["nbest"].items():
-        own = found.nbest.get(identity, [])
+        own = decoded.nbest.get(identity, [])
         is_same = [e["text"] for e in own] == [e["text"] for e in entries]
         texts.add(f"nbest of {identity}", not is_same)
         for name in ("probability", "start_logit", "end_logit"):

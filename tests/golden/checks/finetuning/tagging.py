@@ -46,8 +46,8 @@ def _check_spans(folder):
     """Spans of tag sequences, and the tags in other schemes, exactly."""
     cases, entries = loading.read_json(folder / "spans.json"), []
     for number, case in enumerate(cases):
-        found = [list(span) for span in spans.find_spans(case["tags"])]
-        entries.append((f"spans of {number}", found, case["spans"]))
+        own = [list(span) for span in spans.find_spans(case["tags"])]
+        entries.append((f"spans of {number}", own, case["spans"]))
         for scheme in ("BIO", "BIEO", "BIOES"):
             ours = spans.reencode(case["tags"], scheme)
             theirs = case[scheme.lower()]
@@ -92,10 +92,10 @@ def _check_examples(path):
         own = _read(path, split)
         entries.append((f"{split}: number", len(own), len(cases)))
         for number, (ours, case) in enumerate(zip(own, cases, strict=False)):
-            found = {"words": list(ours.words), "labels": _labels(ours, info)}
+            row = {"words": list(ours.words), "labels": _labels(ours, info)}
             entries += [
-                (f"{split} {number}: {name}", found[name], case[name])
-                for name in found
+                (f"{split} {number}: {name}", row[name], case[name])
+                for name in row
             ]
     yield _compare_exactly("sentences", entries)
 
