@@ -330,6 +330,11 @@ class ExperimentConfig:
     training: TrainingConfig = TrainingConfig()
 
     def __post_init__(self) -> None:
+        name = self.objective.setdefault("name", "electra")
+        require(
+            isinstance(name, str),
+            f"`objective.name` must be text. Received: {name!r}.",
+        )
         length = self.data.max_seq_length
         rows = self.encoder.max_position_embeddings
         require(

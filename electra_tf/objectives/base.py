@@ -95,7 +95,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """The same, on the generator's states, beside the generator's own head."""
 
     has_generator = True
-    """Whether the section `generator` is read."""
+    """Whether there is a generator, and its section of a config is read."""
 
     required_generator: Mapping[str, Any] = {}
     """Fields of the section `generator` that must have these values."""
@@ -245,6 +245,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         dtype: Any,
     ) -> Any:
         """The generator, which may share weights with the main encoder."""
+        if not cls.has_generator:
+            return None
         return networks.build_generator(
             settings.generator, main_encoder, token_counts, dtype
         )
@@ -383,7 +385,15 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """A model of these settings, with fresh weights."""
         values = dict(config_dict)
         tokens = values["vocabulary"]
-        values["settings"] = config.freeze(values["settings"])
+        # Files of older releases hold the settings of all objectives.
+        known = {field.name for field in dataclasses.fields(cls.Settings)}
+        sections = dict(values["settings"])
+        sections["objective"] = {
+            field: value
+            for field, value in sections["objective"].items()
+            if field in known
+        }
+        values["settings"] = config.freeze(sections)
         values["vocabulary"] = vocabulary_lib.Vocabulary(
             tuple(tokens["tokens"]),
             vocabulary_lib.TokenizerSettings(**tokens["settings"]),

@@ -60,10 +60,6 @@ class MaskedLM(base.PretrainingModel):
             settings, encoder_name=networks.MAIN_ENCODER, dtype=dtype
         )
 
-    @classmethod
-    def build_generator(cls, *arguments: Any) -> None:
-        """There is none."""
-
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """The one loss."""

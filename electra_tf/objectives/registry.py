@@ -7,6 +7,7 @@ and TensorFlow with it, only when a function is called.
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
         ConfigError: for an unknown objective, an unknown field, a field that
             has no effect, or values that do not fit each other.
     """
-    name = settings.objective.get("name", DETECTION)
+    name = settings.objective["name"]
     objective = find_class(name)
     known = {field.name for field in dataclasses.fields(objective.Settings)}
     own = {k: v for k, v in settings.objective.items() if k in known}
@@ -147,11 +148,12 @@ def _import_objective(name: str) -> "type[base.PretrainingModel]":
         f"`objective.name` must be one of {', '.join(NAMES)}, or a module "
         f"of your own in a package that can be imported. Received: {name!r}."
     )
+    if not re.fullmatch(r"\w+(\.\w+)*", name):
+        raise unknown
     try:
         module = importlib.import_module(name)
-    except (ModuleNotFoundError, ValueError) as error:
-        missing = getattr(error, "name", None)
-        if missing and not name.startswith(missing):
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
             raise
         raise unknown from error
     own = [

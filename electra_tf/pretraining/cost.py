@@ -11,6 +11,7 @@ class Cost:
     def __init__(
         self, settings: config.ExperimentConfig, convention: str = "exact"
     ) -> None:
+        settings = registry.complete(settings)
         self.settings = settings
         self._objective = registry.find(settings)
         self._phases = [

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config import schema
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from tests import tiny
 from tests.objectives import tiny_objectives
@@ -188,3 +190,9 @@ def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
     assert metrics["loss"] == pytest.approx(
         metrics["gen_loss"] + 50 * metrics["disc_loss"]
     )
+
+
+def test_settings_of_older_runs_are_counted_with_all_their_fields():
+    settings = _build().settings
+    older = schema.replace_fields(settings, objective={"order_weight": 1.0})
+    assert cost.Cost(older).starts == (0, _SWITCH)

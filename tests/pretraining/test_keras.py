@@ -180,6 +180,14 @@ def test_a_loaded_model_trains_on_as_the_saved_one(tmp_path):
     assert one == pytest.approx(other, rel=1e-6)
 
 
+def test_a_saved_config_with_the_settings_of_all_objectives_is_read(model):
+    saved = model.get_config()
+    older = saved["settings"]["objective"] | {"order_weight": 1.0}
+    saved["settings"] |= {"objective": older}
+    again = type(model).from_config(saved)
+    assert again.objective == model.objective
+
+
 def test_fit_on_two_replicas_counts_the_batches_of_both(two_devices):
     with two_devices.scope():
         model = _build(is_traced=True)

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf.export import saved_model
 from electra_tf.export.clients import scoring
@@ -35,6 +36,7 @@ def settings(tmp_path_factory):
         yield tiny_run.replace(
             tiny_run.build_settings(dataset, num_train_steps=20, eval_steps=0),
             objective={"name": _NAME, "label_smoothing": 0.1},
+            generator=vars(config.GeneratorConfig()),
             masking={"replace_prob": 0.0, "random_prob": 1.0},
             optimizer=tiny_objectives.NO_WARMUP | {"learning_rate": 1e-2},
         )
