@@ -109,8 +109,8 @@ def _finetune(
         splits=tuple(FLAGS.splits),
         search=search or None,
     )
-    found = finetune.finetune(request)
-    if isinstance(found, results.Summary | results.Ranking):
+    outcome = finetune.finetune(request)
+    if isinstance(outcome, results.Summary | results.Ranking):
         _tell_what_is_next(output_dir, settings)
 
 

@@ -35,7 +35,7 @@ class Hub:
         }
 
     def answer(self, request):
-        """What the hub says to a request."""
+        """Answers a request as the hub does."""
         model, what, revision, file = _PATH.match(request.path).groups()
         files, commit = self.models.get(model), _COMMITS.get(revision, revision)
         has_token = request.headers.get("Authorization") == f"Bearer {TOKEN}"

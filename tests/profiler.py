@@ -1,4 +1,4 @@
-"""What TensorFlow's own profiler counts, for tests of our counts."""
+"""Operations by TensorFlow's own profiler, for tests of our counts."""
 
 import tensorflow as tf
 
@@ -44,7 +44,7 @@ def count_matrix_products(function, *arguments) -> float:
 
 
 def _correction(product) -> float:
-    """What the profiler's count of a product is to be multiplied by.
+    """The factor that corrects the profiler's count of a product.
 
     It takes the last axis of the first factor for the one summed over, even
     where a batched product takes that factor transposed (`adj_x`).

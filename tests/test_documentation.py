@@ -1,4 +1,4 @@
-"""What the docstrings promise."""
+"""Docstrings and pages keep their promises."""
 
 import ast
 import doctest

@@ -1,4 +1,4 @@
-"""What beginners type is answered in a sentence, without TensorFlow."""
+"""Mistakes of beginners get a sentence, without TensorFlow."""
 
 import ast
 import pathlib

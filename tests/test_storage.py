@@ -47,7 +47,7 @@ def folder():
 
 
 def _local_names(path):
-    """What a module calls that knows local files alone."""
+    """Calls of a module that know local files alone."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Attribute):
             name = ast.unparse(node)

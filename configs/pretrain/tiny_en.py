@@ -23,7 +23,7 @@ _SCALED = pathlib.Path(__file__).with_name("scaled.py")
 
 
 def get_config() -> ml_collections.ConfigDict:
-    """What differs from the dial."""
+    """The scaled config with other lengths, masks and training."""
     settings = config.to_config_dict(config.load_file(_SCALED, "192x4:655.36M"))
     settings.encoder.max_position_embeddings = 128
     settings.masking.mask_prob = 0.2

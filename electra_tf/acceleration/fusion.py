@@ -17,7 +17,7 @@ import tensorflow as tf
 
 
 class Scope(enum.Enum):
-    """What XLA compiles of a step at our request."""
+    """The parts of a step that XLA compiles at our request."""
 
     NOTHING = enum.auto()
     LOOPS = enum.auto()  # functions that are `fused`

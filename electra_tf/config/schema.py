@@ -1,7 +1,7 @@
-"""What every settings class and every JSON file of ours is checked with.
+"""Checks of settings classes and of JSON files.
 
 `frozen` makes a pydantic dataclass that refuses unknown fields and values of
-another type. `build` and `read` turn the messages of pydantic into ours.
+another type. `build` and `read_file` turn the messages of pydantic into ours.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
 Temperature = Annotated[float, pydantic.Field(ge=1e-3, allow_inf_nan=False)]
 
-# What pydantic says, and what we say.
+# Words of pydantic's messages, and ours for them.
 _WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",

@@ -40,7 +40,7 @@ Result: typing.TypeAlias = results.Summary | results.Report | results.Ranking
 
 @schema.frozen
 class Request:
-    """What is asked for."""
+    """A fine-tuning: settings, folders and numbers of trials."""
 
     settings: finetuning_config.FinetuningConfig  # with the first trial's seed
     output_dir: Path  # where everything goes

@@ -1,4 +1,4 @@
-"""What an encoder's representation is worth, without a leaderboard.
+"""Measures how much an encoder's representation helps on small tasks.
 
 A linear probe and a short fine-tune for each task, on a part of its training
 data: three tasks take about a minute of CPU time for a model of 2 layers of

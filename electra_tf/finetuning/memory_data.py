@@ -60,7 +60,7 @@ def build_settings(
 
 
 def _to_plain(value: Any) -> Any:
-    """What JSON has for an array or a number of NumPy; a text of all else."""
+    """Converts an array or number of NumPy for JSON; all else to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

@@ -144,7 +144,7 @@ class FinetuningModel(step_lib.TrainableModel):
 
     @property
     def trained_variables(self) -> list[Any]:
-        """What is not frozen, and the adapters."""
+        """The variables that are not frozen, and the adapters."""
         return [*self.trainable_variables, *self.lora.variables.values()]
 
     def prepare(

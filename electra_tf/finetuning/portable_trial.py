@@ -25,7 +25,7 @@ from electra_tf.training import checkpoints
 
 
 class History(NamedTuple):
-    """What a trial tells of one of its tasks, beside the weights."""
+    """One task of a trial without its weights: settings and scores."""
 
     task: portable.PortableTask
     description: trial_lib.TrialDescription  # of this task alone

@@ -22,7 +22,7 @@ from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
 
 BENCHMARK = "glue"
-"""What `task.names` says for all tasks; `glue:cola,rte` are some of them."""
+"""`task.names` that stands for all its tasks; `glue:cola,rte` for two."""
 # Stands beside the scores of a trial that says the same of everything.
 _MARK = "*"
 # Numbers among a task's metrics that are no scores, so not for a table.
@@ -102,7 +102,7 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What papers report of a task."""
+    """A task's line in the table that papers report."""
 
     title: str  # as it is published
     split: str  # the dev split that decides; the matched one of MNLI

@@ -1,4 +1,4 @@
-"""What a fine-tuned model is fed: examples, their rows, and batches of rows.
+"""Data of fine-tuning: examples, their rows, and batches of rows.
 
 The order of the rows is a pure function of the seed: a new permutation for each
 epoch, cut into batches. With `group_by_length` the rows of `_WINDOW` successive

@@ -61,7 +61,7 @@ SAFE_TO_LOAD = SAFE_TO_RESUME | {
 
 @schema.frozen
 class TrialDescription:
-    """What a trial is of, the content of `config.json`."""
+    """Settings and labels of a trial: the content of `config.json`."""
 
     settings: finetuning_config.FinetuningConfig  # with this trial's seed
     encoder: config.EncoderConfig
@@ -93,7 +93,7 @@ Scores = Mapping[str, Mapping[str, Score]]
 
 @schema.frozen
 class TrialResult:
-    """What came of a trial, the content of `results.json`."""
+    """Scores of a trial: the content of `results.json`."""
 
     seed: int
     scores: Scores
@@ -106,7 +106,7 @@ class TrialResult:
 
     @property
     def merit(self) -> float:
-        """What decides between trials: larger is better."""
+        """The number that trials are compared by; larger is better."""
         return mean_merit(self.scores, self.metrics)
 
 

@@ -47,7 +47,7 @@ class Column(NamedTuple):
 
 
 class TaskHead(layers.ConfiguredLayer, abc.ABC):
-    """What a task puts on top of the encoder.
+    """The layers of a task on top of the encoder.
 
     Variables are built under `task_specific/<task>/`, the original's names.
 
@@ -336,7 +336,7 @@ class QuestionAnsweringHead(TaskHead):
         return losses + self.answerable_weight * no_answer
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """What answers are read off; names as in the original's results."""
+        """Logits to read answers from, named as in the original's results."""
         start_logits = self._start_logits(hidden, features)
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
@@ -416,7 +416,11 @@ class QuestionAnsweringHead(TaskHead):
     def _joint_parts(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """What starts (`[N, 512]`) and places (`[B, S, 512]`) add to it."""
+        """The hidden layer's terms of starts and of places.
+
+        Returns:
+            `[N, 512]` and `[B, S, 512]`; their sum is the layer's input.
+        """
         # The kernel's first D rows are those of the start.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (

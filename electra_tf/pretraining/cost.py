@@ -1,4 +1,4 @@
-"""What the training of a run costs, in operations."""
+"""Counts the operations of training a run."""
 
 from electra_tf import config
 from electra_tf.modeling import flops

@@ -1,4 +1,4 @@
-"""What XLA compiles inside a step gives what the operations give one by one."""
+"""Parts that XLA compiles give the numbers of the single operations."""
 
 import dataclasses
 

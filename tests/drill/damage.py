@@ -1,4 +1,4 @@
-"""What goes wrong beside kills: damaged files, disks, clocks, numbers."""
+"""Faults beside kills: damaged files, full disks, clocks, numbers."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ _NEWEST, _COPY = "step-00000024", "step-00000025"
 
 
 class Fault(NamedTuple):
-    """What is done to a run that has half of its steps, or to its dataset."""
+    """Damage to a run that has half of its steps, or to its dataset."""
 
     damage: Callable[[random.Random, pathlib.Path], str] | None = None
     prepare: Callable[[random.Random, pathlib.Path], None] | None = None

@@ -1,4 +1,4 @@
-"""What is killed: a command, where it can be hit, and what it leaves."""
+"""Kinds of victims: a command, where it is killed, what it leaves."""
 
 import json
 import pathlib
@@ -118,7 +118,7 @@ def _settings(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
 
 
 def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
-    """What can be killed, by name; writes the configs of it."""
+    """Writes the configs of all kinds; returns the kinds by name."""
     trained = home / "whole-trainer"
     one = _write_config(home / "one.py", _settings(home))
     two = _settings(home, strategy="multi_worker")
@@ -159,7 +159,7 @@ def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, Any]:
-    """What must not depend on a fault: all files but pictures and times."""
+    """All that no fault may change: files without pictures and times."""
     contents: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

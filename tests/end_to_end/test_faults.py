@@ -1,4 +1,4 @@
-"""What goes wrong in long runs, done to real processes.
+"""Faults of long runs, in real processes.
 
 Kills at every stage, signals, a full disk, broken records, lost workers.
 """

@@ -53,7 +53,7 @@ class TinyTrial(NamedTuple):
     model: Any
 
     def decode(self, name, examples):
-        """What the trainer predicts for examples."""
+        """The trainer's predictions for examples."""
         task = self.prepared.tasks[name]
         rows = task.build_rows(
             examples,

@@ -1,4 +1,4 @@
-"""What clients make of the answers of models, and how they show them."""
+"""Clients read the answers of models, and show them."""
 
 import types
 

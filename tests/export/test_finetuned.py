@@ -372,7 +372,7 @@ def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
 
 
 def ask_own(folder, **own):
-    """What a model of one's own pairs says of some, and the trainer."""
+    """Answers of an exported model of own pairs, and of its trainer."""
     settings = finetuned_tiny.build_own_settings(**own)
     labels = {"own": tuple(filter(None, own.get("labels", "").split(",")))}
     trial = finetuned_tiny.write_trial(folder, settings, labels)

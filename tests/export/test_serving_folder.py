@@ -117,7 +117,7 @@ def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
 
 
 def read_warm_up(folder):
-    """What a server finds, with `signature_name` and inputs as arrays."""
+    """The warm-up requests: `signature_name` and inputs as arrays."""
     path = folder / "assets.extra" / "tf_serving_warmup_requests"
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         log = prediction_log_pb2.PredictionLog.FromString(record)

@@ -69,7 +69,7 @@ def build_request(
     training: dict[str, object] | None = None,
     **options: object,
 ) -> finetune.Request:
-    """What a fine-tuning of the little task is asked for."""
+    """The request of a fine-tuning on the little task."""
     settings = build_settings(data, **(training or {}))
     return finetune.Request(
         settings,

@@ -1,4 +1,4 @@
-"""What is frozen stays; adapters are a product that merges into the weights."""
+"""Frozen weights stay; adapters are a product that merges into weights."""
 
 import dataclasses
 import re

@@ -174,7 +174,7 @@ def require_same(one, other, ignoring=()):
 
 
 def names_in(folder):
-    """What lies in a folder, hidden names too."""
+    """The names in a folder, hidden ones too."""
     return sorted(path.name for path in folder.iterdir())
 
 

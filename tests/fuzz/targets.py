@@ -94,7 +94,7 @@ def _index(path: pathlib.Path) -> None:
 
 
 def _ask(path: pathlib.Path) -> None:
-    """What the demo page's server does with a body."""
+    """The answer of the demo page's server to a body."""
     try:
         texts = server._read_texts(json.loads(path.read_bytes()), ["text"])
     except (ValueError, RecursionError) as error:

@@ -51,7 +51,7 @@ class Line:
         return bool(self.skipped) or self.largest_error <= self.tolerance
 
     def cells(self):
-        """What the table shows; of a miss also what is furthest off."""
+        """A row of the table; of a miss with the array that is furthest off."""
         title = f"{self.kind}: {self.case}"
         if self.skipped:
             return title, "-", "-", "-", f"skipped: {self.skipped}"

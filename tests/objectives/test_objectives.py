@@ -1,4 +1,4 @@
-"""What holds of every objective, and how one is found or added."""
+"""Properties of every objective, and how one is found or added."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is counted at slots that show [MASK], and what at the others."""
+"""Counts at masked positions that show [MASK], and at the others."""
 
 import itertools
 

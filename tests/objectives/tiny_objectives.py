@@ -150,7 +150,7 @@ def gradients_of(
 
 
 class EncoderWatch:
-    """What the encoders of a model are called with: ids, seeds by name."""
+    """Records the calls of a model's encoders: ids and seeds by name."""
 
     def __init__(self, monkeypatch: Any) -> None:
         self.ids: dict[str, np.ndarray] = {}

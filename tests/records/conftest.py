@@ -148,7 +148,7 @@ def settings(corpus_folder, vocabulary_folder, tmp_path):
 def finished_dataset(
     corpus_folder, vocabulary_folder, tmp_path_factory
 ) -> pathlib.Path:
-    """What `settings` build; not to be changed."""
+    """The dataset that `settings` build; tests must not change it."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
     return build(build_settings(corpus_folder, vocabulary_folder, folder))
 

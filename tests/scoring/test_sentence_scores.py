@@ -19,7 +19,7 @@ OBJECTIVES = "mlm replace_mlm all_tokens_mlm electra electric"
 
 
 def _logits(tower, ids):
-    """What the masked LM head says, `[S, V]` float64."""
+    """The logits of the masked LM head, `[S, V]` float64."""
     row = tf.constant([ids])
     encoded = tower.encoder(row, tf.ones_like(row), tf.zeros_like(row))
     table = tower.encoder.embeddings.word_embeddings

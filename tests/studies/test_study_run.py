@@ -1,4 +1,4 @@
-"""What a run of a study, and random weights beside it, are measured on."""
+"""Measures of a run of a study, and of random weights beside it."""
 
 import dataclasses
 

@@ -56,7 +56,7 @@ def _hidden(model_dir):
 
 
 def _load_all(folder):
-    """What is restored, and what was changed if that failed."""
+    """The restored values, and which changed if that failed."""
     variables = _variables(0.0)
     try:
         state = checkpoints.load_state(folder)

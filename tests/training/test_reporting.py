@@ -1,4 +1,4 @@
-"""What a run tells, and what stays of it after a kill."""
+"""The report of a run, and what a kill leaves of it."""
 
 import json
 import re

@@ -172,7 +172,7 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
 
 
 def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
-    """What a file holds, if it has the form of its kind."""
+    """Checks the content of a file against the form of its kind."""
     try:
         return kind.model_validate(content)
     except pydantic.ValidationError as error:

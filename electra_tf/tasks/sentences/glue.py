@@ -79,7 +79,7 @@ class GlueTask:
 
     @property
     def title(self) -> str:
-        """What errors and tables call it."""
+        """The task's name in errors and tables."""
         return self.folders[0]
 
     @property

@@ -31,7 +31,7 @@ class LabelsPrediction:
 
 @schema.frozen
 class MultilabelOptions:
-    """What other formats keep of such a model."""
+    """Options of such a model that other formats keep."""
 
     label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
 

@@ -64,7 +64,7 @@ class NumberPrediction:
 
 @schema.frozen
 class RegressionOptions:
-    """What other formats keep of such a model."""
+    """Options of such a model that other formats keep."""
 
     # The values that outputs of 0 and of 1 mean.
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)

@@ -37,7 +37,7 @@ Predictions = list[list[str | None]]
 
 @schema.frozen
 class TaggingOptions:
-    """What other formats keep of such a model, see `words.Conventions`."""
+    """Options of a tagger that other formats keep: `words.Conventions`."""
 
     tag_scheme: str | None = None  # None if files do not say
     splits_punctuation: bool = False

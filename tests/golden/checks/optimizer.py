@@ -170,7 +170,7 @@ def _read_depth_rules(config):
 
 
 def _read_sparse_rule(config):
-    """What makes a lookup gradient of the stored dense one, if a case does.
+    """Reads how a case makes a lookup gradient of the stored dense one.
 
     The sentence in `sparse_gradient` begins with the variable and lists the
     rows of the stored array that are values, and their indices at odd and at

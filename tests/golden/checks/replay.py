@@ -27,7 +27,7 @@ from tests.golden import loading
 
 
 class Trace:
-    """What functions took and gave while a pass ran, `(arguments, result)`.
+    """Arguments and results of the functions of a pass.
 
     Beside them stand our own samples `[B, P]`, by how much their noisy logits
     exceed those of the samples that were fed, the text with samples put in,
@@ -153,7 +153,7 @@ UPDATE = "apply_in_replica_context"
 
 
 def watch(owner, name, calls):
-    """What to replace, and a function that does the same and takes notes."""
+    """The attribute to replace, and a function that also takes notes."""
     function = getattr(owner, name)
 
     def watched(*args, **kwargs):

@@ -30,7 +30,7 @@ PIECES = {
 
 
 def _expect(sentence, length):
-    """What the original's rules say, word by word."""
+    """The original's rules, word by word."""
     tokens, positions, numbers = ["[CLS]"], [], []
     is_whole = True
     if len(sentence) + 3 > length:

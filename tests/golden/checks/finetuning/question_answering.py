@@ -45,7 +45,7 @@ _OPTIONS = (
 
 
 def list_cases(folder):
-    """What there is follows from the names of the files.
+    """The names of the files tell what there is.
 
     One of a pair is enough for a case, which then misses the other.
     """
@@ -220,7 +220,7 @@ def _check_head(folder, tag):
 
 
 def _compute_outputs(head, is_training, arrays):
-    """What the reference has of a mode, by its names.
+    """The reference's arrays of a mode, by its names.
 
     In joint mode the original's prediction has zeros for end logits, and still
     a loss: the end then costs the logarithm of the row's length. Our head has
