@@ -36,6 +36,10 @@ def list_sides(
     peer_python: str = "",
 ) -> list[timing.Side]:
     """Returns the named sides; `ConfigError` if one lacks the objective."""
+    # Imports TensorFlow, which mistaken flags need not wait for.
+    from electra_tf.objectives import registry
+
+    settings = registry.complete(settings)
     tying = settings.generator.weight_tying
     is_joint = settings.objective["name"] == "electra" and tying == "embeddings"
     config.require(
