@@ -190,8 +190,8 @@ class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
     num_train_epochs: NonNegative = 0.0  # 0: the task's own, see `Task`
-    # Rows over all replicas and micro-batches, B; of multiple choice and
-    # ranking, groups of rows.
+    # Rows of all replicas and micro-batches, B. For multiple choice and ranking
+    # it counts groups of rows.
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
     group_by_length: bool = True  # batches of rows of like length

@@ -305,7 +305,7 @@ class TrainingConfig(SharedTrainingConfig):
     num_train_steps: Positive = 1_000_000  # can be raised with --extend
     eval_steps: Count = 5_000  # steps between evaluations; 0 never
     num_eval_batches: Count = 100  # 0 the whole validation split
-    # 0 is off; else the decay per step of averaged weights.
+    # Decay per step of a moving average of the weights; 0: no average.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
     num_micro_batches: Count = 0  # 0: one; on CPUs 1,024 tokens each
     init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`

@@ -45,8 +45,8 @@ class ExportOptions:
     use_average: bool = False  # take the moving average of the weights
     # Of the products, whatever the run trained with.
     precision: Annotated[str, schema.one_of(*config.PRECISIONS)] = "float32"
-    # Tokens at which texts are cut, with [CLS] and [SEP]; 0 is the model's
-    # number of positions, of a trial the length of its rows.
+    # Longest text in tokens, [CLS] and [SEP] included; longer ones are cut. 0:
+    # the positions of a pre-trained model, the row length of a trial.
     max_length: int = 0
     # How kernels and tables are stored, see `stored_weights`.
     weights: Annotated[str, schema.one_of(*stored_weights.FORMATS)] = "float32"

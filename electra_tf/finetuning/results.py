@@ -235,7 +235,7 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     that of a search the same of its best combination, that of a benchmark the
     same of one task, which must be named.
     """
-    # A file in it: a folder can be seen that may not be looked into.
+    # Looks for a file, which fails early in a folder without permission.
     has_config = (folder / trial_lib.CONFIG_FILE).is_file()
     if own_run.is_trial(folder):
         return folder

@@ -81,7 +81,7 @@ class PretrainedModel(base.LoadedModel):
         self, networks: networks_lib.Networks, described: portable.PortableModel
     ) -> None:
         generator, main = self.networks = networks
-        # What files would say of it, without tensors.
+        # Its description in files, without tensors.
         self._portable = described
         self.objective, self.config = described.objective, described.encoder
         self.origin, self.notes = described.origin, described.notes

@@ -256,7 +256,7 @@ class MaskedLMGenerator(Network):
 
 
 def join_towers(sizes: config.EncoderConfig) -> config.EncoderConfig:
-    """The sizes of a head on the states of two towers, side by side."""
+    """Sizes for a head on the concatenated states of two towers."""
     return dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
 
 

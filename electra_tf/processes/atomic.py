@@ -28,7 +28,7 @@ _LONGEST_BEGINNING = 128
 
 @contextlib.contextmanager
 def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yields a path to write to, which becomes `path` if the block succeeds.
+    """Yields a temporary path that is renamed to `path` if all goes well.
 
     An existing file is replaced in one instant. If the block raises, for
     example because the disk is full, what it wrote is deleted.

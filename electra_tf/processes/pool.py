@@ -75,7 +75,7 @@ class _Worker:
             self.connection.send(task)
 
     def end(self, grace_seconds: float = 0.0) -> WorkerError:
-        """Ends the process; returns an error that says how it ended."""
+        """Stops the process; returns an error with its exit code or signal."""
         self.connection.close()
         self.process.join(grace_seconds)
         self.process.kill()

@@ -312,7 +312,7 @@ def _read_column(
                     "(Feather). Save the table as Parquet."
                 )
             raw.seek(0)
-            # Only the columns in use are read of a mapped file.
+            # Of a mapped file, only the columns in use are read.
             is_local = storage.is_local(raw.name)
             stream = pyarrow.memory_map(raw.name) if is_local else raw
             reader = _pyarrow(".ipc").open_stream(stream)

@@ -38,8 +38,8 @@ _SHINGLE_WORDS = 5
 _SHINGLES_AT_ONCE = 4096
 _NUM_SHOWN = 3  # pairs of each kind in the report
 _FIELDS = [("hash", "u8"), ("corpus", "i4"), ("words", "i8"), ("text", "S80")]
-# Permutations `x -> a x + b` modulo 2^32 with odd a, `[128, 1]` each, from the
-# one generator of NumPy whose numbers never change.
+# Permutations `x -> a x + b` modulo 2^32 with odd a: both `[128, 1]`. NumPy
+# promises that `RandomState` gives the same numbers in every release.
 _FACTORS, _TERMS = np.random.RandomState(0).randint(
     0, 2**32, [2, NUM_PERMUTATIONS, 1], np.uint32
 )

@@ -172,7 +172,7 @@ class Stored(NamedTuple):
 
 
 def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
-    """The pre-trained model at a path, of a fine-tuned one its encoder."""
+    """Loads a pre-trained model, or the encoder of a fine-tuned one."""
     model = reading.read_model(installed.find_model(path))
     return pretrained.PretrainedModel.from_portable(model)
 

@@ -106,7 +106,7 @@ def calibration_error(sums: np.ndarray) -> np.ndarray:
 def judge(
     pieces: pd.DataFrame, probabilities: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """The measures of some probabilities, `[N]`, of N pieces."""
+    """Calibration measures of the probabilities, `[N]`, of N tokens."""
     truth = pieces["is_replaced"].to_numpy(float)
     sums = _sum_bins(pieces, probabilities)
     return {

@@ -12,7 +12,7 @@ from benchmarks import pretrain
 from benchmarks import timing
 from electra_tf import figures
 
-# The settings that make up a size; without a section they are the encoder's.
+# Settings that each size scales; those without a section are the encoder's.
 _SIZES = {
     "length": "data.max_seq_length max_position_embeddings",
     "width": "hidden_size intermediate_size num_attention_heads",

@@ -37,12 +37,12 @@ _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
 class Predictions:
     """The predictions for questions, by their ids."""
 
-    # The best answer, in the document's own text. Where questions may be
-    # unanswerable too: the null odds say whether it is to be believed.
+    # The best answer, as the document spells it, also to a question that may
+    # have none: compare `null_odds` with a threshold.
     texts: dict[str, str]
-    # The best answers in order: `text`, `probability` among them,
-    # `start_logit`, `end_logit`, and `start` and `end`, the characters of the
-    # context where it begins and ends, or None
+    # Answers from the best on, each with `text`, `probability` (among those
+    # listed), `start_logit`, `end_logit`, and `start` and `end`: characters of
+    # the context, or None.
     nbest: dict[str, list[dict[str, Any]]]
     # High where there is no answer; empty where every question has one
     null_odds: dict[str, float]

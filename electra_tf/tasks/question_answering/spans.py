@@ -208,7 +208,7 @@ class SpanFinder(tf.Module):
         self, contexts: questions.Contexts, places: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Bytes of the contexts at which pieces start and end, `[B]` int32."""
-        # One word more: there may be none at all to look at.
+        # Padded by one, so that `gather` works on contexts without any piece.
         owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
         last = tf.size(owners, tf.int64) - 1
         owners = tf.gather(owners, tf.minimum(places, last))

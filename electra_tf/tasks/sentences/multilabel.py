@@ -37,7 +37,7 @@ class MultilabelOptions:
 
 
 class MultilabelTask(classification.ClassificationTask):
-    """Any number of labels for a text, each from a probability on."""
+    """Any number of labels for a text: those above a probability."""
 
     kind = "multilabel"
     signature = "label"

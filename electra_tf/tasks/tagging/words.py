@@ -81,7 +81,7 @@ class WordRowBuilder(tf.Module):
             return self._build(words)
 
     def _build(self, words: tf.RaggedTensor) -> WordRows:
-        # Texts repeat their words.
+        # Each distinct word is split once.
         distinct, index = tf.unique(words.values, tf.int64)
         pieces, is_special = (
             tf.gather(values, index) for values in self.split(distinct)
