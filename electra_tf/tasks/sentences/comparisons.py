@@ -178,7 +178,7 @@ class ComparisonTask(text_task.TextTask):
     def show_all(
         cls, metadata: Any, rows: Iterable[tuple[base.Texts, Any]]
     ) -> Iterator[str]:
-        """Groups successive pairs with the same first text, best score first."""
+        """Groups successive pairs by their first text, best score first."""
         for query, own in itertools.groupby(rows, key=lambda item: item[0][0]):
             pairs, predictions = zip(*own, strict=True)
             scores = np.array([prediction.score for prediction in predictions])
