@@ -40,7 +40,6 @@ REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
-# Parts that are heads, and their layers.
 # Heads of generators; of the main encoder where there is no generator.
 _GENERATOR_HEADS: dict[str, Any] = {
     MASKED_LM_HEAD: networks.MaskedLMHead,
@@ -382,6 +381,8 @@ def require_none(problems: list[str], origin: str) -> None:
 def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     """Returns the section of a config that describes a generator."""
     encoder, generator = model.encoder, model.generator
+    if not model.trained_by.has_generator:
+        return config.GeneratorConfig()
     if generator is None:
         # It has no effect, but must be valid for the objective.
         width = round(encoder.hidden_size * 0.25)
@@ -458,11 +459,10 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
             "Both models must have one vocabulary and tokenizer settings. "
             f"Received: others in {main.origin} and {generator.origin}."
         )
-    tying = _find_tying(main, generator)
-    own = rename_part(generator.tensors, MAIN, GENERATOR)
-    if tying == "all":
-        own = {}
-    elif tying == "embeddings":
+    tying, own = _find_tying(main, generator), dict[str, np.ndarray]()
+    if tying != "all":
+        own = rename_part(generator.tensors, MAIN, GENERATOR)
+    if tying == "embeddings":
         own = drop_part(own, f"{GENERATOR}/embeddings")
     own |= take_part(generator.tensors, MASKED_LM_HEAD)
     return dataclasses.replace(
@@ -487,8 +487,8 @@ def _find_tying(main: PortableModel, generator: PortableModel) -> str:
             "A generator with embeddings of its own must have them of its own "
             f"width. Received: {generator.origin}, embedding_size="
             f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
-            f"other embeddings than {main.origin}. Take one of "
-            f"them; of one model, --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
+            f"other embeddings than {main.origin}. Take one of them; of one "
+            f"model, --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
         )
     return "none"
 

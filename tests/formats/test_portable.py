@@ -5,9 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
+from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.objectives import registry
@@ -197,3 +199,10 @@ def test_what_is_not_of_one_model_is_not_joined(main, generator, message):
     models = tiny_models.build(main), tiny_models.build(kind, **fields)
     with pytest.raises(errors.ModelError, match=message):
         portable.join(*models)
+
+
+def test_a_masked_lm_of_any_width_becomes_a_config_that_trains():
+    sizes = config.EncoderConfig(hidden_size=800)
+    head = {f"{portable.MASKED_LM_HEAD}/bias": np.zeros(1, np.float32)}
+    settings = own_run.build_settings(portable.PortableModel(head, sizes))
+    assert registry.complete(settings).objective["name"] == "mlm"
