@@ -5,9 +5,11 @@ need n readers and n writers. Its tensors have our names (`variable.path`) and
 layouts; the first part of a name says which part of the model it belongs to.
 """
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -101,11 +103,11 @@ class PortableModel:
             has_masked_lm = MASKED_LM_HEAD in self.parts
             is_alone = has_masked_lm and not self.has_both_heads
             name = registry.MASKED_LM if is_alone else registry.DETECTION
-        try:
-            return registry.find_class(name)
-        except errors.ConfigError:
-            # A module of a user's own, which cannot be imported here.
-            return registry.find_class(registry.DETECTION)
+        # A model of a stranger's may name any module: none is imported.
+        if name in registry.NAMES or name in sys.modules:
+            with contextlib.suppress(errors.ConfigError):
+                return registry.find_class(name)
+        return registry.find_class(registry.DETECTION)
 
     @property
     def parts(self) -> tuple[str, ...]:

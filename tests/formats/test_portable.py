@@ -72,6 +72,16 @@ def test_a_model_has_the_variables_that_its_layers_make(
     assert found == expected
 
 
+def test_no_module_is_imported_that_a_model_names_as_its_objective(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "hostile_objective.py").write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("hostile_objective", "os"):
+        model = portable.PortableModel({}, tiny.ENCODER, objective=name)
+        assert model.trained_by is registry.find_class(registry.DETECTION)
+
+
 def _build_head(labels=None, qa=None, **task):
     """The shapes of a task's head, 16 wide, and the task."""
     settings = finetuning_config.FinetuningConfig(
