@@ -98,11 +98,9 @@ class PortableModel:
     @property
     def trained_by(self) -> type[objective_base.PretrainingModel]:
         """The class of its objective; the usual one where it is not known."""
-        name = self.objective
-        if not name:
-            has_masked_lm = MASKED_LM_HEAD in self.parts
-            is_alone = has_masked_lm and not self.has_both_heads
-            name = registry.MASKED_LM if is_alone else registry.DETECTION
+        is_masked_lm = MASKED_LM_HEAD in self.parts and not self.has_both_heads
+        usual = registry.MASKED_LM if is_masked_lm else registry.DETECTION
+        name = self.objective or usual
         # A model of a stranger's may name any module: none is imported.
         if name in registry.NAMES or name in sys.modules:
             with contextlib.suppress(errors.ConfigError):
