@@ -22,7 +22,7 @@ class Settings(electra.Settings):
     """The section `objective` of two-stage training."""
 
     generator_steps: schema.Count = 0  # steps of the generator alone
-    # At the switch, from the generator's encoder.
+    # Whether the discriminator's encoder starts from the generator's.
     initialize_from_generator: bool = True
     freeze_generator: bool = True  # False trains both after the switch
 

@@ -48,7 +48,7 @@ class WeightAverage(tf.Module):
     their influence.
     """
 
-    start = 0  # updates before the phase that it averages over
+    start = 0  # updates before the stage that it averages over
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:
         super().__init__(name="weight_average")
