@@ -384,7 +384,7 @@ def test_a_checkpoint_of_numbers_that_are_not_finite_is_refused(
 ):
     model_dir, parts = whole
     folder = shutil.copytree(model_dir, tmp_path / "run")
-    newest, variables = checkpoints.latest(folder), parts._variables()
+    newest, variables = checkpoints.latest(folder), parts.saved_variables()
     state = checkpoints.load_state(newest)
     name = min(variables)
     variables[name] = tf.fill(variables[name].shape, np.nan)
