@@ -29,7 +29,7 @@ _ALLOWED = {
     "formats/keras_hub_preset.py": "reads local copies, writes temporary ones",
     "formats/tensor_files.py": "reads local copies",
     "command_line.py": "configs are Python files of this machine",
-    "acceleration/fusion.py": "silences the standard error of its own process",
+    "fusion.py": "silences the standard error of its own process",
 }
 _HARMLESS = ("os.environ", "os.fs", "os.PathLike", "os.cpu_count",
              "os.sched_getaffinity", "os.SEEK_", "os.getpid", "os.sysconf",

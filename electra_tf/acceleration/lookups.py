@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 
 _GROUP = 128  # rows that one product sums
 

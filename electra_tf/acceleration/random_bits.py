@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _DECISIONS_PER_COUNT = 8  # of dropout, by 16 bits each

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
 

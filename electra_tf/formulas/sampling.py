@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 
 _EPSILON = 1e-9
 _DISALLOWED = 1000.0

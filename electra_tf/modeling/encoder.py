@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.acceleration import operations
 from electra_tf.modeling import layers
 

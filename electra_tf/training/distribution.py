@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.inputs import options
 

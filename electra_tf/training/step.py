@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import assignments

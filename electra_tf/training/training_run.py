@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution

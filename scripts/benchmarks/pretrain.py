@@ -121,7 +121,7 @@ def build_step(
     """Builds the training step of a model of ours that has its optimizer."""
     import tensorflow as tf
 
-    from electra_tf.acceleration import fusion
+    from electra_tf import fusion
     from electra_tf.training import distribution
 
     training, length = settings.training, settings.data.max_seq_length

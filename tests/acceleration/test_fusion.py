@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.acceleration import operations
 from electra_tf.formulas import losses
 from electra_tf.formulas import sampling

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.acceleration import lookups
 from electra_tf.inputs import masking
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.acceleration import random_bits
 from electra_tf.inputs import randomness
 

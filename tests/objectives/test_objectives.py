@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.pretraining import cost

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.acceleration import fusion
+from electra_tf import fusion
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.training import step_state
