@@ -16,6 +16,7 @@ from electra_tf import fusion
 
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _DECISIONS_PER_COUNT = 8  # of dropout, by 16 bits each
+_BLOCK = 1024  # values of the counter of one range
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
@@ -71,7 +72,8 @@ def draw_kept(
     key, counter = _locate(num_rows, groups, place)
     is_packed = is_exact and shape[-1] % _DECISIONS_PER_COUNT == 0
     if is_packed and fusion.compiles(fusion.Scope.STEP):
-        words = _make_words(key, counter, _count(num_rows * groups))
+        counters, _ = _list_counters(counter, num_rows * groups)
+        words = _make_words(key, counters)
         kept = _decide(words, threshold, 2, tf.uint8)
         return tf.reshape(kept, [*shape[:-1], -1])
     if is_exact and _is_loop(num_rows * groups):
@@ -109,10 +111,6 @@ def _is_loop(count: Any) -> bool:
     )
 
 
-def _count(limit: Any) -> tf.Tensor:
-    return tf.range(tf.cast(limit, tf.int64), dtype=tf.int64)
-
-
 def _draw_words(shape: Any, key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.uint32
@@ -129,7 +127,8 @@ def _to_floats(words: tf.Tensor) -> tf.Tensor:
 @fusion.fused
 def _draw_in_loop(key: tf.Tensor, counter: tf.Tensor, count: int) -> tf.Tensor:
     """`[count, 4]` numbers in [0, 1)."""
-    return _to_floats(tf.stack(_make_words(key, counter, _count(count)), 1))
+    counters, _ = _list_counters(counter, count)
+    return _to_floats(tf.stack(_make_words(key, counters), 1))
 
 
 @fusion.fused
@@ -138,8 +137,8 @@ def _decide_in_loop(
 ) -> tf.Tensor:
     """`[count]` uint64, a byte for each decision."""
     # XLA's loops write one number of eight bytes faster than eight of one.
-    words = _make_words(key, counter, _count(count))
-    return _decide(words, threshold, 256, tf.uint64)
+    counters, _ = _list_counters(counter, count)
+    return _decide(_make_words(key, counters), threshold, 256, tf.uint64)
 
 
 def _decide(
@@ -161,25 +160,57 @@ def _make_each_word(
 
     All arithmetic is done four times, but no array is four wide.
     """
-    index = tf.range(_WORDS_PER_COUNT * count, dtype=tf.int64)
-    words = _make_words(key, counter, index // _WORDS_PER_COUNT)
-    number = tf.cast(index % _WORDS_PER_COUNT, tf.int32)
+    counters, number = _list_counters(counter, count, _WORDS_PER_COUNT)
+    words = _make_words(key, counters)
     chosen = words[0]
     for i, word in enumerate(words[1:], 1):
         chosen = tf.where(number == i, word, chosen)
     return chosen
 
 
-def _make_words(
-    key: tf.Tensor, counter: tf.Tensor, offsets: tf.Tensor
-) -> list[tf.Tensor]:
-    """The four words, `[N]` uint32 each, of `counter + offsets`.
+def _list_counters(
+    counter: tf.Tensor, count: Any, repeats: int = 1
+) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Consecutive values of the counter, each several times.
 
-    Philox4x32-10 (section 5.2) for `[N]` int64 offsets.
+    TensorFlow would fold a whole range into the program as a constant, 8 bytes
+    a value: 244 MB for Small. Sums of two short ranges and of the counter,
+    which is not known, stay sums.
+
+    Args:
+        counter: `[2]` uint64, the first value, lower half first.
+        count: number of values.
+        repeats: how often each occurs, a divisor of 1,024.
+
+    Returns:
+        Lower and upper halves, `[count * repeats]` uint64; and the number of
+        each repetition from 0, int32 of the same shape.
+    """
+    total = count * repeats
+    blocks = tf.range(tf.cast(-(-total // _BLOCK), tf.int64), dtype=tf.int64)
+    starts = counter[0] + tf.bitcast(blocks * (_BLOCK // repeats), tf.uint64)
+    within = tf.range(_BLOCK, dtype=tf.int64)
+    value = tf.bitcast(within // repeats, tf.uint64)
+    low = tf.reshape(starts[:, tf.newaxis] + value, [-1])[:total]
+    nothing = tf.cast(starts, tf.int32) * 0
+    number = tf.cast(within % repeats, tf.int32)
+    number = tf.reshape(nothing[:, tf.newaxis] + number, [-1])[:total]
+    return (low, tf.fill(tf.shape(low), counter[1])), number
+
+
+def _make_words(
+    key: tf.Tensor, counters: tuple[tf.Tensor, tf.Tensor]
+) -> list[tf.Tensor]:
+    """The four words of each counter, `[N]` uint32 each.
+
+    Philox4x32-10 (section 5.2).
+
+    Args:
+        key: `[1]` uint64.
+        counters: lower and upper halves, `[N]` uint64 each.
     """
     xor = tf.bitwise.bitwise_xor
-    low = counter[0] + tf.bitcast(offsets, tf.uint64)
-    high = tf.fill(tf.shape(low), counter[1])
+    low, high = counters
     words = [*_halves(low), *_halves(high)]
     keys = [*_halves(key)]
     for _ in range(10):
