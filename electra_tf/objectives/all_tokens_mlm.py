@@ -1,7 +1,6 @@
 """All-Tokens MLM: predicting every token, with a copy mechanism."""
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -59,10 +58,6 @@ class AllTokensMLM(electra.Electra):
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the network with both heads on one row."""
         return convention.copying_masked_lm()
-
-    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at every step."""
-        return self.loss_coefficients
 
     def read_rows(
         self, rows: layers.EncoderInputs, seed: layers.Seed

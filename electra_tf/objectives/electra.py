@@ -117,9 +117,10 @@ class Electra(base.PretrainingModel):
         return (self.main if self.is_frozen else self).trainable_variables
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients, `disc_weight` on its way up."""
+        """The coefficients, with `disc_weight` on its way up if it rises."""
         factors: dict[str, Any] = dict(self.loss_coefficients)
-        num_steps = self.objective.disc_weight_steps
+        # Not every objective that extends this one has such a weight.
+        num_steps = getattr(self.objective, "disc_weight_steps", 0)
         if num_steps:
             done = tf.cast(step - self.stage_starts[-1], tf.float32)
             factors["disc_loss"] *= tf.clip_by_value(done / num_steps, 0.0, 1.0)

@@ -1,8 +1,6 @@
 """Electric: an energy model, by noise-contrastive estimation."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
@@ -64,10 +62,6 @@ class Electric(electra.Electra):
             "for each token by itself. Received in `masking`: "
             f"{sorted(changed)}. Leave these fields at their defaults.",
         )
-
-    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at every step."""
-        return self.loss_coefficients
 
     def sampling_logits(
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool

@@ -1,6 +1,5 @@
 """Replace MLM: masked language modeling without [MASK] (section 3.5)."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -62,10 +61,6 @@ class ReplaceMLM(electra.Electra):
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of a masked language model on one row."""
         return convention.masked_lm()
-
-    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at every step."""
-        return self.loss_coefficients
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
         """`[B, P]` float32, 1 in the used slots."""
