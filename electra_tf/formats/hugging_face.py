@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -21,7 +21,6 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.config.finetuning import TASK_KINDS
-from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
@@ -29,9 +28,11 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
+from electra_tf.formats.portable import Tensors
 from electra_tf.modeling import answers
 from electra_tf.tasks import base
 from electra_tf.tasks import kinds
+from electra_tf.tasks.question_answering import answering_task
 
 CONFIG_FILE = "config.json"
 # Class to the part that it has beside its encoder.
@@ -40,11 +41,164 @@ _HEAD_PARTS = {
     "ElectraForMaskedLM": portable.MASKED_LM_HEAD,
 }
 _ENCODER = "ElectraModel"
-_CLASSES = (*_HEAD_PARTS, _ENCODER, *hugging_face_heads.CLASSES)
 # Buffers of older releases, and the tied table that some files repeat.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
 _TIED_OUTPUT = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
+_SEGMENTS = f"{portable.MAIN}/embeddings/token_type_embeddings"
+# The layers of ours that `qa_outputs` there holds side by side.
+_ENDS = ("dense", "dense_1")
+
+
+def _read_sentence_head(tensors: Tensors, head: str) -> Arrays:
+    """Restores a single layer that was written as two."""
+    width, outputs = tensors[f"{head}/dense/kernel"].shape
+    kernel = tensors[f"{head}/hidden/kernel"][:, :outputs].copy()
+    twin = _gelu_twin(kernel, head) if 2 * outputs <= width else {}
+    if not twin or any(tensors[p].tobytes() != twin[p].tobytes() for p in twin):
+        return dict(tensors)
+    arrays = {p: v for p, v in tensors.items() if p not in twin}
+    return arrays | {f"{head}/dense/kernel": kernel}
+
+
+def _write_sentence_head(tensors: Tensors, head: str) -> Tensors:
+    """Writes a single layer as two."""
+    if f"{head}/hidden/kernel" in tensors:
+        return tensors
+    kernel = tensors[f"{head}/dense/kernel"]
+    width, outputs = kernel.shape
+    if 2 * outputs > width:
+        raise errors.ModelError(
+            f"A class of Hugging Face can stand for a linear layer of up to "
+            f"{width // 2} labels, half its width. Received: {outputs}. "
+            f"Leave the head out with --drop={portable.TASK_HEADS}."
+        )
+    return {**tensors, **_gelu_twin(kernel, head)}
+
+
+def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
+    """Returns the two layers that compute the one linear layer `W h + b`.
+
+    Classification there is `out_proj(gelu(dense(h)))`, D wide inside. With C
+    outputs and 2 C <= D, the rows of `dense` are W, -W and zeros, and
+    `out_proj` is I, -I and zeros. Because gelu(x) - gelu(-x) =
+    x Phi(x) + x Phi(-x) = x, the result is W h + b.
+    """
+    width, outputs = kernel.shape
+    hidden = np.zeros((width, width), np.float32)
+    hidden[:, :outputs], hidden[:, outputs : 2 * outputs] = kernel, -kernel
+    output = np.zeros((width, outputs), np.float32)
+    output[:outputs] = np.eye(outputs)
+    output[outputs : 2 * outputs] = -np.eye(outputs)
+    return {
+        f"{head}/hidden/kernel": hidden,
+        f"{head}/hidden/bias": np.zeros(width, np.float32),
+        f"{head}/dense/kernel": output,
+    }
+
+
+def exchange_segments(tensors: Tensors) -> Arrays:
+    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
+
+    The original puts the words into segment 1, transformers into segment 0.
+    """
+    table = tensors[_SEGMENTS]
+    if len(table) < 2:
+        raise errors.ModelError(
+            f"Tagging needs type_vocab_size=2. Received: {len(table)}."
+        )
+    order = [1, 0, *range(2, len(table))]
+    return {**tensors, _SEGMENTS: np.ascontiguousarray(table[order])}
+
+
+def _read_span_head(tensors: Tensors, head: str) -> Arrays:
+    """Splits the one layer into start and end."""
+    arrays = dict(tensors)
+    for variable in ("kernel", "bias"):
+        both = arrays.pop(f"{head}/outputs/{variable}")
+        for layer, part in zip(_ENDS, np.split(both, 2, -1), strict=True):
+            arrays[f"{head}/{layer}/{variable}"] = part.copy()
+    return arrays
+
+
+def _write_span_head(tensors: Tensors, head: str) -> Arrays:
+    """Joins start and end, if the head has nothing else."""
+    paths = {
+        variable: [f"{head}/{end}/{variable}" for end in _ENDS]
+        for variable in ("kernel", "bias")
+    }
+    own = portable.take_part(tensors, head)
+    if own.keys() != {*paths["kernel"], *paths["bias"]}:
+        raise errors.ModelError(
+            "ElectraForQuestionAnswering predicts start and end apart, each by "
+            "one linear layer. Received: a head that has others. Fine-tune "
+            f"with {answering_task.PLAIN_HEAD_FLAGS}, or leave it out with "
+            f"--drop={portable.TASK_HEADS}."
+        )
+    joined = {
+        f"{head}/outputs/{variable}": np.concatenate([own[p] for p in ends], -1)
+        for variable, ends in paths.items()
+    }
+    return portable.drop_part(tensors, head) | joined
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadClass:
+    """A class of transformers for tasks; `Task.hugging_face` names one.
+
+    `read` and `write` take a model's tensors, and the beginning of the paths of
+    its head. They turn the head of the class into ours and back.
+    """
+
+    name: str
+    output_layer: str  # its name there
+    read: Callable[[Tensors, str], Arrays]
+    write: Callable[[Tensors, str], Tensors]
+    hidden_layer: str = ""  # of the one before; empty if there is none
+    names_outputs: bool = True  # whether its config lists labels
+    note: str = ""  # of what reading changed
+
+    @property
+    def table(self) -> parameter_names.NameTable:
+        """The names of all parameters of its models."""
+        return parameter_names.hugging_face(
+            self.output_layer, self.hidden_layer
+        )
+
+
+_SENTENCE = _read_sentence_head, _write_sentence_head
+HEAD_CLASSES: Mapping[str, HeadClass] = {
+    head.name: head
+    for head in (
+        HeadClass(
+            "ElectraForSequenceClassification",
+            "classifier.out_proj",
+            *_SENTENCE,
+            hidden_layer="classifier.dense",
+        ),
+        HeadClass(
+            "ElectraForMultipleChoice",
+            "classifier",
+            *_SENTENCE,
+            hidden_layer="sequence_summary.summary",
+        ),
+        HeadClass(
+            "ElectraForTokenClassification",
+            "classifier",
+            lambda tensors, _: exchange_segments(tensors),
+            lambda tensors, _: exchange_segments(tensors),
+            note="exchanged segments 0 and 1, words are in 1 here",
+        ),
+        HeadClass(
+            "ElectraForQuestionAnswering",
+            "qa_outputs",
+            _read_span_head,
+            _write_span_head,
+            names_outputs=False,
+        ),
+    )
+}
+_CLASSES = (*_HEAD_PARTS, _ENCODER, *HEAD_CLASSES)
 
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
@@ -102,13 +256,15 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     model = PortableModel({}, encoder)
     expected = portable.part_shapes(portable.MAIN, model)
     task, table = None, parameter_names.HUGGING_FACE
-    head = hugging_face_heads.CLASSES.get(architecture)
+    head = HEAD_CLASSES.get(architecture)
     if head is not None:
-        task = _read_task(known, head, stated, file)
-        table = parameter_names.hugging_face(
-            head.output_layer, head.hidden_layer
+        task, table = _read_task(known, head, stated, file), head.table
+        width, outputs = encoder.hidden_size, f"{task.head}/outputs"
+        expected |= (
+            portable.task_shapes(task, width, {})
+            if head.names_outputs
+            else portable.linear_shapes(outputs, width, 2)
         )
-        expected |= head.shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
         expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
     arrays, source = tensor_files.read_tensors(path)
@@ -124,7 +280,9 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         arrays, expected, table, f"{source}, by its {CONFIG_FILE},", _NO_WEIGHTS
     )
     if task is not None and head is not None:
-        tensors, task = head.read_head(tensors, task)
+        tensors = head.read(tensors, task.head)
+        has_hidden = f"{task.head}/hidden/kernel" in tensors
+        task = dataclasses.replace(task, has_hidden_layer=has_hidden)
         notes = [head.note] * bool(head.note) + notes
     vocabulary = tokenizer_files.load_if_there(path, encoder)
     return PortableModel(
@@ -152,11 +310,10 @@ def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
 
 def _read_task(
     known: _Config,
-    head: hugging_face_heads.HeadClass,
+    head: HeadClass,
     stated: Mapping[str, Any],
     file: pathlib.Path,
 ) -> PortableTask:
-    """Returns the task of a class as the class has it."""
     name = known.finetuning_task or ""
     name = name if _NAME.fullmatch(name) else "own"
     # The library's default.
@@ -191,10 +348,8 @@ def _find_kind(
                 "defines it, import that first."
             )
         return kind
-    candidates = [kinds.find_kind(name) for name in TASK_KINDS]
-    candidates = [
-        kind for kind in candidates if kind.hugging_face == class_name
-    ]
+    known_kinds = map(kinds.find_kind, TASK_KINDS)
+    candidates = [k for k in known_kinds if k.hugging_face == class_name]
     usual = _REGRESSION if num_outputs == 1 else candidates[0].problem_type
     problem = known.problem_type or usual
     alike = (kind for kind in candidates if kind.problem_type == problem)
@@ -237,12 +392,15 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
     table, stated = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
-        head = hugging_face_heads.class_of(model.task)
-        architecture = head.name
-        tensors = head.write_head(tensors, model.task)
-        table = parameter_names.hugging_face(
-            head.output_layer, head.hidden_layer
-        )
+        architecture = kinds.find_kind(model.task.kind).hugging_face
+        if architecture not in HEAD_CLASSES:
+            raise errors.ModelError(
+                "Hugging Face has no class for tasks of the kind "
+                f"{model.task.kind!r}. "
+                f"Leave the head out with --drop={portable.TASK_HEADS}."
+            )
+        head = HEAD_CLASSES[architecture]
+        tensors, table = head.write(tensors, model.task.head), head.table
         stated = _task_fields(model.task, head, model.origin)
     for name, part in _HEAD_PARTS.items():
         architecture = name if part in model.parts else architecture
@@ -271,7 +429,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
 
 
 def _task_fields(
-    task: PortableTask, head: hugging_face_heads.HeadClass, origin: str
+    task: PortableTask, head: HeadClass, origin: str
 ) -> dict[str, Any]:
     """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}

@@ -76,7 +76,7 @@ class Task(abc.ABC):
     takes_hidden_layer: bool = False  # see `TaskConfig.hidden_layer`
     takes_pairs: bool = False  # whether texts of own files may come in pairs
     is_trained_alone: bool = False  # not together with other tasks
-    # The class in Hugging Face's format (`formats.hugging_face_heads`), and its
+    # The class in Hugging Face's format (`formats.hugging_face`), and its
     # `problem_type`; empty if no class there has such a head
     hugging_face: str = ""
     problem_type: str | None = None

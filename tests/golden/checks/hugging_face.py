@@ -17,7 +17,6 @@ import tensorflow as tf
 from electra_tf.export import conversion
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
-from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tensor_files
@@ -98,7 +97,7 @@ def _build_finetuned(model):
     task, tensors = model.task, model.tensors
     if task.kind == "tagging":
         # The reference gives segments of its own; ours are exchanged.
-        tensors = hugging_face_heads.exchange_segments(tensors)
+        tensors = hugging_face.exchange_segments(tensors)
     encoder = finetuning_model.build_encoder(model.encoder)
     head = _build_head(task)
     head.build((None, None, model.encoder.hidden_size))
