@@ -37,7 +37,6 @@ def main() -> None:
     else:
         folder = installed.find_export(FLAGS.saved_model)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export.clients import display
     from electra_tf.export.clients import scoring
     from electra_tf.export.clients import text_models
     from electra_tf.formats import reading
@@ -58,13 +57,13 @@ def main() -> None:
             signature = scoring.LIKELIHOOD_SIGNATURE
         score = functools.partial(scoring.score, export, signature=signature)
     originals = score(texts)
-    display.print_scored(originals, num_marked)
+    scoring.print_scored(originals, num_marked)
     for original, scored, change in zip(
         originals, score(changed), swaps, strict=False
     ):
         print(f"\nWith {swap}:\n")
-        display.print_scored([scored], num_marked)
-        print(display.describe_swap(original, scored, change))
+        scoring.print_scored([scored], num_marked)
+        print(scoring.describe_swap(original, scored, change))
 
 
 if __name__ == "__main__":

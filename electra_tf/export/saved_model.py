@@ -26,7 +26,7 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.formats import run_folder
+from electra_tf.formats import own_run
 from electra_tf.objectives import registry
 from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -132,7 +132,7 @@ def load_run(
     model_dir: pathlib.Path, options: ExportOptions = _DEFAULTS
 ) -> Trained:
     """Loads the main network of a pre-training run, on the CPU."""
-    settings = run_folder.load_settings(model_dir)
+    settings = own_run.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
     objective = registry.find(settings)

@@ -21,8 +21,8 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import storage
 from electra_tf.config import schema
+from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.formats import run_folder
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
@@ -113,7 +113,7 @@ class _Run(training_run.TrainingRun):
         self.vocabulary = self.dataset.vocabulary
         train = self.dataset.train
         self.order = build_order(settings, train)
-        self.changed = run_folder.check(
+        self.changed = own_run.check(
             model_dir, whole, self.vocabulary, may_extend
         )
         token_counts = self._token_counts(dataset_lib.TRAIN)

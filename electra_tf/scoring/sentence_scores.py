@@ -28,8 +28,8 @@ import tensorflow as tf
 from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
+from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.formats import run_folder
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained as pretrained_lib
@@ -148,7 +148,7 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
     answer = loaded.answer
     if answer is None:
         # A head that only runs of this project have, or none.
-        settings = run_folder.load_settings(path)
+        settings = own_run.load_settings(path)
         answer = registry.find(settings).answer
         tower = pretrained.load_network(
             settings,

@@ -31,7 +31,6 @@ from analyses import texts
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.formats import own_run
-from electra_tf.formats import run_folder
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained
@@ -63,7 +62,7 @@ def measure(
     sentences = texts.read_sentences(request.data, limit, request.seed)
     vocabulary = electra.vocabulary
     learner = registry.build_model(
-        run_folder.load_settings(folder),
+        own_run.load_settings(folder),
         vocabulary,
         np.ones(vocabulary.size),  # It counts nothing, but knows its losses.
     )

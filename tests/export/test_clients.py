@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.clients import display
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
@@ -157,14 +156,14 @@ def test_likelihoods_of_words_add_up_to_the_sentence(build):
 
 def test_text_cannot_steer_the_terminal(capsys):
     sentence = scored("evil\x1b[31m\n\u202eword [red]x[/red]", [0.9, 0.1])
-    display.print_scored([sentence])
+    scoring.print_scored([sentence])
     text = capsys.readouterr().out
     assert "[red]x[/red]" in text and not {"\x1b", "\u202e"} & {*text}
 
 
 def test_texts_are_printed_with_tables_marks_and_what_was_cut(capsys):
     cut = scored("the banana sat", [0.0, 0.5, 0.1])._replace(num_truncated=7)
-    display.print_scored([cut, scored("c d", [0.9, 0.1])])
+    scoring.print_scored([cut, scored("c d", [0.9, 0.1])])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[:4]] == [
         ["word", "replaced"],
@@ -183,7 +182,7 @@ def test_likelihoods_are_printed_with_marks_and_sums(capsys):
         scoring.LikelyWord("banana", 4, 10, -4.25),
     )
     text = scoring.ScoredText(b"the banana", words, 3, -5.75)
-    display.print_scored([text])
+    scoring.print_scored([text])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["word", "log", "likelihood"],
@@ -199,14 +198,14 @@ def test_swap_is_described_before_and_after():
     swap = scoring.swap_word("the cat sat", "cat:big dog")
     before = scored("the cat sat", [0.1, 0.2, 0.3])
     after = scored("the big dog sat", [0.1, 0.25, 0.5, 0.75])
-    sentence = display.describe_swap(before, after, swap)
+    sentence = scoring.describe_swap(before, after, swap)
     assert "number 2 of 4 by suspicion, with 0.500" in sentence
     assert "original word had 0.200" in sentence
     cut = after._replace(words=after.words[:1])
-    assert "not scored" in display.describe_swap(before, cut, swap)
+    assert "not scored" in scoring.describe_swap(before, cut, swap)
     for value, words in ((-7, "less"), (-2, "more"), (-5, "equally")):
         texts = [scoring.ScoredText(b"", (), 0, v) for v in (-5, value)]
-        sentence = display.describe_swap(*texts, swap)
+        sentence = scoring.describe_swap(*texts, swap)
         assert f"{words} likely" in sentence and f"{value:.3f}" in sentence
 
 

@@ -15,7 +15,7 @@ from electra_tf import errors
 from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
-from electra_tf.formats import run_folder
+from electra_tf.formats import own_run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import full_disk
@@ -147,7 +147,7 @@ def test_checkpoint_before_the_last_phase_is_warned_of(
         model_dir = tmp_path / f"run_{steps}"
         shutil.copytree(run, model_dir)
         settings = tiny_run_lib.replace(
-            run_folder.load_settings(run), objective={"generator_steps": steps}
+            own_run.load_settings(run), objective={"generator_steps": steps}
         )
         (model_dir / "config.json").write_text(config.to_json(settings))
         saved_model.export(model_dir, tmp_path / f"export_{steps}")

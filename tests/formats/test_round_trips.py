@@ -9,7 +9,6 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.formats import run_folder
 from electra_tf.objectives import registry
 from electra_tf.training import checkpoints
 from tests.formats import tiny_models
@@ -90,7 +89,7 @@ def test_a_converted_run_has_an_objective_that_can_go_on(
     tmp_path, objective, converted
 ):
     _write_run(tmp_path / "run", "none", objective=objective)
-    settings = run_folder.load_settings(tmp_path / "run")
+    settings = own_run.load_settings(tmp_path / "run")
     assert settings.objective["name"] == converted
     # As export and pre-training ask for it.
     registry.find(settings)
@@ -107,7 +106,7 @@ def test_a_discriminator_without_a_generator_is_a_run(
     encoder = dataclasses.replace(tiny_models.ENCODER, **sizes)
     fields = {"encoder": encoder, "objective": objective}
     model = _write_run(tmp_path / "run", "discriminator", **fields)
-    registry.find(run_folder.load_settings(tmp_path / "run"))
+    registry.find(own_run.load_settings(tmp_path / "run"))
     tiny_models.require_same(own_run.read_model(tmp_path / "run"), model)
 
 

@@ -10,7 +10,7 @@ from electra_tf import errors
 from electra_tf.export import saved_model
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
-from electra_tf.formats import run_folder
+from electra_tf.formats import own_run
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.pretraining import cost
@@ -50,7 +50,7 @@ def test_it_trains_resumes_exports_and_scores(settings, tmp_path):
     assert losses[0] < 0.8 and losses[-1] < 0.9 * losses[0]
     shorter = tiny_run.replace(settings, training={"num_train_steps": 10})
     assert run.pretrain(shorter, cut)
-    saved = run_folder.load_settings(cut).objective
+    saved = own_run.load_settings(cut).objective
     assert saved["label_smoothing"] == 0.1
     other = tiny_run.replace(shorter, objective={"label_smoothing": 0.2})
     with pytest.raises(errors.ModelError, match="objective.label_smoothing"):

@@ -15,7 +15,7 @@ from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.formats import run_folder
+from electra_tf.formats import own_run
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.objectives import base
 from electra_tf.pretraining import advice
@@ -430,7 +430,7 @@ def test_a_mistake_leaves_the_folder_free_for_the_next_try(
     bad = tiny_run.replace(good, **mistake)
     with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
         run.pretrain(bad, tmp_path / "new")
-    run_folder.check(tmp_path / "new", good, tiny.VOCABULARY)
+    own_run.check(tmp_path / "new", good, tiny.VOCABULARY)
 
 
 def test_a_copy_of_another_shard_ends_the_run(dataset, tmp_path):

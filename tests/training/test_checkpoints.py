@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.formats import run_folder
+from electra_tf.formats import own_run
 from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -228,7 +228,7 @@ def test_weights_can_be_read_without_the_rest(tmp_path):
 def claimed(tmp_path):
     """The folder of a run."""
     folder = tmp_path / "run"
-    run_folder.check(folder, SETTINGS, tiny.VOCABULARY)
+    own_run.check(folder, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(folder, SETTINGS, tiny.VOCABULARY)
     return folder
 
@@ -241,7 +241,7 @@ def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
     """The message of a refusal, which must not have changed anything."""
     before = _files(folder)
     with pytest.raises(errors.ModelError) as caught:
-        run_folder.check(folder, settings, vocabulary)
+        own_run.check(folder, settings, vocabulary)
     assert _files(folder) == before
     return str(caught.value)
 
@@ -284,11 +284,11 @@ def test_settings_of_a_newer_version_are_told_of(claimed):
     content["training"]["quantum"] = 1
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
-        run_folder.load_settings(claimed)
+        own_run.load_settings(claimed)
 
 
 def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
-    assert run_folder.load_settings(claimed) == SETTINGS
+    assert own_run.load_settings(claimed) == SETTINGS
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
     assert sorted(_files(claimed.parent)) == [
         "config.json",
@@ -301,7 +301,7 @@ def test_what_a_killed_claim_left_is_completed(claimed):
     (claimed / "vocab.txt").unlink()
     (claimed / ".vocab.txt.partial-123").write_text("half")
     (claimed / "checkpoints" / ".step-00000004.partial-9").mkdir(parents=True)
-    run_folder.check(claimed, SETTINGS, tiny.VOCABULARY)
+    own_run.check(claimed, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(claimed, SETTINGS, tiny.VOCABULARY)
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
     assert not list(claimed.rglob(".*"))
@@ -309,9 +309,7 @@ def test_what_a_killed_claim_left_is_completed(claimed):
 
 def test_other_settings_are_named_unless_they_change_no_step(claimed):
     safe = {"training": {"log_steps": 77}, "data": {"dataset_dir": "other"}}
-    run_folder.check(
-        claimed, tiny_run.replace(SETTINGS, **safe), tiny.VOCABULARY
-    )
+    own_run.check(claimed, tiny_run.replace(SETTINGS, **safe), tiny.VOCABULARY)
     other = tiny_run.replace(
         SETTINGS,
         optimizer={"learning_rate": 0.5},
@@ -345,4 +343,4 @@ def test_another_vocabulary_is_refused(claimed, change):
 
 def test_a_folder_without_a_run_has_no_settings(tmp_path):
     with pytest.raises(errors.ModelError, match=f"No run in {tmp_path}"):
-        run_folder.load_settings(tmp_path)
+        own_run.load_settings(tmp_path)
