@@ -23,9 +23,8 @@ from typing import Any
 
 from absl import flags
 from benchmarks import curve
-from benchmarks import infer
-from benchmarks import pretrain
 from benchmarks import report
+from benchmarks import sides as sides_lib
 from benchmarks import timing
 from ml_collections import config_flags
 
@@ -61,7 +60,7 @@ flags.DEFINE_list(
     "Precisions of training steps; curve takes the first.",
 )
 flags.DEFINE_multi_enum(
-    "sides", [], pretrain.SIDES, "Whose training step to time; repeatable."
+    "sides", [], sides_lib.SIDES, "Whose training step to time; repeatable."
 )
 flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
 flags.DEFINE_enum(
@@ -125,7 +124,7 @@ def _list_sides() -> list[timing.Side]:
     if FLAGS.kind == "input":
         manifest.require_dataset(storage.path(FLAGS.dataset_dir))
         FLAGS.config.data.dataset_dir = FLAGS.dataset_dir
-        settings = pretrain.prepare(FLAGS.config, "float32", FLAGS.batch_size)
+        settings = sides_lib.prepare(FLAGS.config, "float32", FLAGS.batch_size)
         return [_own_side(settings=dataclasses.asdict(settings))]
     if FLAGS.kind == "infer":
         return _list_scorers()
@@ -139,30 +138,29 @@ def _list_scorers() -> list[timing.Side]:
     export = installed.find_export(FLAGS.saved_model)
     sides = [_own_side(folder=str(export))]
     if FLAGS.peer_dir:
-        peer = {
-            "kind": FLAGS.kind,
-            "folder": FLAGS.peer_dir,
-            "max_length": export_metadata.read_metadata(export).max_length,
-            "attention": FLAGS.peer_attention,
-        }
-        python = FLAGS.peer_python or sys.executable
-        sides.append(
-            timing.Side("transformers", "", "torch_peer", peer, python)
+        peer = _own_side(
+            "transformers",
+            folder=FLAGS.peer_dir,
+            max_length=export_metadata.read_metadata(export).max_length,
+            attention=FLAGS.peer_attention,
         )
+        peer.module = "torch_peer"
+        peer.python = FLAGS.peer_python or sys.executable
+        sides.append(peer)
     return sides
 
 
 def _list_training_steps() -> list[timing.Side]:
-    names = FLAGS.sides or list(pretrain.SIDES)
+    names = FLAGS.sides or list(sides_lib.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")
-        asked = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
+        asked = [n for n in FLAGS.sides if n not in sides_lib.TORCH_SIDES]
         names = asked or ["electra_tf"]
     return [
         side
         for precision in FLAGS.precisions
-        for side in pretrain.list_sides(
-            pretrain.prepare(FLAGS.config, precision, FLAGS.batch_size),
+        for side in sides_lib.list_sides(
+            sides_lib.prepare(FLAGS.config, precision, FLAGS.batch_size),
             names,
             "finetune" if FLAGS.kind == "finetune" else "pretrain",
             FLAGS.peer_attention,
@@ -172,8 +170,7 @@ def _list_training_steps() -> list[timing.Side]:
 
 
 def _own_side(name: str = "electra_tf", **described: Any) -> timing.Side:
-    described["kind"] = FLAGS.kind
-    return timing.Side(name, "", FLAGS.kind, described)
+    return timing.Side(name, "", {"kind": FLAGS.kind, **described})
 
 
 def _time(sides: list[timing.Side]) -> list[timing.Side]:
@@ -185,15 +182,20 @@ def _time(sides: list[timing.Side]) -> list[timing.Side]:
         warm_up = block[: 1 if FLAGS.kind == "build" else 3]
         timing.take_turns(sides, [warm_up, *[block] * FLAGS.rounds])
         return sides
-    texts = infer.read_texts(storage.path(FLAGS.texts))
+    lines = storage.path(FLAGS.texts).read_text("utf-8").splitlines()
+    if not (texts := [line.strip() for line in lines if line.strip()]):
+        raise ValueError(
+            "The file must have a text on every line. Received: "
+            f"{FLAGS.texts}, which has none."
+        )
     if len(sides) > 1:
-        difference = infer.largest_difference(sides, texts[:_NUM_COMPARED])
+        difference = timing.largest_difference(sides, texts[:_NUM_COMPARED])
         print(f"Largest difference of the probabilities: {difference:.1e}")
     timed = []
     for size in map(int, FLAGS.batch_sizes):
         group = f"{size} text{'s' * (size > 1)}"
         now = [dataclasses.replace(s, group=group, rounds=[]) for s in sides]
-        blocks = infer.deal(texts, size, FLAGS.num_steps, FLAGS.rounds)
+        blocks = timing.deal(texts, size, FLAGS.num_steps, FLAGS.rounds)
         timing.take_turns(now, blocks)
         timed += now
     return timed

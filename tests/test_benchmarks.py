@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks import curve
-from benchmarks import finetune
-from benchmarks import infer
-from benchmarks import pretrain
+from benchmarks import ours
 from benchmarks import report
 from benchmarks import side as side_lib
+from benchmarks import sides as sides_lib
 from benchmarks import timing
 
 from electra_tf import config
-from electra_tf.config import schema
 from electra_tf.errors import ConfigError
-from electra_tf.export import export_metadata
 from electra_tf.pretraining import cost
 from tests import tiny
 
@@ -32,7 +29,7 @@ class FakeSide(timing.Side):
     """A side without a process: `reply` takes a method and its arguments."""
 
     def __init__(self, name, group="", reply=None, **fields):
-        super().__init__(name, group, "", {}, **fields)
+        super().__init__(name, group, {}, **fields)
         self.reply = reply or (lambda method, *arguments: {})
 
     def ask(self, method, *arguments):
@@ -49,12 +46,15 @@ def test_sides_take_turns_and_the_first_block_is_not_counted():
 
     def side(name, memory, *rates):
         rates = iter(rates)
+        replies = {
+            "step": lambda block: {"block": block},
+            "peak_memory": lambda: memory,
+            "peak_rates": lambda: {"flops": next(rates)},
+        }
 
         def reply(method, *arguments):
             asked.append((name, method, *arguments))
-            if method == "peak_rates":
-                return {"flops": next(rates)}
-            return memory if method == "peak_memory" else {"block": arguments}
+            return replies[method](*arguments)
 
         return FakeSide(name, "g", reply)
 
@@ -66,9 +66,9 @@ def test_sides_take_turns_and_the_first_block_is_not_counted():
     methods = [method for name, method, *_ in asked if name == "a"]
     assert methods.count("peak_memory") == 1
     assert methods[:3] == ["step", "peak_memory", "peak_rates"]
-    for side in sides:
-        assert side.rounds == [{"block": ([1, 1],)}, {"block": ([2],)}]
-    assert [side.peak_memory for side in sides] == [5, 6]
+    for side, memory in zip(sides, (5, 6), strict=True):
+        assert side.rounds == [{"block": [1, 1]}, {"block": [2]}]
+        assert side.peak_memory == memory
     assert timing.find_peak(sides, "g", "flops") == 4.0
     assert timing.find_peak(sides, "h", "flops") == 0.0
 
@@ -110,7 +110,7 @@ def test_a_side_that_does_not_start_says_why(tmp_path, capfd):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no torch here >&2\nexit 3\n")
     python.chmod(0o755)
-    side = timing.Side("theirs", "", "torch_peer", {}, str(python))
+    side = timing.Side("theirs", "", {}, "torch_peer", str(python))
     with (
         pytest.raises(ChildProcessError, match="theirs.*code 3.*--peer_python"),
         side.started(),
@@ -120,10 +120,9 @@ def test_a_side_that_does_not_start_says_why(tmp_path, capfd):
 
 
 def test_report_shows_what_was_measured(tmp_path):
-    sides = [timing.Side("ours", "x", "", {})]
-    sides[0].peak_rates = {"flops": 6e9, "bytes": 2e9}
-    sides[0].rounds = [_block(0.1, 0.2, 0.3)]
-    sides[0].peak_memory = 3 << 20
+    rates, rounds = {"flops": 6e9, "bytes": 2e9}, [_block(0.1, 0.2, 0.3)]
+    fields = {"rounds": rounds, "peak_rates": rates, "peak_memory": 3 << 20}
+    sides = [timing.Side("ours", "x", {}, **fields)]
     header, line = report.build_table(sides, "tokens").splitlines()
     # No column without a value.
     assert "start s" not in header and "% of peak" not in header
@@ -142,7 +141,7 @@ def test_report_shows_what_was_measured(tmp_path):
 
 
 def test_blocks_of_texts_go_round_in_a_circle():
-    blocks = list(infer.deal(TEXTS, 2, 2, 2))
+    blocks = list(timing.deal(TEXTS, 2, 2, 2))
     assert [len(block) for block in blocks] == [3, 2, 2]
     assert blocks[1] == [["d", "e f"], ["g h i j", "k"]]
     assert blocks[2] == [["a b c", "d"], ["e f", "g h i j"]]
@@ -162,10 +161,10 @@ def _scorer(value, length=MAX_LENGTH):
 
 def test_answers_are_compared_before():
     sides = [_scorer(0.5), _scorer(0.25)]
-    assert infer.largest_difference(sides, TEXTS) == 0.25
+    assert timing.largest_difference(sides, TEXTS) == 0.25
     sides[1] = _scorer(0.5, length=2)
     with pytest.raises(ValueError, match=r"Received: 3 and 2 for 'a b c'"):
-        infer.largest_difference(sides, TEXTS)
+        timing.largest_difference(sides, TEXTS)
 
 
 def save_model(folder, name):
@@ -181,31 +180,24 @@ def save_model(folder, name):
 
     module.score = score
     tf.saved_model.save(module, str(folder), signatures={name: score})
-    metadata = export_metadata.ExportMetadata(
-        kind="detector", signatures=(name,), checkpoint="step-00000001", step=1,
-        trained_length=MAX_LENGTH, precision="float32",
-        stored_weights="float32", device="cpu", max_length=MAX_LENGTH,
-        num_positions=MAX_LENGTH, electra_tf="0", tensorflow="0",
-    )  # fmt: skip
+    names = "kind checkpoint precision stored_weights device electra_tf"
+    names = (*names.split(), "tensorflow")
+    counts = ("step", "trained_length", "max_length", "num_positions")
+    metadata = dict.fromkeys(names, "a") | dict.fromkeys(counts, MAX_LENGTH)
     (folder / "assets.extra").mkdir()
     path = folder / "assets.extra" / "export.json"
-    path.write_text(schema.to_json(metadata))
+    path.write_text(json.dumps({"signatures": [name], **metadata}))
     return str(folder)
 
 
 def test_an_export_answers(tmp_path):
-    built = infer.build(save_model(tmp_path / "export", "score_text"))
+    built = ours.infer(save_model(tmp_path / "export", "score_text"))
     assert built.sizes == {"max_length": MAX_LENGTH}
     timed = side_lib.time_steps(built, [["a b", "c"], ["d"]])
     assert timed["units"] == [2, 1] and min(timed["seconds"]) > 0
     assert built.methods["answer"](["a b", "c"]) == [[0.5, 0.5], [0.5]]
     with pytest.raises(SystemExit, match="the signature 'score_text'"):
-        infer.build(save_model(tmp_path / "tagger", "tag_text"))
-    (tmp_path / "texts").write_text(" \n a\n\nb\n")
-    assert infer.read_texts(tmp_path / "texts") == ["a", "b"]
-    (tmp_path / "texts").write_text(" \n\n")
-    with pytest.raises(ValueError, match="which has none"):
-        infer.read_texts(tmp_path / "texts")
+        ours.infer(save_model(tmp_path / "tagger", "tag_text"))
 
 
 @pytest.mark.parametrize("runs_ahead", [False, True])
@@ -234,7 +226,7 @@ def test_steps_that_run_ahead_are_waited_for_once(runs_ahead):
 def _tiny(**training):
     settings = tiny.with_dropout(tiny.build_settings(**training))
     values = config.to_config_dict(settings)
-    return pretrain.prepare(values, "float32", 6)
+    return sides_lib.prepare(values, "float32", 6)
 
 
 def test_settings_are_made_fit():
@@ -242,10 +234,10 @@ def test_settings_are_made_fit():
     assert settings.encoder.vocab_size == 30522
     assert settings.data.num_streams == 3
     other = tiny.with_objective(settings, "two_stage")
-    (own,) = pretrain.list_sides(other, ["electra_tf"], "pretrain", "", "")
-    assert own.module == "pretrain" and own.group == "float32"
+    (own,) = sides_lib.list_sides(other, ["electra_tf"])
+    assert own.module == "ours" and own.group == "float32"
     with pytest.raises(ConfigError, match="objective two_stage, sharing of no"):
-        pretrain.list_sides(other, pretrain.SIDES, "pretrain", "", "")
+        sides_lib.list_sides(other, sides_lib.SIDES)
 
 
 def test_one_size_in_turn_is_made_larger():
@@ -266,11 +258,8 @@ def test_one_size_in_turn_is_made_larger():
 
 def test_time_over_operations_is_fitted(tmp_path):
     def side(size, operations, seconds, memory):
-        report_of_side = {
-            "flops_per_unit": operations / 2,
-            "peak_memory": memory,
-        }
-        return FakeSide("", size, rounds=[_block(seconds)], **report_of_side)
+        numbers = {"flops_per_unit": operations / 2, "peak_memory": memory}
+        return FakeSide("", size, rounds=[_block(seconds)], **numbers)
 
     sides = [
         side(size, 1e9 * n, 0.5 + 0.25 * n**power, 2**30 * n)
@@ -295,13 +284,13 @@ def test_a_step_of_fine_tuning_counts_its_head_once():
     settings = _tiny()
     width, whole = 16, cost.Cost(settings).inference_flops()
     forward = whole - (tiny.LENGTH - 1) * 2 * width * (width + 1)
-    built = finetune.build(dataclasses.asdict(settings))
+    built = ours.finetune(dataclasses.asdict(settings))
     flops = tiny.LENGTH * built.flops_per_unit
     assert flops == pytest.approx(3 * forward, rel=0.02)
 
 
 def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
-    sides = pretrain.list_sides(_tiny(), ["electra_tf"], "pretrain", "", "")
+    sides = sides_lib.list_sides(_tiny(), ["electra_tf"])
     timing.time_starts(sides, 1)
     (side,) = sides
     assert side.rounds[0]["seconds"][0] > side.rounds[0]["processor"] / 99
@@ -320,6 +309,6 @@ def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
 )
 def test_others_do_the_same_work(kind, peer):
     names = ["electra_tf", peer]
-    sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
+    sides = sides_lib.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes

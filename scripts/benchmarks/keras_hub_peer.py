@@ -7,7 +7,9 @@ import keras
 import keras_hub
 import tensorflow as tf
 
+from benchmarks import ours
 from benchmarks import side
+from electra_tf import config
 
 _MASK_ID = 4
 
@@ -72,7 +74,7 @@ def _gelu(states: tf.Tensor) -> tf.Tensor:
 
 def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
     """Builds the joint step: masked LM, sampling, replaced token detection."""
-    _set_precision(settings)
+    experiment = _configure(settings)
     encoder, masking = settings["encoder"], settings["masking"]
     embeddings = Embeddings(encoder)
     main, small = Encoder(encoder, embeddings), Encoder(generator, embeddings)
@@ -85,7 +87,7 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
             keras.layers.Dense(1),
         ]
     )
-    ids, objective = _random_ids(settings), settings["objective"]
+    ids, objective = ours.random_ids(experiment), settings["objective"]
     rows, length = ids.shape
     slots = int((masking["mask_prob"] + 0.005) * length)
 
@@ -111,19 +113,17 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
             disc_logits,
             from_logits=True,
         )
-        return objective["gen_weight"] * tf.reduce_mean(gen_loss) + objective[
-            "disc_weight"
-        ] * tf.reduce_mean(disc_loss)
+        both = objective["gen_weight"] * tf.reduce_mean(gen_loss)
+        return both + objective["disc_weight"] * tf.reduce_mean(disc_loss)
 
     layers = [main, small, lm_head, head]
-    return _build(settings, layers, compute_loss, masked=slots)
+    return _build(experiment, layers, compute_loss, masked=slots)
 
 
 def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
     """Builds the step of a classifier with two classes."""
     del generator
-    _set_precision(settings)
-    encoder = settings["encoder"]
+    experiment, encoder = _configure(settings), settings["encoder"]
     rate = encoder["hidden_dropout_prob"]
     main = Encoder(encoder, Embeddings(encoder))
     head = keras.Sequential(
@@ -134,7 +134,7 @@ def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
             keras.layers.Dense(2),
         ]
     )
-    ids = _random_ids(settings)
+    ids = ours.random_ids(experiment)
     labels = tf.range(ids.shape[0]) % 2
 
     def compute_loss() -> tf.Tensor:
@@ -145,21 +145,15 @@ def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
         )
         return tf.reduce_mean(losses)
 
-    return _build(settings, [main, head], compute_loss)
+    return _build(experiment, [main, head], compute_loss)
 
 
-def _set_precision(settings: dict[str, Any]) -> None:
+def _configure(settings: dict[str, Any]) -> config.ExperimentConfig:
+    """Sets the precision of layers; returns the settings as a config."""
     name = settings["training"]["precision"]
-    keras.config.set_dtype_policy(
-        name if name == "float32" else f"mixed_{name}"
-    )
-
-
-def _random_ids(settings: dict[str, Any]) -> tf.Tensor:
-    rows = settings["training"]["train_batch_size"]
-    shape = rows, settings["data"]["max_seq_length"]
-    size = settings["encoder"]["vocab_size"]
-    return tf.random.uniform(shape, 5, size, tf.int32)
+    policy = name if name == "float32" else f"mixed_{name}"
+    keras.config.set_dtype_policy(policy)
+    return config.freeze(settings)
 
 
 def _put(ids: tf.Tensor, positions: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
@@ -171,20 +165,20 @@ def _put(ids: tf.Tensor, positions: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 
 
 def _build(
-    settings: dict[str, Any],
+    settings: config.ExperimentConfig,
     layers: list[keras.layers.Layer],
     compute_loss: Callable[[], tf.Tensor],
     **sizes: Any,
 ) -> side.Built:
     """Builds a step of loss, gradients, clipping and AdamW; runs it once."""
-    options, training = settings["optimizer"], settings["training"]
+    options = settings.optimizer
     adam = keras.optimizers.AdamW(
-        options["learning_rate"],
-        options["weight_decay_rate"],
-        options["beta_1"],
-        options["beta_2"],
-        options["epsilon"],
-        global_clipnorm=options["clip_norm"] or None,
+        options.learning_rate,
+        options.weight_decay_rate,
+        options.beta_1,
+        options.beta_2,
+        options.epsilon,
+        global_clipnorm=options.clip_norm or None,
     )
     adam.exclude_from_weight_decay(var_names=["bias", "norm"])
     # The first call creates the weights.
@@ -205,27 +199,8 @@ def _build(
         adam.apply(tape.gradient(loss, values))
         return loss
 
-    rows, length = training["train_batch_size"], settings["data"]
-
-    begun: Any = tf.zeros([])
-
-    def step(_: Any) -> float:
-        nonlocal begun
-        begun = train()
-        return rows * length["max_seq_length"]
-
-    def wait() -> None:
-        begun.numpy()
-
-    step(None)
-    wait()
-    sizes |= {
-        "batch": [rows, length["max_seq_length"]],
-        "weights": sum(v.numpy().size for v in weights),
-        "dropout": settings["encoder"]["hidden_dropout_prob"],
-    }
     packages = "keras-hub", "keras", "tensorflow"
-    return side.Built(step, sizes, packages, wait=wait, runs_ahead=is_gpu)
+    return ours.build_step(train, weights, settings, packages, **sizes)
 
 
 if __name__ == "__main__":

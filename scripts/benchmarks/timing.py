@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ _SCRIPTS = pathlib.Path(__file__).parent.parent
 # Threads that have just worked spin for a while and would slow down the other
 # side.
 _PAUSE_SECONDS = 0.3
+_NUM_WARM_UP_BATCHES = 3
 
 
 @dataclasses.dataclass
@@ -27,8 +29,8 @@ class Side:
     Attributes:
         name: shown in the table.
         group: sides of one group are compared with each other (a precision).
-        module: a module of this folder, which calls `side.serve`.
         description: JSON for `side.serve`; `kind` names the builder.
+        module: a module of this folder, which calls `side.serve`.
         python: the interpreter.
         sizes, versions, flops_per_unit, startup_seconds: reported by the
             process when it had started.
@@ -39,8 +41,8 @@ class Side:
 
     name: str
     group: str
-    module: str
     description: Mapping[str, Any]
+    module: str = "ours"
     python: str = sys.executable
     sizes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -114,6 +116,32 @@ def require_same_work(sides: Sequence[Side]) -> None:
                 f"{first.name} and {side.name}: {', '.join(unlike)}. Leave one "
                 "out of --sides, or choose settings that both have."
             )
+
+
+def largest_difference(sides: Sequence[Side], texts: Sequence[str]) -> float:
+    """Returns the largest difference of the probabilities of two sides."""
+    first, second = (side.ask("answer", list(texts)) for side in sides)
+    largest = 0.0
+    for text, here, there in zip(texts, first, second, strict=True):
+        if len(here) != len(there):
+            raise ValueError(
+                "Both sides must split a text into the same tokens. Received: "
+                f"{len(here)} and {len(there)} for {text!r}. Take one "
+                "vocabulary and the same tokenizer settings."
+            )
+        largest = max(largest, float(np.abs(np.subtract(here, there)).max()))
+    return largest
+
+
+def deal(
+    texts: Sequence[str], batch_size: int, num_batches: int, num_rounds: int
+) -> Iterator[list[list[str]]]:
+    """Yields blocks of batches, the warm-up first; texts repeat endlessly."""
+    remaining = itertools.cycle(texts)
+    for count in [_NUM_WARM_UP_BATCHES, *[num_batches] * num_rounds]:
+        yield [
+            list(itertools.islice(remaining, batch_size)) for _ in range(count)
+        ]
 
 
 def take_turns(
