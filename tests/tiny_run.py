@@ -103,6 +103,27 @@ def build_settings(
     )
 
 
+_STUDY = """
+import json
+from electra_tf import config
+from electra_tf.studies import definition
+
+def get_study():
+    return definition.Study(
+        name="toy", question="?", base=config.freeze(json.loads({base!r})),
+        arms={{"electra": {{}}, "mlm": definition.MASKED_LM_ARM, **{more}}},
+        budget="flops", reference_arm="electra", seeds=(1,))
+"""
+
+
+def write_study(
+    path: pathlib.Path, base: config.ExperimentConfig, more: Any
+) -> pathlib.Path:
+    """Writes a study of ELECTRA, a masked LM, and more arms."""
+    path.write_text(_STUDY.format(base=config.to_json(base), more=more))
+    return path
+
+
 def checkpoint_files(model_dir: pathlib.Path) -> dict[str, bytes]:
     """The files of the newest checkpoint, and their bytes."""
     newest = checkpoints.latest(model_dir)
@@ -145,6 +166,16 @@ def write_clusters(count: int) -> list[str]:
     return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
 
 
+def write_config(path: pathlib.Path, settings: Any) -> pathlib.Path:
+    """Writes settings as a file for `--config`."""
+    path.write_text(
+        "import json, ml_collections\ndef get_config():\n"
+        f"    text = {config.to_json(settings)!r}\n"
+        "    return ml_collections.ConfigDict(json.loads(text)).lock()\n"
+    )
+    return path
+
+
 def start_script(
     settings: config.ExperimentConfig,
     model_dir: pathlib.Path,
@@ -154,13 +185,7 @@ def start_script(
 ) -> subprocess.Popen[str]:
     """Starts scripts/run_pretraining.py; `cluster` is its TF_CONFIG."""
     name = f"{model_dir.name}_{settings.training.seed}_config.py"
-    path = model_dir.with_name(name)
-    path.write_text(
-        "import json\nfrom electra_tf import config\n"
-        "def get_config():\n"
-        "    return config.to_config_dict(config.freeze(json.loads(_TEXT)))\n"
-        f"_TEXT = {config.to_json(settings)!r}\n"
-    )
+    path = write_config(model_dir.with_name(name), settings)
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     if cluster:
         environment["TF_CONFIG"] = cluster

@@ -3,14 +3,12 @@
 import functools
 import json
 import os
-import pathlib
-import random
 import resource
 import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.drill import kinds as kinds_lib
 
@@ -19,32 +17,33 @@ _NEWEST, _COPY = "step-00000024", "step-00000025"
 
 
 class Fault(NamedTuple):
-    """Damage to a run that has half of its steps, or to its dataset."""
+    """Damage to a run that has half of its steps, or to its dataset.
 
-    damage: Callable[[random.Random, pathlib.Path], str] | None = None
-    prepare: Callable[[random.Random, pathlib.Path], None] | None = None
+    Its functions take a `random.Random` and the folder.
+    """
+
+    damage: Callable | None = None  # says what it did
+    prepare: Callable = lambda *_: None  # is called in the process
     is_on_run: bool = True  # else on the dataset
     must_fail: bool = True
     names_path: bool = True  # whether its error does
 
 
-def _truncate(rng: random.Random, path: pathlib.Path) -> None:
+def _truncate(rng, path):
     os.truncate(path, rng.randrange(max(1, path.stat().st_size)))
 
 
-def _flip(rng: random.Random, path: pathlib.Path) -> None:
+def _flip(rng, path):
     data = bytearray(path.read_bytes())
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     path.write_bytes(data)
 
 
-def _remove(unused_rng: random.Random, path: pathlib.Path) -> None:
+def _remove(_, path):
     path.unlink()
 
 
-def _swap(
-    rng: random.Random, path: pathlib.Path, is_copy: bool = False
-) -> None:
+def _swap(rng, path, is_copy=False):
     """With another of its kind: of another step, or another shard."""
     files = sorted(path.parent.parent.glob(f"*/{path.name[:9]}*"))
     other = rng.choice([file for file in files if file != path])
@@ -54,12 +53,12 @@ def _swap(
         other.write_bytes(data)
 
 
-def _duplicate(rng: random.Random, path: pathlib.Path) -> None:
+def _duplicate(rng, path):
     _swap(rng, path, is_copy=True)
 
 
-def _on_files(patterns: str, change: Callable[..., None]) -> Callable[..., str]:
-    def damage(rng: random.Random, folder: pathlib.Path) -> str:
+def _on_files(patterns, change):
+    def damage(rng, folder):
         paths = [p for one in patterns.split() for p in folder.glob(one)]
         path = rng.choice(sorted(paths))
         change(rng, path)
@@ -68,8 +67,8 @@ def _on_files(patterns: str, change: Callable[..., None]) -> Callable[..., str]:
     return damage
 
 
-def _edit(path: str, **fields: Any) -> Callable[..., str]:
-    def damage(unused_rng: random.Random, folder: pathlib.Path) -> str:
+def _edit(path, **fields):
+    def damage(_, folder):
         content = json.loads((folder / path).read_text()) | fields
         (folder / path).write_text(json.dumps(content))
         return f"{fields} in {path}"
@@ -77,28 +76,28 @@ def _edit(path: str, **fields: Any) -> Callable[..., str]:
     return damage
 
 
-def _copy_step(rng: random.Random, folder: pathlib.Path) -> str:
+def _copy_step(rng, folder):
     step = rng.choice(sorted(folder.glob("checkpoints/step-*")))
     shutil.copytree(step, folder / "checkpoints" / _COPY)
     return f"{step.name} as {_COPY}"
 
 
-def _fill_disk(rng: random.Random, unused_folder: pathlib.Path) -> None:
+def _fill_disk(rng, _):
     size = int(10 ** rng.uniform(2, 4.7))
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def _write_protect(unused_rng: random.Random, folder: pathlib.Path) -> None:
+def _write_protect(_, folder):
     for path in (folder, folder / "checkpoints"):
         path.chmod(0o555)
     if os.geteuid() == 0:  # whom no permission stops
         os.seteuid(65_534)
 
 
-def _jump_clock(rng: random.Random, unused_folder: pathlib.Path) -> None:
+def _jump_clock(rng, _):
     wall, steady, lead = time.time, time.monotonic, [0.0]
 
-    def jump() -> float:
+    def jump():
         lead[0] += rng.random()
         return steady() + lead[0]
 
@@ -106,11 +105,11 @@ def _jump_clock(rng: random.Random, unused_folder: pathlib.Path) -> None:
     time.monotonic = jump
 
 
-def _break_optimizer(rng: random.Random, unused_folder: pathlib.Path) -> None:
+def _break_optimizer(rng, _):
     run = sys.modules["electra_tf.training.training_run"].TrainingRun
     original, step = run._advance, rng.randint(24, 40)
 
-    def advance(self: Any, iterator: Any, first: int) -> int:
+    def advance(self, iterator, first):
         if first >= step:
             for variable in self.model.optimizer.variables[2:]:
                 variable.assign(variable * float("nan"))
@@ -119,11 +118,11 @@ def _break_optimizer(rng: random.Random, unused_folder: pathlib.Path) -> None:
     run._advance = advance
 
 
-def _break_weights(rng: random.Random, unused_folder: pathlib.Path) -> None:
+def _break_weights(rng, _):
     checkpoints = sys.modules["electra_tf.training.checkpoints"]
     original = checkpoints.read_tensors
 
-    def read(prefix: str, beginning: str = "") -> Any:
+    def read(prefix, beginning=""):
         tensors = original(prefix, beginning)
         names = [n for n in tensors if n.startswith("model/")]
         name = rng.choice(sorted(n for n in names if n.endswith("kernel")))
@@ -162,7 +161,7 @@ FAULTS = {
 }
 
 
-def _copy_half(home: pathlib.Path) -> None:
+def _copy_half(home):
     for name in ("run", "run-as-it-was"):
         shutil.rmtree(home / name, ignore_errors=True)
         shutil.copytree(home / "whole-trainer", home / name)
@@ -171,7 +170,7 @@ def _copy_half(home: pathlib.Path) -> None:
                 shutil.rmtree(path)
 
 
-def _mend(home: pathlib.Path) -> None:
+def _mend(home):
     """Takes the cause away; what was written since stays."""
     for name in ("run", "run/checkpoints"):
         (home / name).chmod(0o777)
@@ -181,9 +180,7 @@ def _mend(home: pathlib.Path) -> None:
         shutil.copytree(before, home / name, dirs_exist_ok=True)
 
 
-def do(
-    fault: Fault, home: pathlib.Path, rng: random.Random, expected: Any
-) -> str:
+def do(fault, home, rng, expected):
     """Does it; returns how it ended, or a line that begins with WRONG."""
     kind, what = kinds_lib.all_kinds(home)["trainer"], ""
     run, hidden = home / "run", home / "dataset-as-it-was"
@@ -193,27 +190,26 @@ def do(
     run.chmod(0o777)
     if fault.damage:
         what = fault.damage(rng, run if fault.is_on_run else home / "dataset")
-    prepare = functools.partial(fault.prepare or (lambda *_: None), rng, run)
+    prepare = functools.partial(fault.prepare, rng, run)
     (victim,) = kind.start(run, prepare)
-    told, outcome = victim.wait().error(), ""
+    told = victim.wait().error() or ""
+    # Expected, received, remedy: not what the system says alone.
+    is_clear = told and not told.startswith("error: [Errno")
+    is_named = str(home) in told or not fault.names_path
     if victim.code == 0 and not fault.must_fail:
         outcome = "equal bits"
-    elif (
-        victim.code == 1
-        and told
-        and (str(home) in told or not fault.names_path)
-    ):
-        # Expected, received, remedy: not what the system says alone.
-        is_bare = told.startswith("error: [Errno")
-        outcome = "" if is_bare else "one error"
-    if not outcome:
+    elif victim.code == 1 and is_clear and is_named:
+        outcome = "one error"
+    else:
+        outcome = f"WRONG {what}: {victim.code} {victim.lines[-6:]}"
+    if outcome != "equal bits":
         _mend(home)
-        return f"WRONG {what}: {victim.code} {victim.lines[-6:]}"
     if outcome == "one error":
-        _mend(home)
         (again,) = kind.start(run)
         if again.wait().code != 0:
             return f"WRONG {what}, again: {again.lines[-4:]}"
+    elif outcome.startswith("WRONG"):
+        return outcome
     print(f"  {what}: {outcome}: {told}", flush=True)
     names = kinds_lib.differences(expected, kinds_lib.snapshot(run))
     _mend(home)

@@ -4,12 +4,10 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf import config
-from electra_tf.config import schema
 from electra_tf.export import conversion  # noqa: F401
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.pretraining import run  # noqa: F401
@@ -23,15 +21,6 @@ from tests.finetuning import conftest as finetuning_data
 from tests.finetuning import little_task
 from tests.records import conftest as records_data
 
-_STUDY = """import json
-from electra_tf import config
-from electra_tf.studies import definition
-def get_study():
-    return definition.Study(
-        name="toy", question="?", base=config.freeze(json.loads({base!r})),
-        arms={{"electra": {{}}, "mlm": definition.MASKED_LM_ARM}},
-        budget="flops", reference_arm="electra", seeds=(1,))
-"""
 # In which a kill is aimed, with the seconds that each takes here at most.
 _RUN = "electra_tf.training.training_run:TrainingRun."
 _PLACES = {
@@ -50,21 +39,17 @@ class Kind(NamedTuple):
     command: list[str]
     places: Mapping[str, float] = {}
     num_workers: int = 1
-    prepare: Callable[[], None] = lambda: None
+    prepare: Callable = lambda: None
     is_created: bool = False  # at the end, and refused if it exists
 
-    def start(
-        self,
-        folder: pathlib.Path,
-        prepare: Callable[[], Any] = lambda: None,
-        worker: int = 0,
-    ) -> list[victims.Victim]:
+    def start(self, folder, prepare=lambda: None, worker=0):
         """Starts it, on all hosts; `prepare` is called on one of them."""
 
-        def prepare_all() -> None:
+        def prepare_all():
             self.prepare()
             prepare()
 
+        places = tiny_run.write_clusters(self.num_workers)
         return [
             victims.start(
                 [part.replace("{}", str(folder)) for part in self.command],
@@ -72,27 +57,16 @@ class Kind(NamedTuple):
                 prepare_all if index == worker else self.prepare,
                 {"TF_CONFIG": place} if self.num_workers > 1 else {},
             )
-            for index, place in enumerate(
-                tiny_run.write_clusters(self.num_workers)
-            )
+            for index, place in enumerate(places)
         ]
 
 
-def _small_units() -> None:
+def _small_units():
     plan_units = corpus_lib.plan_units
     corpus_lib.plan_units = lambda corpus: plan_units(corpus, 1500)
 
 
-def _write_config(path: pathlib.Path, settings: Any) -> str:
-    path.write_text(
-        "import json, ml_collections\ndef get_config():\n"
-        f"    text = {schema.to_json(settings)!r}\n"
-        "    return ml_collections.ConfigDict(json.loads(text)).lock()\n"
-    )
-    return f"--config={path}"
-
-
-def write_inputs(home: pathlib.Path) -> None:
+def write_inputs(home):
     """Writes what the commands read; it computes, so call it in a fork."""
     tiny_run.write_dataset(home / "dataset")
     records_data.write_corpus(home / "corpus")
@@ -107,7 +81,7 @@ def write_inputs(home: pathlib.Path) -> None:
     finetuning_data.write_run(home / "pretrained", settings, variables)
 
 
-def _settings(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
+def _settings(home, **training):
     """44 steps in two stages with about 15 saves."""
     common = {"num_train_steps": 44, "eval_steps": 6, "keep_checkpoints": 99}
     common |= {"save_checkpoints_steps": 4}
@@ -117,17 +91,18 @@ def _settings(home: pathlib.Path, **training: Any) -> config.ExperimentConfig:
     return tiny_run.replace(settings, objective={"generator_steps": 22})
 
 
-def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
+def all_kinds(home):
     """Writes the configs of all kinds; returns the kinds by name."""
     trained = home / "whole-trainer"
-    one = _write_config(home / "one.py", _settings(home))
+    one = tiny_run.write_config(home / "one.py", _settings(home))
     two = _settings(home, strategy="multi_worker")
-    two = _write_config(home / "two.py", two)
+    two = tiny_run.write_config(home / "two.py", two)
     own = little_task.build_settings(home / "task", deterministic=True)
+    own = tiny_run.write_config(home / "task.py", own)
     base = tiny_run.build_settings(pathlib.Path(), num_train_steps=12)
     base = tiny_run.replace(base, data={"dataset_dir": ""})
-    (home / "study.py").write_text(_STUDY.format(base=config.to_json(base)))
-    pretrain = "run_pretraining --model_dir={} "
+    tiny_run.write_study(home / "study.py", base, {})
+    pretrain = "run_pretraining --model_dir={} --config="
     build = (
         "build_pretraining_dataset --resume --output_dir={} "
         f"--corpus={home}/corpus --num_processes=2 --max_seq_length=32 "
@@ -136,9 +111,8 @@ def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
     )
     finetune = (
         "run_finetuning --output_dir={} --trials=2 --do=train,eval,predict "
-        f"--pretrained_dir={home}/pretrained "
+        f"--pretrained_dir={home}/pretrained --config={own}"
     )
-    finetune += _write_config(home / "task.py", own)
     study = (
         f"run_study --study={home}/study.py --dataset_dir={home}/dataset "
         "--output_dir={} --num_parallel=2"
@@ -146,8 +120,8 @@ def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
     convert = f"convert_checkpoint --input={trained} --to=huggingface "
     export = f"export_saved_model --model_dir={trained} " + "--export_dir={}"
     return {
-        "trainer": Kind((pretrain + one).split(), _PLACES),
-        "worker": Kind((pretrain + two).split(), _PLACES, 2),
+        "trainer": Kind(f"{pretrain}{one}".split(), _PLACES),
+        "worker": Kind(f"{pretrain}{two}".split(), _PLACES, 2),
         "builder": Kind(build.split(), prepare=_small_units),
         "finetuning": Kind(finetune.split(), _PLACES),
         "study": Kind(study.split(), _PLACES),
@@ -158,9 +132,9 @@ def all_kinds(home: pathlib.Path) -> dict[str, Kind]:
     }
 
 
-def snapshot(folder: pathlib.Path) -> dict[str, Any]:
+def snapshot(folder):
     """All that no fault may change: files without pictures and times."""
-    contents: dict[str, Any] = {}
+    contents = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         is_untold = path.name.endswith(_UNTOLD)
@@ -178,7 +152,7 @@ def snapshot(folder: pathlib.Path) -> dict[str, Any]:
     return contents
 
 
-def _timeless(value: Any) -> Any:
+def _timeless(value):
     if isinstance(value, list):
         return [*map(_timeless, value)]
     if not isinstance(value, dict):
@@ -187,7 +161,7 @@ def _timeless(value: Any) -> Any:
     return {name: _timeless(value[name]) for name in names}
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def differences(one, other):
     """Names of files that are not the same in both."""
     names = sorted(one.keys() | other.keys())
     return [name for name in names if one.get(name) != other.get(name)]

@@ -4,27 +4,26 @@ A victim is a fork of this process, which has imported TensorFlow and must
 never compute: a fork of a process that has hangs. Its own pools fork, too.
 """
 
+import collections
 import dataclasses
 import functools
 import multiprocessing
 import os
 import pathlib
-import random
 import runpy
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
 from multiprocessing import context as context_lib
 from multiprocessing import util
-from typing import Any
 
 from tests import tiny_run
 
 _DEADLINE = 900.0  # seconds, of whatever a victim does
 _EVENTS = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")
+_WRITES = os.O_WRONLY | os.O_RDWR
 _TOLD = ("error: ", "FAILED: ", "Traceback")
 
 
@@ -39,10 +38,10 @@ class Victim:
     seconds: float = 0.0
 
     @property
-    def lines(self) -> list[str]:
+    def lines(self):
         return self.log.read_text("utf-8", "replace").splitlines()
 
-    def wait(self, seconds: float = _DEADLINE) -> "Victim":
+    def wait(self, seconds=_DEADLINE):
         """Waits for its end; one that has not ended by the deadline hangs."""
         while self.code is None and self.seconds < seconds:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -55,7 +54,7 @@ class Victim:
             self.code = 124
         return self
 
-    def session(self) -> list[int]:
+    def session(self):
         """The process and those that it started, if they live."""
         processes = []
         for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -67,11 +66,20 @@ class Victim:
                 processes.append(int(path.parent.name))
         return processes
 
-    def end_all(self) -> None:
+    def end_all(self):
         for pid in self.session():
             os.kill(pid, signal.SIGKILL)
 
-    def error(self) -> str | None:
+    def has_left_none(self):
+        """Whether all that it started ends soon after it."""
+        deadline = time.monotonic() + 30
+        while self.session() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        is_alone = not self.session()
+        self.end_all()
+        return is_alone
+
+    def error(self):
         """The one line that a user must read; None if it is not so."""
         told = [line for line in self.lines if line.startswith(_TOLD)]
         # A study that goes on without a run has a line for each.
@@ -80,30 +88,25 @@ class Victim:
 
 
 class _ForkContext(context_lib.ForkContext):
-    def Pipe(self, duplex: bool = True) -> Any:
+    def Pipe(self, duplex=True):
         ours, theirs = super().Pipe(duplex)
         # A sibling that kept it would keep others waiting for their end.
         util.register_after_fork(ours, type(ours).close)
         return ours, theirs
 
 
-def start(
-    command: list[str],
-    log: pathlib.Path,
-    prepare: Callable[[], Any],
-    environment: Mapping[str, str] | None = None,
-) -> Victim:
+def start(command, log, prepare, environment=()):
     """Runs a script of scripts/ with arguments, after `prepare`, in a fork."""
     begin = time.monotonic()
     if pid := os.fork():
         return Victim(pid, log, begin)
-    code: Any = 0
+    code = 0
     try:
         os.setsid()
         with log.open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        os.environ.update(environment or {})
+        os.environ.update(environment)
         context = _ForkContext()
         multiprocessing.get_context = lambda unused_method: context
         prepare()
@@ -121,47 +124,44 @@ def start(
     os._exit(code)
 
 
-def _die() -> None:
+def _die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_before_change(number: int, folder: pathlib.Path) -> None:
+def die_before_change(number, folder):
     """Makes the n-th change of a file in a folder this process's last act.
 
     Each process of a pool counts its own.
     """
-    counts: dict[int, int] = {}
+    counts = collections.Counter()
     # What is still unfinished has the folder's name in its own.
     parent, name = str(folder.parent), folder.name
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    def watch(event, arguments):
         if event not in _EVENTS:
             return
-        if event == "open" and not (
-            (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
-        ):
+        if event == "open" and not (arguments[2] or 0) & _WRITES:
             return
         path = str(arguments[0])
         # A folder's own files are removed by their names alone.
         is_relative = event in ("os.remove", "os.rmdir") and arguments[1] != -1
         is_inside = path.startswith(parent) and name in path[len(parent) :]
         if is_relative or is_inside:
-            pid = os.getpid()
-            counts[pid] = counts.get(pid, 0) + 1
-            if counts[pid] == number:
+            counts[os.getpid()] += 1
+            if counts[os.getpid()] == number:
                 _die()
 
     sys.addaudithook(watch)
 
 
-def die_inside(place: str, call: int, seconds: float) -> None:
+def die_inside(place, call, seconds):
     """Kills so long after the n-th call of `module:Class.method` began."""
     module, _, path = place.partition(":")
     *owners, name = path.split(".")
     owner = functools.reduce(getattr, owners, sys.modules[module])
     original, calls = getattr(owner, name), []
 
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args, **kwargs):
         calls.append(True)
         if len(calls) == call:
             threading.Timer(seconds, _die).start()
@@ -170,7 +170,7 @@ def die_inside(place: str, call: int, seconds: float) -> None:
     setattr(owner, name, wrapper)
 
 
-def kill_after(victim: Victim, seconds: float, rng: random.Random) -> None:
+def kill_after(victim, seconds, rng):
     """Kills it, or one that it has started, after a time."""
     victim.wait(seconds)
     if victim.code is None:

@@ -24,6 +24,19 @@ pytestmark = pytest.mark.slow
 
 _TIMEOUT = 240  # seconds; a start takes ten on an idle machine
 _ENDLESS = 10**6
+# A run on as many logical CPUs as the last argument says.
+_ON_REPLICAS = """
+import json, pathlib, sys
+import tensorflow as tf
+from electra_tf import config
+from electra_tf.pretraining import run
+text, model_dir, count = *map(pathlib.Path, sys.argv[1:3]), int(sys.argv[3])
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * count,
+)
+run.pretrain(config.freeze(json.loads(text.read_text())), model_dir)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,36 +72,19 @@ def _the_error(errors):
     return lines[0]
 
 
-def _wait_for(condition, process):
-    deadline = time.monotonic() + _TIMEOUT
-    while not condition():
+def _wait_for_lines(model_dir, count, process):
+    path, deadline = model_dir / "metrics.jsonl", time.monotonic() + _TIMEOUT
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
         assert process.poll() is None, _finish(process)
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
-def _wait_for_lines(model_dir, count, process):
-    path = model_dir / "metrics.jsonl"
-    _wait_for(
-        lambda: path.exists() and path.read_bytes().count(b"\n") >= count,
-        process,
-    )
-
-
-@pytest.fixture(scope="module")
-def whole(dataset, tmp_path_factory):
-    """The folder of a run that nothing interrupted."""
-    model_dir = tmp_path_factory.mktemp("runs") / "whole"
-    code, output, errors = _run(_settings(dataset), model_dir)
+def test_sigterm_saves_and_a_full_disk_gives_one_error(dataset, tmp_path):
+    model_dir, whole = tmp_path / "run", tmp_path / "whole"
+    code, output, errors = _run(_settings(dataset), whole)
     assert code == 0, errors
     assert "Step 60" in output
-    return model_dir
-
-
-def test_sigterm_saves_and_a_full_disk_gives_one_error(
-    whole, dataset, tmp_path
-):
-    model_dir = tmp_path / "run"
     process = tiny_run.start_script(_settings(dataset), model_dir)
     _wait_for_lines(model_dir, 2, process)
     process.send_signal(signal.SIGTERM)
@@ -100,12 +96,11 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(
 
     before = tiny_run.checkpoint_files(model_dir)
     most = sum(map(len, before.values())) // 2
-
-    def limit_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
+    limits = resource.RLIMIT_FSIZE, (most, most)
     code, _, errors = _run(
-        _settings(dataset), model_dir, preexec_fn=limit_files
+        _settings(dataset),
+        model_dir,
+        preexec_fn=lambda: resource.setrlimit(*limits),
     )
     assert code == 1
     message = _the_error(errors)
@@ -162,14 +157,9 @@ def test_two_workers_with_other_settings_are_told_which(dataset, tmp_path):
 @pytest.fixture(scope="module")
 def both_workers(dataset, tmp_path_factory):
     """The settings, folder and outcomes of two workers."""
-    settings = tiny_run.build_settings(
-        dataset,
-        num_train_steps=120,
-        eval_steps=40,
-        save_checkpoints_steps=20,
-        keep_checkpoints=99,
-        strategy="multi_worker",
-    )
+    often = {"eval_steps": 40, "save_checkpoints_steps": 20}
+    often |= {"keep_checkpoints": 99, "strategy": "multi_worker"}
+    settings = tiny_run.build_settings(dataset, num_train_steps=120, **often)
     model_dir = tmp_path_factory.mktemp("workers") / "run"
     results = [*map(_finish, _start_workers(settings, model_dir, settings))]
     return settings, model_dir, results
@@ -255,12 +245,11 @@ def test_a_run_moves_between_hosts_replicas_and_micro_batches(
     both_workers, tmp_path
 ):
     settings, whole, _ = both_workers
-    # Two hosts, then one; then four replicas, two with two micro-batches each,
-    # and one with four.
-    model_dir = tmp_path / "run"
+    model_dir, path = tmp_path / "run", tmp_path / "settings.json"
     shutil.copytree(whole, model_dir)
-    for first, replicas, number in ((20, 1, 1), (40, 4, 1), (60, 2, 2),
-                                    (80, 1, 4)):  # fmt: skip
+    # First step, replicas and micro-batches of each, after two hosts.
+    legs = (20, 1, 1), (40, 4, 1), (60, 2, 2), (80, 1, 4)
+    for first, replicas, number in legs:
         for checkpoint in (model_dir / "checkpoints").glob("step-*"):
             if checkpoints.step_of(checkpoint) > first:
                 shutil.rmtree(checkpoint)
@@ -268,13 +257,11 @@ def test_a_run_moves_between_hosts_replicas_and_micro_batches(
             settings,
             training={"strategy": "mirrored", "num_micro_batches": number},
         )
-        path = tmp_path / "settings.json"
         path.write_text(config.to_json(own))
-        script = "tests/end_to_end/elastic_run.py"
+        arguments = _ON_REPLICAS, path, model_dir, str(replicas)
         subprocess.run(
-            [sys.executable, script, path, model_dir, str(replicas)],
+            [sys.executable, "-c", *arguments],
             cwd=tiny_run.REPOSITORY,
-            env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
             timeout=_TIMEOUT,
             check=True,
         )

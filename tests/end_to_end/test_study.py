@@ -11,24 +11,6 @@ from tests import tiny_run
 
 pytestmark = pytest.mark.slow
 
-_STUDY = """
-import json
-from electra_tf import config
-from electra_tf.studies import definition
-
-def get_study():
-    return definition.Study(
-        name="toy",
-        question="Does it run?",
-        base=config.freeze(json.loads({base!r})),
-        arms={{"electra": {{}}, "mlm": definition.MASKED_LM_ARM, "broken": {{
-            "training": {{"init_from": "nowhere"}}}}}},
-        budget="flops",
-        reference_arm="electra",
-        seeds=(1,),
-    )
-"""
-
 
 def _run(*arguments):
     return script_modules.run("run_study", *map(str, arguments))
@@ -42,8 +24,8 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
         tiny_run.build_settings(dataset, num_train_steps=8),
         data={"dataset_dir": ""},
     )
-    path = tmp_path / "study.py"
-    path.write_text(_STUDY.format(base=config.to_json(base)))
+    broken = {"broken": {"training": {"init_from": "nowhere"}}}
+    path = tiny_run.write_study(tmp_path / "study.py", base, broken)
     output = tmp_path / "output"
     done = _run(path, f"--dataset_dir={dataset}", f"--output_dir={output}")
     assert done.returncode == 1, done.stderr
@@ -75,12 +57,8 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
 
 def test_a_plan_needs_no_dataset_and_a_mistyped_arm_ends_with_one_line():
     study = "configs/studies/table5.py"
-    planned, mistyped = script_modules.run_in_forks(
-        [
-            ("run_study", study, "--list", "--seeds=1,2"),
-            ("run_study", study, "--arms=elektra", "--list"),
-        ]
-    )
+    planned = _run(study, "--list", "--seeds=1,2")
+    mistyped = _run(study, "--arms=elektra", "--list")
     assert planned.returncode == 0, planned.stderr
     for part in ("12 runs: 6 arms", "all_tokens_mlm", "untrained"):
         assert part in planned.stdout

@@ -23,7 +23,7 @@ from electra_tf.formats import tensor_files
 from electra_tf.formulas import losses
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from electra_tf.modeling.task_heads import QuestionAnsweringHead
+from electra_tf.tasks import kinds
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.golden import comparison
 from tests.golden import loading
@@ -34,13 +34,13 @@ _IDS_ONLY = "_ids_only"
 
 
 def list_cases(folder):
+    has_torch = importlib.util.find_spec("torch") is not None
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-        config, weights = hugging_face.CONFIG_FILE, tensor_files.TORCH_FILE
-        has_torch, reason = importlib.util.find_spec("torch") is not None, ""
-        if not (path / config).is_file():
-            reason = f"no {config}"
-        elif (path / weights).is_file() and not has_torch:
-            reason = f"{weights} needs the extra `torch`"
+        reason = ""
+        if not (path / hugging_face.CONFIG_FILE).is_file():
+            reason = f"no {hugging_face.CONFIG_FILE}"
+        elif (path / tensor_files.TORCH_FILE).is_file() and not has_torch:
+            reason = f"{tensor_files.TORCH_FILE} needs the extra `torch`"
         if reason:
             line = comparison.Line(path.name, skipped=reason)
             yield path.name, lambda line: [line], line
@@ -55,8 +55,7 @@ def _check_outputs(folder):
     expected = loading.read_arrays(folder / "outputs.npz")
     model = hugging_face.read_model(folder)
     build = _build_pretrained if model.task is None else _build_finetuned
-    compute = build(model)
-    ours = compute(inputs)
+    ours = (compute := build(model))(inputs)
     if any(name.endswith(_IDS_ONLY) for name in expected):
         # What transformers takes if it is given ids alone.
         ones = tf.ones_like(inputs["input_ids"])
@@ -99,11 +98,14 @@ def _build_finetuned(model):
         # The reference gives segments of its own; ours are exchanged.
         tensors = hugging_face.exchange_segments(tensors)
     encoder = finetuning_model.build_encoder(model.encoder)
-    head = _build_head(task)
-    head.build((None, None, model.encoder.hidden_size))
     _assign(encoder, tensors)
-    path = f"{portable.TASK_HEADS}/{task.name}"
-    _assign(head, portable.rename_part(tensors, path, head.name))
+    own = portable.rename_part(tensors, task.head, "head")
+    shapes = {path.removeprefix("head/"): own[path].shape for path in own}
+    head = kinds.find_kind(task.kind).restore_head(
+        len(task.labels), shapes, task.has_hidden_layer, seed=1, name="head"
+    )
+    head.build((None, None, model.encoder.hidden_size))
+    _assign(head, own)
 
     def compute(inputs):
         output = encoder(*_tokens(inputs))
@@ -117,18 +119,6 @@ def _build_finetuned(model):
         return _states(output) | outputs
 
     return compute
-
-
-def _build_head(task):
-    count, has_hidden_layer = len(task.labels), task.has_hidden_layer
-    if task.kind == "classification":
-        return task_heads.ClassificationHead(count, 1, has_hidden_layer)
-    if task.kind == "regression":
-        return task_heads.RegressionHead(1, has_hidden_layer)
-    if task.kind == "tagging":
-        return task_heads.TaggingHead(count, 1)
-    parts = ("joint_prediction", "answerable_classifier")
-    return QuestionAnsweringHead(1, **dict.fromkeys(parts, False))
 
 
 def _assign(layer, tensors):
@@ -157,11 +147,10 @@ def _targets(labels):
 def _head_features(head, inputs):
     """The reference's inputs as our head reads them."""
     ids = inputs["input_ids"]
-    if isinstance(head, QuestionAnsweringHead):
+    if isinstance(head, task_heads.QuestionAnsweringHead):
         # There, every position may be an answer's.
         return {
-            "input_mask": tf.ones_like(ids),
-            "segment_ids": tf.ones_like(ids),
+            **dict.fromkeys(("input_mask", "segment_ids"), tf.ones_like(ids)),
             "start_position": inputs["start_positions"],
             "end_position": inputs["end_positions"],
             "is_impossible": tf.zeros(len(ids), tf.int32),
@@ -189,11 +178,15 @@ def _check_round_trip(folder):
     tensors = portable.take_part(model.tensors, portable.MAIN)
     encoder = portable.PortableModel(tensors, model.encoder)
     preset = _pass_through(encoder, reading.KERAS_HUB)
-    tensors = {**model.tensors, **preset.tensors}
+    ours, theirs = {**model.tensors, **preset.tensors}, before.tensors
+    if model.task is not None:
+        # A task of no name here is called otherwise on the way.
+        head = before.task.head
+        own = portable.rename_part(ours, model.task.head, head)
+        ours = portable.take_part(ours, portable.MAIN) | own
     line = comparison.Line(f"{folder.name}, round trip")
     line.measure = lambda ours, theirs: ours.tobytes() != theirs.tobytes()
-    ours = _without_task_name(tensors, model.task)
-    line.compare_all(ours, _without_task_name(before.tensors, before.task))
+    line.compare_all(ours, theirs)
     yield line
 
 
@@ -201,12 +194,3 @@ def _pass_through(model, target):
     with tempfile.TemporaryDirectory() as name:
         conversion.write(model, target, pathlib.Path(name))
         return conversion.read_model(pathlib.Path(name))
-
-
-def _without_task_name(tensors, task):
-    """A task of no name here is called otherwise on the way."""
-    if task is None:
-        return dict(tensors)
-    path = f"{portable.TASK_HEADS}/{task.name}"
-    encoder = portable.take_part(tensors, portable.MAIN)
-    return encoder | portable.rename_part(tensors, path, "head")

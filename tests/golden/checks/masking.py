@@ -58,7 +58,7 @@ def _load(folder):
 
 def _check_counts(folder):
     """How many tokens are masked, for every length of several settings."""
-    entries = []
+    line = comparison.Line("predictions by length")
     tables = loading.read_json(folder / "statistics.json")["predictions_table"]
     for name, table in tables.items():
         match = re.fullmatch(r"mask_prob_(.+)_max_seq_length_(\d+)", name)
@@ -67,11 +67,9 @@ def _check_counts(folder):
         expected = table["predictions_for_length_1_to_max"]
         lengths = tf.range(1, len(expected) + 1)
         ours = masking.num_predictions(lengths, mask_prob, slots)
-        entries += [
-            (f"{name}, N", slots, table["max_predictions_per_seq"]),
-            (name, ours, expected),
-        ]
-    yield comparison.compare("predictions by length", entries)
+        line.compare(f"{name}, N", slots, table["max_predictions_per_seq"])
+        line.compare(name, ours, expected)
+    yield line
 
 
 def _check_recorded_draws(folder):
@@ -170,12 +168,12 @@ def _draw(recorded, draw_fn):
         recorded.special_ids,
         draw_fn,
     )
-    counts = _count_slots(
-        masked.masked_positions.numpy(), masked.masked_weights.numpy(), length
-    )
+    slots = masked.masked_positions.numpy(), masked.masked_weights.numpy()
     is_changed = (masked.input_ids != masked.original_ids).numpy()
     shape = (batches, rows, length)
-    return counts.reshape(shape), is_changed.reshape(shape)
+    return _count_slots(*slots, length).reshape(shape), is_changed.reshape(
+        shape
+    )
 
 
 def _count_slots(positions, is_used, length):

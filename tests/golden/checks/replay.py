@@ -5,12 +5,12 @@ such that hand over the reference's; others are watched.
 """
 
 import contextlib
-import dataclasses
 from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config import schema
 from electra_tf.formats import original_hparams
 from electra_tf.formats import parameter_names
 from electra_tf.formulas import losses
@@ -27,18 +27,16 @@ from tests.golden import loading
 
 
 class Trace:
-    """Arguments and results of the functions of a pass.
-
-    Beside them stand our own samples `[B, P]`, by how much their noisy logits
-    exceed those of the samples that were fed, the text with samples put in,
-    and the discriminator's labels, both `[B, S]`.
-    """
+    """Arguments and results of the functions of a pass."""
 
     def __init__(self):
         self.masks, self.generators, self.encoded = [], [], []
         self.attention, self.judged, self.updates = [], [], []
-        self.sample_margin = 0.0
-        self.sampled = self.updated_ids = self.labels = None
+        # Our own samples, `[B, P]`, and by how much their noisy logits exceed
+        # those of the samples that were fed.
+        self.sampled, self.sample_margin = None, 0.0
+        # The text with samples put in, and the labels of its tokens, `[B, S]`.
+        self.updated_ids = self.labels = None
 
     @property
     def masked(self):
@@ -64,8 +62,7 @@ class Replay:
         )
         rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
         none = dict.fromkeys(rates, 0.0)
-        encoder = dataclasses.replace(settings.encoder, **none)
-        self.settings = dataclasses.replace(settings, encoder=encoder)
+        self.settings = schema.replace_fields(settings, encoder=none)
         vocabulary = loading.load_vocabulary(folder)
         self.model = registry.build_model(self.settings, vocabulary)
         names = ("input_ids", "input_mask", "segment_ids")
@@ -175,11 +172,6 @@ def replacing(*replacements):
 
 def split_all(model, values):
     """One value per trained variable, under the original's names."""
-    variables = model.trainable_variables
-    return {
-        name: part
-        for variable, value in zip(variables, values, strict=True)
-        for name, part in parameter_names.ORIGINAL.split(
-            variable.path, np.asarray(value)
-        ).items()
-    }
+    paths = (variable.path for variable in model.trainable_variables)
+    arrays = dict(zip(paths, map(np.asarray, values), strict=True))
+    return parameter_names.ORIGINAL.split_all(arrays)
