@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -14,6 +15,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pytest
 import tensorflow as tf
 
+from electra_tf.export import self_check
+from tests import script_modules
 from tests.export.demo import browser
 
 tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -120,6 +123,20 @@ def oracles() -> pathlib.Path:
     if not _ORACLES.is_dir():
         pytest.skip(f"no reference folder at {_ORACLES}; set ELECTRA_ORACLES")
     return _ORACLES
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _exports_are_checked_in_forks() -> Iterator[None]:
+    """Forks of a process that has imported TensorFlow and nothing of ours."""
+
+    def run(command: list[Any], env: Any, **_: Any) -> Any:
+        modules = "tensorflow", "tensorflow_text"
+        return script_modules.run_in_forks([command[2:]], modules, env=env)[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        fork = types.SimpleNamespace(run=run)
+        patch.setattr(self_check, "subprocess", fork)
+        yield
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Scripts in processes, in forks of one process, or as modules."""
 
+import functools
 import importlib
 import json
 import os
@@ -7,81 +8,81 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from absl import flags
 
 ROOT = pathlib.Path(__file__).parent.parent
-
-
-def run(
-    name: str, *arguments: str, **options: Any
-) -> subprocess.CompletedProcess:
-    """Runs a script in a process of its own, from the root of the project."""
-    command = [sys.executable, ROOT / "scripts" / f"{name}.py", *arguments]
-    options = {"cwd": ROOT, "capture_output": True, "text": True} | options
-    return subprocess.run(command, **options)
-
-
 # Importing TensorFlow takes five seconds; a fork of a process that has imported
 # it, and computed nothing, runs a script at once.
-_IN_FORKS = """
+_SERVER = """
 import importlib, json, os, runpy, sys
-folder, modules, commands = json.load(sys.stdin)
-for module in modules:
+for module in sys.argv[1:]:
     importlib.import_module(module)
-for number, (script, *arguments) in enumerate(commands):
+for line in sys.stdin:
+    (script, *arguments), files, folder, environment = json.loads(line)
     if not os.fork():
-        for stream in (1, 2):
-            path = f"{folder}/{number}-{stream}"
-            os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), stream)
-        sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(script)
+        for stream, path in enumerate(files):
+            os.dup2(os.open(path, os.O_CREAT | os.O_RDWR), stream)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:1] = os.path.dirname(script), *filter(None, paths)
+        sys.argv = [script, *arguments]
         runpy.run_path(script, run_name="__main__")
         sys.exit()
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
+_MODULES = ("electra_tf.pretraining.run", "electra_tf.export.saved_model")
+
+
+@functools.cache
+def _start_server(modules: tuple[str, ...]) -> subprocess.Popen[str]:
+    # It ends when this process does, which closes the pipe.
+    return subprocess.Popen(
+        [sys.executable, "-c", _SERVER, *modules],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def run_in_forks(
-    commands: Sequence[Sequence[str]],
-    modules: Sequence[str] = ("electra_tf.command_line",),
-    **options: Any,
+    commands: Iterable[Sequence[Any]],
+    modules: tuple[str, ...] = ("electra_tf.command_line",),
+    cwd: pathlib.Path = ROOT,
+    env: Mapping[str, str] | None = None,
 ) -> list[subprocess.CompletedProcess]:
     """Runs scripts one after another, each in a fork of one process.
 
     Args:
         commands: name of a script and its arguments, of each.
         modules: what the process imports before it forks.
-        **options: of `subprocess.run`.
+        cwd: where the scripts run.
+        env: their environment; by default that of this process.
     """
-    paths = [
-        [f"{ROOT / 'scripts' / name}.py", *rest] for name, *rest in commands
-    ]
-    own = {"PYTHONPATH": str(ROOT)}
-    options = {"cwd": ROOT, "env": os.environ | own, "check": True} | options
-    with tempfile.TemporaryDirectory() as folder:
-        codes = subprocess.run(
-            [sys.executable, "-c", _IN_FORKS],
-            input=json.dumps([folder, modules, paths]),
-            stdout=subprocess.PIPE,
-            text=True,
-            **options,
-        ).stdout.split()
-        return [
-            subprocess.CompletedProcess(
-                command,
-                int(code),
-                *(
-                    pathlib.Path(folder, f"{number}-{stream}").read_text()
-                    for stream in (1, 2)
-                ),
-            )
-            for number, (command, code) in enumerate(
-                zip(commands, codes, strict=True)
-            )
-        ]
+    finished, server = [], _start_server(modules)
+    for name, *arguments in commands:
+        with tempfile.TemporaryDirectory() as folder:
+            files = ["/dev/null", f"{folder}/output", f"{folder}/errors"]
+            script = (ROOT / "scripts" / name).with_suffix(".py")
+            command = [*map(os.fsdecode, (script, *arguments))]
+            place = str(cwd), dict(os.environ if env is None else env)
+            request = json.dumps([command, files, *place])
+            print(request, file=server.stdin, flush=True)
+            code = int(server.stdout.readline())
+            texts = [
+                pathlib.Path(path).read_text("utf-8", "replace")
+                for path in files[1:]
+            ]
+        finished.append(subprocess.CompletedProcess(command, code, *texts))
+    return finished
+
+
+def run(name: str, *arguments: Any) -> subprocess.CompletedProcess:
+    """Runs a script in a fork of a process that has imported TensorFlow."""
+    return run_in_forks([(name, *arguments)], _MODULES)[0]
 
 
 def load(name: str) -> ModuleType:

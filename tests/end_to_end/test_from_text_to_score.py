@@ -47,8 +47,7 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
         ("score_text", f"--saved_model={tmp_path}/export",
          "--text=the cat eats some bread .", "--swap=eats:bread"),
     ]  # fmt: skip
-    modules = "electra_tf.pretraining.run", "electra_tf.export.saved_model"
-    finished = script_modules.run_in_forks(commands, modules, cwd=ROOT.parent)
+    finished = [script_modules.run(*command) for command in commands]
     for done in finished:
         assert done.returncode == 0, (done.args, done.stderr)
     assert "The first step is being traced" in finished[2].stdout

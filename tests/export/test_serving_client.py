@@ -138,7 +138,7 @@ def test_inputs_that_are_no_rows_are_refused():
 
 
 def run_script(*arguments):
-    return script_modules.run("serving_client", *arguments, text=False)
+    return script_modules.run("serving_client", *arguments)
 
 
 @both_protocols
@@ -150,7 +150,7 @@ def test_the_script_prints_words_with_their_numbers_or_json(servers, protocol):
         return
     shown = run_script(*flags, "--text=The cat sat.", b"--text=caf\xe9 \xff")
     assert shown.returncode == 0, shown.stderr
-    output = shown.stdout.decode()
+    output = shown.stdout
     assert output.startswith("The cat sat.\n")
     assert re.search(r"probability: .* The 0\..* cat 0\.", output)
     assert "num_tokens: 6" in output
@@ -163,8 +163,8 @@ def test_the_script_fails_with_one_line(servers):
     ):
         failed = run_script(*flags)
         assert failed.returncode == 1
-        assert failed.stderr.decode().startswith(f"error: {start}")
-        assert failed.stderr.count(b"\n") == 1
+        assert failed.stderr.startswith(f"error: {start}")
+        assert failed.stderr.count("\n") == 1
 
 
 ANSWERS = {

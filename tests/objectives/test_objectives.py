@@ -212,7 +212,7 @@ def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
 
 def test_the_script_prints_what_the_original_prints_for_small():
     small = "--config=configs/pretrain/electra_small.py"
-    done = script_modules.run("plan", "--operations", small, timeout=300)
+    done = script_modules.run("plan", "--operations", small)
     assert done.returncode == 0, done.stderr
     vocabulary, header, *lines = done.stdout.splitlines()
     assert vocabulary == "Vocabulary: 30,522 entries."
