@@ -8,6 +8,7 @@ width, so many of them, the tokens that the training reads, the tokens of a row.
 The file runs at once; the settings that you may want to change stand in it.
 """
 
+import dataclasses
 import pathlib
 import shlex
 import sys
@@ -17,7 +18,6 @@ from absl import flags
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.config import schema
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("file", None, "What to write; also the first argument.")
@@ -78,7 +78,7 @@ def main() -> None:
     settings = config.load_file(base)
     lines = []
     for section, *names in map(str.split, _SHOWN.strip().splitlines()):
-        values = schema.section_fields(settings, section)
+        values = dataclasses.asdict(settings)[section]
         names = names or list(values)
         field = f"    # settings.{section}."
         lines += ["", *(f"{field}{name} = {values[name]!r}" for name in names)]

@@ -16,8 +16,6 @@ import ml_collections
 
 from electra_tf import installed
 from electra_tf.config import schema
-from electra_tf.config.phases import RowPhase as RowPhase
-from electra_tf.config.phases import split_phases as split_phases
 from electra_tf.config.schema import require as require
 from electra_tf.config.schema import require_choice as require_choice
 from electra_tf.config.schema import to_json as to_json
@@ -28,7 +26,9 @@ from electra_tf.config.sections import ExperimentConfig as ExperimentConfig
 from electra_tf.config.sections import GeneratorConfig as GeneratorConfig
 from electra_tf.config.sections import MaskingConfig as MaskingConfig
 from electra_tf.config.sections import OptimizerConfig as OptimizerConfig
+from electra_tf.config.sections import RowPhase as RowPhase
 from electra_tf.config.sections import TrainingConfig as TrainingConfig
+from electra_tf.config.sections import split_phases as split_phases
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:

@@ -29,6 +29,7 @@ Temperature = Annotated[float, pydantic.Field(ge=1e-3, allow_inf_nan=False)]
 
 # Words of pydantic's messages, and ours for them.
 _WORDS = {
+    "Input should be ": "",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     ", unable to parse string as a number": "",
@@ -57,7 +58,7 @@ def frozen(cls: type[_T]) -> type[_T]:
     `__post_init__`.
     """
     decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
-    built = typing.cast(Any, decorate(cls))
+    built: Any = decorate(cls)
     construct = built.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +68,7 @@ def frozen(cls: type[_T]) -> type[_T]:
             raise errors.ConfigError(_describe_all(built, error)) from error
 
     built.__init__ = __init__
-    return typing.cast(type[_T], built)
+    return built
 
 
 def one_of(*choices: str) -> Any:
@@ -122,25 +123,22 @@ def build(
     those; nothing else is converted. In messages, `name` is a file, for
     example, and `section` the section whose fields the values are.
     """
-    adapter = pydantic.TypeAdapter(schema)
+
+    def to_plain(value: Any) -> Any:
+        if hasattr(value, "items"):  # a section
+            return dict(value.items())
+        # A number of NumPy, or a path.
+        return value.item() if hasattr(value, "item") else os.fspath(value)
+
     try:
         # JSON's rules let lists be tuples and keep all else strict.
-        text = json.dumps(values, default=_to_plain)
-        return adapter.validate_json(text)
+        text = json.dumps(values, default=to_plain)
+        return pydantic.TypeAdapter(schema).validate_json(text)
     except pydantic.ValidationError as cause:
-        prefix = f"{name}: " if name else ""
-        ending = ""
+        text = f"{name}: " * bool(name) + _describe_all(schema, cause, section)
         if name.endswith(".json") and "unexpected_keyword" in str(cause):
-            ending = " If a newer version of electra_tf wrote it, use that one."
-        text = _describe_all(schema, cause, section)
-        raise error(f"{prefix}{text}{ending}") from cause
-
-
-def _to_plain(value: Any) -> Any:
-    """A section, a number of NumPy or a path in a form that JSON has."""
-    if hasattr(value, "items"):
-        return dict(value.items())
-    return value.item() if hasattr(value, "item") else os.fspath(value)
+            text += " If a newer version of electra_tf wrote it, use that one."
+        raise error(text) from cause
 
 
 def read_file(
@@ -156,12 +154,15 @@ def read_object(
     path: pathlib.Path, error: type[Exception] = ValueError
 ) -> dict[str, Any]:
     """Reads the object of a JSON file; `error` names a damaged one."""
+
+    def parse(text: str) -> float:
+        if not math.isfinite(value := float(text)):
+            raise ValueError(f"the number {text:.20}")
+        return value
+
     try:
-        content = json.loads(
-            path.read_bytes().decode("utf-8"),
-            parse_constant=_parse_float,
-            parse_float=_parse_float,
-        )
+        text = path.read_bytes().decode("utf-8")
+        content = json.loads(text, parse_constant=parse, parse_float=parse)
         if not isinstance(content, dict):
             raise ValueError(f"{content!r:.60}")
     except (ValueError, RecursionError, IsADirectoryError) as cause:
@@ -180,10 +181,7 @@ def to_json(value: Any) -> str:
 
 
 def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
-    """Lists what differs between two dataclasses or mappings.
-
-    Each leaf that differs gives one `section.field: ours, theirs`.
-    """
+    """Lists the fields that differ, each as `section.field: ours, theirs`."""
     if dataclasses.is_dataclass(ours) and dataclasses.is_dataclass(theirs):
         ours, theirs = vars(ours), vars(theirs)
     if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
@@ -209,12 +207,6 @@ def list_values(settings: Any) -> dict[str, Any]:
     }
 
 
-def section_fields(settings: Any, section: str) -> dict[str, Any]:
-    """Field name to value of a section, an open one (a mapping) or a class."""
-    value = getattr(settings, section)
-    return value if isinstance(value, dict) else vars(value)
-
-
 def find_changed(value: Any) -> dict[str, Any]:
     """The fields of a frozen dataclass that are not at their defaults."""
     return {
@@ -230,11 +222,9 @@ def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
     changed = {}
     for name, fields in sections.items():
         section = getattr(settings, name)
-        changed[name] = (
-            section | dict(fields)
-            if isinstance(section, dict)
-            else dataclasses.replace(section, **fields)
-        )
+        is_open = isinstance(section, dict)
+        replace = dict if is_open else dataclasses.replace
+        changed[name] = replace(section, **fields)
     return dataclasses.replace(settings, **changed)
 
 
@@ -260,31 +250,23 @@ def describe(schema: Any, detail: Any, section: str = "") -> str:
     if isinstance(name, int) and not parents:  # an argument by its position
         name = dataclasses.fields(schema)[name].name
     field = ".".join(map(str, [*filter(None, [section]), *parents, name]))
-    received, kind = detail["input"], detail["type"]
+    kind, expected = detail["type"], detail["msg"]
     if kind == "unexpected_keyword_argument":
         for parent in parents:
             hint = typing.get_type_hints(schema).get(parent)
             inner = (hint, *typing.get_args(hint))
             schema = next(filter(dataclasses.is_dataclass, inner), schema)
         fields = dataclasses.fields(schema)
-        known = [field.name for field in fields]
         is_section = dataclasses.is_dataclass(fields[0].default)
         what = "section" if is_section else "field"
+        known = [field.name for field in fields]
         return f"Unknown {what} {field!r}. {suggest(str(name), known)}"
     if kind == "missing":
         return f"`{field}` is missing."
     if kind == "value_error":
         return str(detail["ctx"]["error"])
-    expected = detail["msg"].removeprefix("Input should be ")
     if kind == "model_type":
         expected = "a JSON object"
     for theirs, ours in _WORDS.items():
         expected = expected.replace(theirs, ours)
-    return f"`{field}` must be {expected}. Received: {received!r:.60}."
-
-
-def _parse_float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text:.20}")
-    return value
+    return f"`{field}` must be {expected}. Received: {detail['input']!r:.60}."

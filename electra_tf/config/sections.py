@@ -6,8 +6,9 @@ Names that users of the original know are kept.
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -98,20 +99,10 @@ class GeneratorConfig:
 
     def __post_init__(self) -> None:
         kinds = "uniform_generator", "unigram_generator", "two_tower_generator"
-        chosen = [kind for kind in kinds if getattr(self, kind)]
-        others = {
-            name: value
-            for name, value in schema.find_changed(self).items()
-            if name not in kinds
-        }
+        others = schema.find_changed(self)
+        chosen = [kind for kind in kinds if others.pop(kind, False)]
         sizes = "num_attention_heads", "intermediate_size"
-        kinds_of_tying = "untied_generator_embeddings disentangled_embeddings"
-        own = [*sizes, *kinds_of_tying.split()]
-        require(
-            self.untied_generator or others.keys().isdisjoint(own),
-            f"{', '.join(own)} needs `generator.untied_generator`: one shared "
-            f"encoder has one size. Received: {others}. Leave them out.",
-        )
+        tying = "untied_generator_embeddings", "disentangled_embeddings"
         require(
             len(chosen) <= 1,
             f"At most one of {', '.join(kinds)} can be true in `generator`. "
@@ -123,10 +114,12 @@ class GeneratorConfig:
             f"nothing to tie. Received: {others}. Leave these fields alone.",
         )
         require(
-            not self.two_tower_generator or self.untied_generator,
-            "`generator.two_tower_generator` needs `untied_generator`: two "
-            "encoders of one direction cannot be the discriminator's. "
-            "Received: untied_generator=False. Tie the embeddings instead.",
+            self.untied_generator
+            or not self.two_tower_generator
+            and others.keys().isdisjoint((*sizes, *tying)),
+            f"{', '.join([*sizes, *tying, kinds[-1]])} needs "
+            "`generator.untied_generator`: one shared encoder has one size "
+            f"and reads both ways. Received: {others}. Leave them out.",
         )
         require(
             not self.init_from or self.is_alone,
@@ -164,21 +157,29 @@ class GeneratorConfig:
     def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
         """The generator's encoder sizes, derived as the original does.
 
-        Untied embeddings have the generator's own width.
+        Untied embeddings have the generator's own width. `ConfigError` if its
+        heads do not divide it.
         """
         main = discriminator
         if self.weight_tying == "all":
             return main
         width = round(main.hidden_size * self.generator_hidden_size)
         depth = round(main.num_hidden_layers * self.generator_layers)
-        own = self.weight_tying == "none"
+        heads = self.num_attention_heads or max(1, width // 64)
+        require(
+            width > 0 and width % heads == 0,
+            "`generator.generator_hidden_size` must give a width that the "
+            "generator's heads, 64 wide unless set, divide. Received: "
+            f"{self.generator_hidden_size}, so {heads} heads in {width}.",
+        )
+        is_own = self.weight_tying == "none"
         return dataclasses.replace(
             main,
             hidden_size=width,
             num_hidden_layers=max(depth, 1),
-            num_attention_heads=self.num_attention_heads or max(1, width // 64),
+            num_attention_heads=heads,
             intermediate_size=self.intermediate_size or 4 * width,
-            embedding_size=width if own else main.embedding_size,
+            embedding_size=width if is_own else main.embedding_size,
         )
 
 
@@ -215,7 +216,7 @@ class MaskingConfig:
             f"Received: {self.whole_word} and {random}.",
         )
         require(
-            self.frequency_power == 0
+            not self.frequency_power
             or not (self.whole_word or self.draw_with_replacement),
             "`masking.frequency_power` chooses single positions without "
             "replacement. Received: it with whole_word or "
@@ -354,18 +355,6 @@ class ExperimentConfig:
         self.check_warm_up()
         self.check_devices(1)
 
-    def require_generator_sizes(self) -> None:
-        """Raises `ConfigError` unless the generator's width fits its heads."""
-        try:
-            if self.generator.has_encoder:
-                self.generator.encoder_config(self.encoder)
-        except errors.ConfigError as error:
-            raise errors.ConfigError(
-                "`generator.generator_hidden_size` must give a width that the "
-                "generator's heads, 64 wide unless set, divide. Received: "
-                f"{self.generator.generator_hidden_size}. {error}"
-            ) from error
-
     def check_warm_up(self, stages: Sequence[int] = (0,)) -> None:
         """Raises `ConfigError` unless every stage outlasts the warm-up.
 
@@ -407,3 +396,60 @@ class ExperimentConfig:
             f"{-(-streams // shares) * shares} and a train_batch_size that it "
             "divides, or other numbers of replicas or micro-batches.",
         )
+
+
+class RowPhase(NamedTuple):
+    """The steps of a run that read rows of one length."""
+
+    start: int  # steps before it
+    end: int
+    settings: ExperimentConfig  # with its rows and their dataset
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all its rows, padding included."""
+        length = self.settings.data.max_seq_length
+        batch = self.settings.training.train_batch_size
+        return (self.end - self.start) * batch * length
+
+
+def split_phases(settings: ExperimentConfig) -> list[RowPhase]:
+    """The phases of `data.phases` and the last one, which has what is left.
+
+    Raises `ConfigError` if they do not fit the run.
+    """
+    data, training = settings.data, settings.training
+    num_steps, start = training.num_train_steps, 0
+    spans = list[tuple[int, int, int, int]]()
+    for text in filter(None, data.phases.split(",")):
+        match = re.fullmatch(r"(\d+)x(\d+):(\d+)", text)
+        if not match:
+            raise errors.ConfigError(
+                "`data.phases` must be LENGTHxROWS:STEPS of each phase, with "
+                f"commas between, as 128x256:9000. Received: {data.phases!r}."
+            )
+        length, batch, count = map(int, match.groups())
+        spans.append((start, start + count, length, batch))
+        start += count
+        require(
+            count > 0 and start < num_steps,
+            "Each of `data.phases` must have steps and leave some of the run's "
+            f"to the last. Received: {data.phases}, and num_train_steps="
+            f"{num_steps}.",
+        )
+    last = data.max_seq_length, training.train_batch_size
+    spans.append((start, num_steps, *last))
+    phases = []
+    for begin, end, length, batch in spans:
+        folder = data.dataset_dir.replace("{length}", f"{length}")
+        rows = {"phases": "", "dataset_dir": folder, "max_seq_length": length}
+        try:
+            own = schema.replace_fields(
+                settings, data=rows, training={"train_batch_size": batch}
+            )
+        except errors.ConfigError as error:
+            raise errors.ConfigError(
+                f"`data.phases`, {length}x{batch}:{end - begin}: {error}"
+            ) from error
+        phases.append(RowPhase(begin, end, own))
+    return phases

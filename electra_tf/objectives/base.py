@@ -189,8 +189,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             f"The objective {name!r} has no generator. Received: {generator}. "
             "Leave its section at the defaults.",
         )
-        if cls.has_generator:
-            settings.require_generator_sizes()
+        if cls.has_generator and generator.has_encoder:
+            generator.encoder_config(settings.encoder)  # checks its sizes
         for field, value in cls.required_generator.items():
             received = getattr(generator, field)
             config.require(

@@ -242,7 +242,7 @@ def with_num_steps(
     schedules: dict[str, dict[str, Any]] = {
         section: {
             name: max(least, round(count * ratio))
-            for name, count in schema.section_fields(settings, section).items()
+            for name, count in dataclasses.asdict(settings)[section].items()
             if name.endswith(("_step", "_steps")) and count
         }
         for section, least in _LEAST_SCHEDULES.items()
