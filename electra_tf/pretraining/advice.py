@@ -30,8 +30,7 @@ def explain_plateau(
     metrics: Mapping[str, float], num_tokens: float
 ) -> str | None:
     """Says that a run sits on the unigram line and what to change, or None."""
-    loss = masked_lm_loss(metrics)
-    entropy = metrics["unigram_entropy"]
+    loss, entropy = _masked_lm_loss(metrics), metrics["unigram_entropy"]
     is_early = num_tokens < _PLATEAU_TOKENS
     if loss is None or is_early or loss < entropy - _PLATEAU_MARGIN:
         return None
@@ -49,18 +48,20 @@ def explain_plateau(
     )
 
 
-def explain_collapse(losses: Sequence[float], entropy: float) -> str | None:
+def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
     """Says that a masked LM fell back to the unigram line, or None.
 
-    Args:
-        losses: held-out losses at [MASK], nats, in the order of evaluations.
-        entropy: the loss of knowing no more than how frequent each token is.
+    Only `lines` of held-out metrics have the entropy of that line.
     """
-    lowest = min(losses, default=entropy)
-    if lowest > entropy - _PLATEAU_MARGIN or losses[-1] <= entropy:
+    held_out = [line for line in lines if "unigram_entropy" in line]
+    known = [x for x in map(_masked_lm_loss, held_out) if x is not None]
+    if not known:
+        return None
+    lowest, entropy = min(known), held_out[-1]["unigram_entropy"]
+    if lowest > entropy - _PLATEAU_MARGIN or known[-1] <= entropy:
         return None
     return (
-        f"Warning: the loss at [MASK] rose to {losses[-1]:.2f} nats, after it "
+        f"Warning: the loss at [MASK] rose to {known[-1]:.2f} nats, after it "
         f"had been {lowest:.2f}; knowing nothing but how frequent each token "
         f"is gives {entropy:.2f}. The masked language model has lost what it "
         "had learned, and seldom learns it again. In a new model_dir, set "
@@ -69,6 +70,5 @@ def explain_collapse(losses: Sequence[float], entropy: float) -> str | None:
     )
 
 
-def masked_lm_loss(metrics: Mapping[str, float]) -> float | None:
-    """The loss at [MASK] in metrics of any objective, if there is one."""
+def _masked_lm_loss(metrics: Mapping[str, float]) -> float | None:
     return metrics.get("masked_loss", metrics.get("mlm_masked_loss"))

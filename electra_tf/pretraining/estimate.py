@@ -14,7 +14,6 @@ from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.objectives import registry
 from electra_tf.pretraining import cost
-from electra_tf.pretraining import micro_batches
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import devices
 
@@ -29,7 +28,7 @@ _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
 class Estimate(NamedTuple):
     """Memory and time of a training on some devices of a kind."""
 
-    cut: micro_batches.Cut | None  # None: none that the streams allow fits
+    cut: devices.Cut | None  # None: none that the streams allow fits
     state_bytes: float  # weights, gradients and moments, on each device
     activation_bytes: float  # of what a device works on at a time
     tokens_per_second: float  # of all devices, padding included
@@ -58,11 +57,16 @@ def estimate(
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
     room = max(1.0, _USABLE * 1e9 * device.memory - state)
-    cut = micro_batches.cut_batch(settings, count, device.name == "CPU")
+    cut = devices.cut_batch(settings, count, device.name == "CPU")
     shares = data.num_streams // count
     later = range(cut.num_parts, shares + 1)
-    cuts = [cut, *(micro_batches.Cut(n) for n in later if shares % n == 0)]
-    sizes = [activation_bytes(settings, count, num_weights, c) for c in cuts]
+    cuts = [cut, *(devices.Cut(n) for n in later if shares % n == 0)]
+    largest, sizes = max(map(saved.step_flops, saved.starts)) / count, []
+    for each in cuts:
+        at_once = min(each.at_a_time, each.num_parts)
+        # Each part has gradients of its own until they are added.
+        own = 4.0 * num_weights * at_once if each.num_parts > 1 else 0.0
+        sizes.append(largest * at_once / each.num_parts + own)
     first = next((i for i, size in enumerate(sizes) if size <= room), None)
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Estimate(
@@ -72,21 +76,6 @@ def estimate(
         tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
-
-
-def activation_bytes(
-    settings: config.ExperimentConfig,
-    count: int,
-    num_weights: int,
-    cut: micro_batches.Cut,
-) -> float:
-    """Bytes of activations that each of `count` devices holds at a time."""
-    work = cost.Cost(settings, "saved")
-    largest = max(map(work.step_flops, work.starts)) / count
-    at_once = min(cut.at_a_time, cut.num_parts)
-    # Each part has gradients of its own until they are added.
-    own = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
-    return largest * at_once / cut.num_parts + own
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:

@@ -7,10 +7,9 @@ bit), else from another run, `training.init_from` (fresh optimizer), else from
 
 import dataclasses
 import gc
-import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -30,7 +29,6 @@ from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
-from electra_tf.pretraining import micro_batches
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import stopping
@@ -61,9 +59,7 @@ def pretrain(
     """
     settings = registry.complete(settings)
     training, phases = settings.training, config.split_phases(settings)
-    cuts = [
-        micro_batches.cut_batch(phase.settings, 1, True) for phase in phases
-    ]
+    cuts = [devices.cut_batch(phase.settings, 1, True) for phase in phases]
     distribution.configure_process(training, all(cut.is_shared for cut in cuts))
     keras.utils.set_random_seed(training.seed)
     strategy = distribution.build_strategy(training)
@@ -136,8 +132,7 @@ class _Run(training_run.TrainingRun):
             )
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
-        resolved = base.resolve(whole, self.vocabulary.size)
-        self.flops = cost.Cost(resolved)
+        self.flops = cost.Cost(base.resolve(whole, self.vocabulary.size))
         # Operations per second that all devices could do, 0 if unknown.
         peak = training.peak_flops or devices.peak_flops(
             self.device, training.precision
@@ -188,17 +183,15 @@ class _Run(training_run.TrainingRun):
             self.vocabulary,
         )
         reports = []
-        if start:
-            reports.append(reading.warm_start(start, target))
-        if generator:
-            reports.append(reading.warm_start(generator, target, True))
-        if not reports:
-            return "fresh weights"
-        if self.model.is_disentangled:
+        for origin, is_generator in ((start, False), (generator, True)):
+            if origin:
+                report = reading.warm_start(origin, target, is_generator)
+                reports.append(report)
+        if reports and self.model.is_disentangled:
             self.model.take_difference()
-        if self.model.weight_average is not None:
+        if reports and self.model.weight_average is not None:
             self.model.weight_average.reset()
-        return "; ".join(reports)
+        return "; ".join(reports) or "fresh weights"
 
     def resume(
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
@@ -264,36 +257,20 @@ class _Run(training_run.TrainingRun):
         if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
         metrics |= self.baselines
-        num_tokens = step * self.units_per_step
-        text = self.may_warn and advice.explain_plateau(metrics, num_tokens)
-        if text:
-            self.may_warn = False  # once is enough
-            self.report.say(text)
-        before, now = self._held_out_losses(), advice.masked_lm_loss(metrics)
-        was_told = self._explain_collapse(before)
-        if (
-            now
-            and not was_told
-            and (text := self._explain_collapse([*before, now]))
-        ):
-            self.report.say(text)
+        if self.baselines and self.is_chief:
+            self._warn(metrics, step * self.units_per_step)
         return metrics, is_best
 
-    def _held_out_losses(self) -> list[float]:
-        """The losses at [MASK] of the evaluations so far."""
-        if not self.is_chief:
-            return []
+    def _warn(self, metrics: Mapping[str, float], num_tokens: float) -> None:
+        """Says, once each, that a masked language model does not learn."""
+        text = self.may_warn and advice.explain_plateau(metrics, num_tokens)
+        if text:
+            self.may_warn = False
+            self.report.say(text)
         lines = reporting.read_lines(self.folder / "metrics.jsonl")
-        return [
-            loss
-            for line in lines
-            if line["split"] == "validation"
-            and (loss := advice.masked_lm_loss(line)) is not None
-        ]
-
-    def _explain_collapse(self, losses: Sequence[float]) -> str | None:
-        entropy = self.baselines.get("unigram_entropy")
-        return advice.explain_collapse(losses, entropy) if entropy else None
+        text = advice.explain_collapse([*lines, metrics])
+        if text and not advice.explain_collapse(lines):
+            self.report.say(text)
 
     def check_input(self) -> None:
         self._checksums.require_good()
@@ -312,23 +289,20 @@ class _Run(training_run.TrainingRun):
         return {"train_flops": self.flops.flops_until(step)}
 
     def describe(self) -> str:
-        variables = self.model.trainable_variables
+        train, variables = self.dataset.train, self.model.trainable_variables
         count = sum(v.value.shape.num_elements() for v in variables)
         num_rows = self.training.train_batch_size
         parts = self.strategy.num_replicas_in_sync
         parts *= self.model.num_micro_batches
         num_steps = self.num_steps - self.first_step
         epochs = num_steps / self.order.batches_per_epoch
+        num_slots = train.num_examples * train.max_seq_length
         text = (
             f"{count:,} parameters in {len(variables)} variables; "
-            f"{self.dataset.train.num_examples:,} examples of "
-            f"{self.settings.data.max_seq_length} tokens, {num_rows} a step "
-            f"({num_rows // parts} in a micro-batch), "
+            f"{train.num_examples:,} examples of {train.max_seq_length} tokens,"
+            f" {num_rows} a step ({num_rows // parts} in a micro-batch), "
             f"{epochs:.2f} epochs."
-        )
-        train = self.dataset.train
-        num_slots = train.num_examples * train.max_seq_length
-        text += advice.warn_of_data(train.num_tokens / num_slots, epochs)
+        ) + advice.warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -353,16 +327,15 @@ class _Run(training_run.TrainingRun):
             "best_validation_loss": self.best_loss,
             "best_checkpoint": best and best.name,
         }
-        text = json.dumps(summary, indent=2) + "\n"
         path = self.folder / "summary.json"
         with reporting.naming_file(path):
-            atomic.write_text(path, text)
+            atomic.write_text(path, schema.to_json(summary))
             picture = reporting.draw_training_curves(self.folder)
         self.report.say(
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
-        if warning := self._explain_collapse(self._held_out_losses()):
+        if warning := advice.explain_collapse(lines):
             self.report.say(warning)
 
 
@@ -391,7 +364,7 @@ def build_model_and_optimizer(
     count = strategy.num_replicas_in_sync
     model = registry.build_model(settings, vocabulary, token_counts, is_packed)
     model.xla_scope = distribution.xla_scope(settings.training)
-    cut = micro_batches.cut_batch(settings, count, is_cpu)
+    cut = devices.cut_batch(settings, count, is_cpu)
     model.num_micro_batches, model.num_parallel = cut
     model.optimizer = build_optimizer(settings, model.stage_starts)
     model.optimizer.build(model.trainable_variables)

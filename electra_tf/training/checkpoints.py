@@ -5,10 +5,9 @@
         variables.index, variables.data-00000-of-00001
         state.json          step, input position, best score
 
-`variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
-`optimizer/<path>`, and so on. Both carry checksums. A folder is flushed to disk
-before it gets its name, and loses its name before it is removed. In a store
-such as gs:// it is there while it has `state.json`, copied last, removed first.
+`variables` is a TensorFlow checkpoint of flat names, as `model/<path>`. Both
+carry checksums. A folder gets its name when it is flushed, and loses it before
+it is removed. In a store such as gs:// it is there while it has `state.json`.
 """
 
 import contextlib
@@ -54,7 +53,7 @@ _STATE_FILE = "state.json"  # in a store, written last
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
 
-# Which errors blame the way to a checkpoint, not its content.
+# Errors of the way to a checkpoint, not of its content.
 _UNREACHABLE = (OSError, tf.errors.AbortedError, tf.errors.UnavailableError,
                 tf.errors.DeadlineExceededError, tf.errors.UnknownError,
                 tf.errors.PermissionDeniedError)  # fmt: skip
@@ -88,10 +87,9 @@ def claim_folder(
 
     Call it last: a run that failed before can have other settings next time.
     """
-    path = folder / CONFIG_FILE
-    if replaces_config or not path.exists():
+    if replaces_config or not (folder / CONFIG_FILE).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, schema.to_json(content))
+        atomic.write_text(folder / CONFIG_FILE, schema.to_json(content))
     for own in (folder, folder / _FOLDER):
         atomic.remove_partial(own)
     vocabulary.save(folder)
@@ -101,14 +99,12 @@ def require_same_settings(
     folder: pathlib.Path,
     old: Any,
     new: Any,
-    safe_to_change: Collection[str],
+    safe: Collection[str],  # fields that may differ
     flag: str,
 ) -> list[str]:
     """Lists what differs; `ModelError` if it is not all safe to change."""
     differences = schema.find_differences(old, new)
-    changed = [
-        d for d in differences if d.partition(":")[0] not in safe_to_change
-    ]
+    changed = [d for d in differences if d.partition(":")[0] not in safe]
     if changed:
         raise errors.ModelError(
             f"{folder} was made with other settings (there, now): "
@@ -145,10 +141,9 @@ def step_of(checkpoint: pathlib.Path) -> int:
 def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
     """The run's complete checkpoints, oldest first."""
     folder = model_dir / _FOLDER
-    if not folder.is_dir():
-        return []
-    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(filter(_is_there, paths), key=step_of)
+    paths = folder.iterdir() if folder.is_dir() else ()
+    named = [path for path in paths if _NAME.fullmatch(path.name)]
+    return sorted(filter(_is_there, named), key=step_of)
 
 
 def _is_there(checkpoint: pathlib.Path) -> bool:
@@ -158,8 +153,7 @@ def _is_there(checkpoint: pathlib.Path) -> bool:
 
 def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
     """The newest checkpoint of a run, or None."""
-    paths = all_checkpoints(model_dir)
-    return paths[-1] if paths else None
+    return next(reversed(all_checkpoints(model_dir)), None)
 
 
 def best(model_dir: pathlib.Path) -> pathlib.Path | None:
@@ -221,8 +215,15 @@ def save(
         if is_old:
             atomic.write_text(final / _STATE_FILE, text)
         else:
+            names = sorted(variables)
             with atomic.creating_folder(final, _STATE_FILE) as folder:
-                _write(folder, variables, text)
+                tf.raw_ops.SaveV2(
+                    prefix=str(folder / _PREFIX),
+                    tensor_names=names,
+                    shape_and_slices=[""] * len(names),
+                    tensors=[tf.convert_to_tensor(variables[n]) for n in names],
+                )
+                (folder / _STATE_FILE).write_text(text, "utf-8")
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
@@ -240,26 +241,15 @@ def remove_old(
 ) -> None:
     """Removes all checkpoints but the `keep` newest and that of a step."""
     for path in all_checkpoints(model_dir)[:-keep]:
-        if step_of(path) != best_step:
-            try:
+        try:
+            if step_of(path) != best_step:
                 storage.remove_folder(path, _STATE_FILE)
-            except OSError as error:
-                logging.warning(
-                    "An old checkpoint could not be removed: %s. Training "
-                    "goes on; remove it yourself.",
-                    atomic.first_line(error),
-                )
-
-
-def _write(folder: pathlib.Path, variables: Variables, state: str) -> None:
-    names = sorted(variables)
-    tf.raw_ops.SaveV2(
-        prefix=str(folder / _PREFIX),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[tf.convert_to_tensor(variables[name]) for name in names],
-    )
-    (folder / _STATE_FILE).write_text(state, "utf-8")
+        except OSError as error:
+            logging.warning(
+                "An old checkpoint could not be removed: %s. Training goes "
+                "on; remove it yourself.",
+                atomic.first_line(error),
+            )
 
 
 def _checksum(state: Mapping[str, Any]) -> str:
@@ -300,10 +290,12 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
             f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
             "weights, or train with --config.training.ema_decay=0.9999."
         )
-    for name, value in tensors.items():
-        if value.dtype == ml_dtypes.bfloat16:
-            tensors[name] = value.astype(np.float32)
-    return {n.removeprefix(f"{prefix}/"): v for n, v in tensors.items()}
+    return {
+        name.removeprefix(f"{prefix}/"): value.astype(np.float32)
+        if value.dtype == ml_dtypes.bfloat16
+        else value
+        for name, value in tensors.items()
+    }
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
@@ -326,7 +318,18 @@ def assign(
     origin: pathlib.Path | str, saved: Variables, variables: Variables
 ) -> None:
     """Sets variables to exactly what was read; `ModelError` if they differ."""
-    _require_equal_layout(origin, saved, variables)
+    problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]
+    problems += [f"unknown {name}" for name in sorted({*saved} - {*variables})]
+    for name in sorted({*saved} & {*variables}):
+        shape, expected = saved[name].shape, tuple(variables[name].shape)
+        if shape != expected:
+            problems.append(f"{name} is {shape}, expected {expected}")
+    if problems:
+        raise errors.ModelError(
+            f"{origin} does not fit the model: {'; '.join(problems[:8])}"
+            f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
+            "Use the config that the checkpoint was made with."
+        )
     for name, variable in variables.items():
         variable.assign(saved[name])
 
@@ -360,20 +363,3 @@ def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
         raise errors.ModelError(
             f"{checkpoint} cannot be read: {atomic.first_line(error)}. {remedy}"
         ) from error
-
-
-def _require_equal_layout(
-    origin: pathlib.Path | str, saved: Variables, variables: Variables
-) -> None:
-    problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]
-    problems += [f"unknown {name}" for name in sorted({*saved} - {*variables})]
-    for name in sorted({*saved} & {*variables}):
-        shape, expected = saved[name].shape, tuple(variables[name].shape)
-        if shape != expected:
-            problems.append(f"{name} is {shape}, expected {expected}")
-    if problems:
-        raise errors.ModelError(
-            f"{origin} does not fit the model: {'; '.join(problems[:8])}"
-            f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
-            "Use the config that the checkpoint was made with."
-        )

@@ -1,4 +1,4 @@
-"""The accelerators that are known, and how fast a device multiplies matrices.
+"""Devices: those that are known, how fast they multiply, how they cut a batch.
 
 Memory, bandwidth and peak rates are those of the vendors' data sheets.
 """
@@ -11,6 +11,8 @@ from concurrent import futures
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+from electra_tf import config
 
 # Shares of the peak that matrix products reach, with matrix units and without.
 # They are fitted to NVIDIA's runs of Base on a V100 and an A100.
@@ -60,18 +62,47 @@ _PEAKS = {
     "V100": (125e12, 15.7e12),
     "T4": (65e12, 8.1e12),
 }
+# Of a micro-batch on a CPU: smaller ones are slower (docs/performance.md).
+_CPU_TOKENS = 1024
+
+
+class Cut(NamedTuple):
+    """How a device takes its part of a batch."""
+
+    num_parts: int  # micro-batches
+    at_a_time: int = 1  # of them, side by side
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether each of several processors has parts of its own."""
+        return 1 < self.at_a_time <= self.num_parts
+
+
+def cut_batch(
+    settings: config.ExperimentConfig, count: int, is_cpu: bool
+) -> Cut:
+    """How each of `count` devices takes its part of a batch.
+
+    In `training.num_micro_batches` parts, one after the other. Where that is 0,
+    whole; on CPUs in as many parts as have enough tokens, side by side.
+    """
+    training, data = settings.training, settings.data
+    is_whole = not is_cpu or training.jit_compile == "on"
+    if training.num_micro_batches or is_whole:
+        return Cut(training.num_micro_batches or 1)
+    shares = data.num_streams // count
+    num_tokens = training.train_batch_size * data.max_seq_length // count
+    most = max(1, min(shares, num_tokens // _CPU_TOKENS))
+    number = next(n for n in range(most, 0, -1) if shares % n == 0)
+    return Cut(number, num_processors())
 
 
 def peak_flops(description: str, precision: str) -> float:
     """Operations per second of matrix products at the device's best.
 
-    Args:
-        description: as of `distribution.device_description`.
-        precision: of the products: float32, bfloat16 or float16.
-
-    Returns:
-        The data sheet's figure of a known accelerator; for a CPU the result of
-        half a second of measuring; 0 for what is unknown.
+    Of a known accelerator it is the data sheet's figure, of a CPU the result of
+    half a second of measuring, of others 0. `description` is that of
+    `distribution.device_description`.
     """
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", description):
@@ -95,13 +126,10 @@ def measure_products(precision: str, size: int, seconds: float) -> float:
 def best_rate(
     work: Callable[[int], Any], amount: float, seconds: float
 ) -> float:
-    """The highest rate of many short tries; other work disturbs most of them.
+    """The highest rate in some seconds of tries; other work disturbs most.
 
-    Args:
-        work: does an `amount` of work. It gets the number of a processor: where
-            each operation runs on one processor, all of them work at a time.
-        amount: for example operations.
-        seconds: how long to try.
+    `work` does an `amount`, for example of operations. It gets the number of a
+    processor: where an operation runs on one, all of them work at a time.
     """
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     count = num_processors() if threads == 1 else 1

@@ -34,17 +34,14 @@ _LOST = (
 )
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
 _TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
-# How long to wait for the other hosts to start. Once all run, TensorFlow waits
-# ten seconds for a heartbeat of each.
+# How long to wait for the other hosts to start.
 START_SECONDS, _REPORT_SECONDS = 600, 10.0
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:
     """Configures TensorFlow in this process, before it computes anything.
 
-    Args:
-        settings: of the training.
-        is_shared: whether each processor has micro-batches of its own.
+    `is_shared` says whether each processor has micro-batches of its own.
     """
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -52,11 +49,9 @@ def configure_process(settings: Settings, is_shared: bool = False) -> None:
     if has_gpu:
         # Otherwise XLA keeps in float32 what a step rounds to bfloat16, and its
         # kernels write and read twice as much.
-        flags = (
-            "--xla_allow_excess_precision=false",
-            os.environ.get("XLA_FLAGS", ""),
-        )
-        os.environ["XLA_FLAGS"] = " ".join(flags)
+        given = os.environ.get("XLA_FLAGS", "")
+        excess = "--xla_allow_excess_precision=false"
+        os.environ["XLA_FLAGS"] = f"{excess} {given}"
     if settings.precision == "float32" and not has_gpu:
         # The graph optimizers do not make the step faster, and the first call
         # of a traced step takes 5.5 s without and 7.8 s with them.
@@ -91,7 +86,19 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         finally:
             signal.alarm(0)
     if settings.strategy == "tpu":
-        return _build_tpu_strategy(settings.tpu or "local")
+        name, tpu = settings.tpu or "local", tf.distribute.cluster_resolver
+        try:
+            resolver = tpu.TPUClusterResolver(name)
+            tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+            raise ValueError(
+                f"No TPU answers under the name {name!r}: "
+                f"{str(error).partition(chr(10))[0]}. Run on a TPU VM with the "
+                "extra `tpu` installed, or name the TPU with "
+                "--config.training.tpu."
+            ) from error
+        return tf.distribute.TPUStrategy(resolver)
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
         # TensorFlow would reserve the memory of all GPUs. It refuses this if
@@ -135,9 +142,17 @@ def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
     TensorFlow would wait without a message; the first worker without limit and
     without handling signals.
     """
+
+    def is_missing(address: str) -> bool:
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), 5).close()
+            return False
+        return True
+
     start, next_report = time.monotonic(), _REPORT_SECONDS
     with socket.create_server(("", int(own.rpartition(":")[2])), backlog=999):
-        while others := {n: a for n, a in others.items() if not _answers(a)}:
+        while others := {n: a for n, a in others.items() if is_missing(a)}:
             seconds = time.monotonic() - start
             names = ", ".join(f"{n} ({a})" for n, a in others.items())
             if seconds > START_SECONDS:
@@ -147,35 +162,9 @@ def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
                 )
             if seconds > next_report:
                 next_report = 2 * seconds
-                print(
-                    f"Waiting for {names}, {START_SECONDS} s at the most.",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                text = f"Waiting for {names}, {START_SECONDS} s at the most."
+                print(text, file=sys.stderr, flush=True)
             time.sleep(0.5)
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError):
-        socket.create_connection((host, int(port)), 5).close()
-        return True
-    return False
-
-
-def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(
-            f"No TPU answers under the name {name!r}: "
-            f"{str(error).partition(chr(10))[0]}. Run on a TPU VM with the "
-            "extra `tpu` installed, or name the TPU with "
-            "--config.training.tpu."
-        ) from error
-    return tf.distribute.TPUStrategy(resolver)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -197,8 +186,8 @@ def distribute_endless(
 ) -> Any:
     """Distributes the dataset of each worker's context, repeated without end.
 
-    If it ended, workers would ask each other before every batch whether one is
-    left, and shapes would not be static.
+    Otherwise workers ask each other before every batch whether one is left, and
+    shapes are not static.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -219,7 +208,7 @@ def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
     def average(own: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         # `identity` puts the argument on the replica's device.
-        return context.all_reduce(tf.distribute.ReduceOp.MEAN, tf.identity(own))
+        return context.all_reduce("MEAN", tf.identity(own))
 
     return tf.function(
         lambda own: strategy.run(average, args=(own,)), autograph=False
@@ -255,25 +244,20 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     except tf.errors.OpError as error:
         if not (_has_workers(strategy) and isinstance(error, _LOST)):
             raise
-        cause = _CAUSE.search(error.message)
+        message, resolver = error.message, strategy.cluster_resolver
+        jobs = resolver.cluster_spec().as_dict()
+        tasks = {(job, int(index)) for job, index in _TASKS.findall(message)}
+        tasks -= {(resolver.task_type, resolver.task_id)}
+        if not tasks and "CoordinationService/Heartbeat" in message:
+            tasks = {("chief" if "chief" in jobs else "worker", 0)}
+        names = [f"{job} {i} ({jobs[job][i]})" for job, i in sorted(tasks)]
+        cause = _CAUSE.search(message)
         raise errors.WorkerLostError(
-            f"{_find_lost(strategy, error.message)} has stopped or cannot be "
-            f"reached{f' ({cause[1].strip()})' if cause else ''}. Start the "
-            "same command on all hosts again: they go on from the last "
-            "checkpoint."
+            f"{', '.join(names).capitalize() or 'Another worker'} has stopped "
+            f"or cannot be reached{f' ({cause[1].strip()})' if cause else ''}. "
+            "Start the same command on all hosts again: they go on from the "
+            "last checkpoint."
         ) from error
-
-
-def _find_lost(strategy: Any, message: str) -> str:
-    """The task and address of the host that an error is about."""
-    resolver = strategy.cluster_resolver
-    jobs = resolver.cluster_spec().as_dict()
-    tasks = {(job, int(index)) for job, index in _TASKS.findall(message)}
-    tasks -= {(resolver.task_type, resolver.task_id)}
-    if not tasks and "CoordinationService/Heartbeat" in message:
-        tasks = {("chief" if "chief" in jobs else "worker", 0)}
-    names = [f"{job} {i} ({jobs[job][i]})" for job, i in sorted(tasks)]
-    return ", ".join(names).capitalize() or "Another worker"
 
 
 def xla_scope(settings: Settings) -> fusion.Scope:
@@ -296,12 +280,10 @@ def xla_scope(settings: Settings) -> fusion.Scope:
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
     """The hardware in words, for logs: kind, name and number of devices."""
-    gpus = tf.config.list_physical_devices("GPU")
+    kind, gpus = "CPU", tf.config.list_physical_devices("GPU")
     if isinstance(strategy, tf.distribute.TPUStrategy):
         kind = "TPU"
     elif gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         kind = details.get("device_name", "GPU")
-    else:
-        kind = "CPU"
     return f"{strategy.num_replicas_in_sync} x {kind}"

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.training import assignments
+from electra_tf.training import step_state
 
 Tensors = dict[str, tf.Tensor]
 
@@ -113,8 +113,8 @@ class Statistics(keras.metrics.Metric):
     def update_state(self, statistics: Tensors) -> None:
         """Adds the vectors of one batch; others than `sizes` are left out."""
         vector = tf.concat([statistics[name] for name in self.sizes], 0)
-        assignments.assign_add(self.total, vector)
-        assignments.assign_add(self.num_batches, 1)
+        step_state.assign_add(self.total, vector)
+        step_state.assign_add(self.num_batches, 1)
 
     def result(self) -> Tensors:
         """Metric name to scalar, over all batches since the last reset."""

@@ -8,7 +8,7 @@ condition under `tf.distribute`. `fit` takes these optimizers like any other.
 import abc
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -18,8 +18,8 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import layers
-from electra_tf.training import assignments
 from electra_tf.training import schedules
+from electra_tf.training import step_state
 
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -36,8 +36,7 @@ class Scalars(NamedTuple):
 
     rate: tf.Tensor
     decay: tf.Tensor
-    adam_rate: tf.Tensor  # the rate as the fused operation takes it
-    adam: dict[str, tf.Tensor]  # the operation's further arguments
+    adam: dict[str, tf.Tensor]  # arguments of the fused operation
 
 
 class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
@@ -76,11 +75,10 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
-        is_schedule = callable(weight_decay)
         if (
             not (0 <= beta_1 < 1 and 0 <= beta_2 < 1 and epsilon > 0)
             or weight_decay is None
-            or not (is_schedule or weight_decay >= 0)
+            or not (callable(weight_decay) or weight_decay >= 0)
         ):
             raise ValueError(
                 "`beta_1` and `beta_2` must be in [0, 1), `epsilon` above 0, "
@@ -136,7 +134,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         now = self._scalars(self.learning_rate)
         for gradient, variable in zip(gradients, chosen, strict=True):
             self._update(gradient, variable, now)
-        assignments.assign_add(self._iterations, 1)
+        step_state.assign_add(self._iterations, 1)
         return now.rate
 
     def update_step(
@@ -145,23 +143,23 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Updates one variable; Keras' own loop calls this."""
         self._update(gradient, variable, self._scalars(learning_rate))
 
-    def exclude_from_weight_decay(
-        self, var_list: Any = None, var_names: Any = None
-    ) -> None:
+    def exclude_from_weight_decay(self, *variables: Any, **names: Any) -> None:
         """Refuses Keras' way, which sees short names only: ValueError."""
         raise ValueError(
             "Expected the exclusions as the constructor's argument "
             "`exclude_from_weight_decay`, regular expressions over "
-            f"`variable.path`. Received: {var_list=}, {var_names=}."
+            f"`variable.path`. Received: {variables or names}."
         )
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
         base = super().get_config()
-        own = ("beta_1", "beta_2", "epsilon")
-        return {name: getattr(self, name) for name in own} | {
+        return {
             "name": base["name"],
             "learning_rate": base["learning_rate"],
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
             "weight_decay": keras.saving.serialize_keras_object(self.decay),
             "exclude_from_weight_decay": self.decay_exclusions,
             "learning_rate_multipliers": [list(r) for r in self.rate_rules],
@@ -184,38 +182,38 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return 1.0, 1.0
 
     def _scalars(self, rate: Any) -> Scalars:
-        """The shared values of the current update."""
         if isinstance(rate, keras.Variable):
-            rate = assignments.read_copy(rate)
+            rate = step_state.read_copy(rate)
         rate = tf.cast(rate, tf.float32)
-        step = assignments.read_copy(self._iterations)
+        step = step_state.read_copy(self._iterations)
         decay = self.decay(step) if callable(self.decay) else self.decay
         update_number = tf.cast(step + 1, tf.float32)
         adam = {
+            "lr": rate,
             "beta1": tf.constant(self.beta_1, tf.float32),
             "beta2": tf.constant(self.beta_2, tf.float32),
             "beta1_power": tf.pow(self.beta_1, update_number),
             "beta2_power": tf.pow(self.beta_2, update_number),
             "epsilon": tf.constant(self.epsilon, tf.float32),
         }
-        return Scalars(rate, tf.cast(decay, tf.float32), rate, adam)
+        return Scalars(rate, tf.cast(decay, tf.float32), adam)
 
     @abc.abstractmethod
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         """Applies the formula to one variable and its moments."""
 
     def _apply_adam(
-        self, gradient: Gradient, variable: Any, now: Scalars
+        self, gradient: Gradient, variable: Any, adam: dict[str, tf.Tensor]
     ) -> None:
         """Updates the moments and the variable by one fused operation."""
         index = self._get_variable_index(variable)
+        own_rate = {"lr": self._scale(adam["lr"], variable)}
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self.first_moments[index].handle,
             v=self.second_moments[index].handle,
-            lr=self._scale(now.adam_rate, variable),
             grad=densify(gradient),
-            **now.adam,
+            **adam | own_rate,
         )
 
     def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
@@ -260,30 +258,27 @@ class AdamWeightDecay(ReplicaOptimizer):
         gain_1, gain_2 = self._moment_gains()
         shared = super()._scalars(rate)
         adam = shared.adam | {
+            "lr": shared.rate * (gain_1 / gain_2**0.5),
             "beta1_power": tf.zeros([]),
             "beta2_power": tf.zeros([]),
             "epsilon": tf.constant(self.epsilon / gain_2**0.5, tf.float32),
         }
-        adam_rate = shared.rate * (gain_1 / gain_2**0.5)
-        return shared._replace(adam_rate=adam_rate, adam=adam)
+        return shared._replace(adam=adam)
 
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         decay = self._decay_of(variable, now)
         if decay is not None:
             decay = self._scale(now.rate, variable) * decay
-            decayed = decay * assignments.read_copy(variable)
-            assignments.assign_sub(variable, decayed)
-        self._apply_adam(gradient, variable, now)
+            decayed = decay * step_state.read_copy(variable)
+            step_state.assign_sub(variable, decayed)
+        self._apply_adam(gradient, variable, now.adam)
 
     def _moment_gains(self) -> list[float]:
-        """Ratios of the original's moments to those stored here.
-
-        The original rounds `1 - beta` to float32, the fused op subtracts the
-        rounded beta: 0.001 against 0.00099998713 for 0.999. This makes its
-        second moment 1.3e-5 smaller for ever, and weights miss the
-        reference by as much as 2e-5. Being a constant factor, it is undone in
-        the rate and in epsilon at no cost.
-        """
+        # The original rounds `1 - beta` to float32, the fused operation
+        # subtracts the rounded beta: 0.001 against 0.00099998713 for 0.999. Its
+        # second moment is 1.3e-5 smaller for ever, and weights would miss the
+        # reference by up to 2e-5. The constant factor is undone in the rate and
+        # in epsilon at no cost.
         return [
             float(np.float32(1.0 - beta)) / (1.0 - float(np.float32(beta)))
             for beta in (self.beta_1, self.beta_2)
@@ -318,11 +313,16 @@ class AddonsAdamW(ReplicaOptimizer):
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         decay = self._decay_of(variable, now)
         if decay is not None:
-            decayed = decay * assignments.read_copy(variable)
+            decayed = decay * step_state.read_copy(variable)
             if isinstance(gradient, tf.IndexedSlices):
-                decayed *= _row_mask(gradient, decayed.shape)
-            assignments.assign_sub(variable, decayed)
-        self._apply_adam(gradient, variable, now)
+                # 1 for the rows that occur: `[rows, 1, ...]`.
+                rows, shape = gradient.indices, decayed.shape
+                ones = tf.ones_like(rows, tf.float32)
+                count = tf.math.unsorted_segment_sum(ones, rows, shape[0])
+                others = [1] * (shape.rank - 1)
+                decayed *= tf.reshape(tf.minimum(count, 1.0), [-1, *others])
+            step_state.assign_sub(variable, decayed)
+        self._apply_adam(gradient, variable, now.adam)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -363,12 +363,11 @@ class LAMB(ReplicaOptimizer):
 
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         # At rate 0 the fused operation only moves the two moments.
-        still = now._replace(adam_rate=tf.zeros([]))
-        self._apply_adam(gradient, variable, still)
+        self._apply_adam(gradient, variable, now.adam | {"lr": tf.zeros([])})
         index = self._get_variable_index(variable)
-        value = assignments.read_copy(variable)
-        first = assignments.read_copy(self.first_moments[index])
-        second = assignments.read_copy(self.second_moments[index])
+        value = step_state.read_copy(variable)
+        first = step_state.read_copy(self.first_moments[index])
+        second = step_state.read_copy(self.second_moments[index])
         first /= 1.0 - now.adam["beta1_power"]
         second /= 1.0 - now.adam["beta2_power"]
         update = first / (tf.sqrt(second) + now.adam["epsilon"])
@@ -379,8 +378,11 @@ class LAMB(ReplicaOptimizer):
         # Under `fit` in replicas the variable has no path.
         path = self._trainable_variables[index].path
         if not any(re.search(key, path) for key in self.adaptation_exclusions):
-            rate *= _trust_ratio(value, update)
-        assignments.assign_sub(variable, rate * update)
+            # Half the squared norms, one operation each; the halves cancel.
+            ours, other = tf.nn.l2_loss(value), tf.nn.l2_loss(update)
+            is_defined = tf.logical_and(ours > 0.0, other > 0.0)
+            rate *= tf.where(is_defined, tf.sqrt(ours / other), 1.0)
+        step_state.assign_sub(variable, rate * update)
 
 
 def build(
@@ -390,12 +392,9 @@ def build(
     **more: Any,
 ) -> ReplicaOptimizer:
     """The optimizer that a config names, with a schedule of its rate."""
-    kinds: dict[str, Callable[..., ReplicaOptimizer]] = {
-        "adam": AdamWeightDecay,
-        "addons_adamw": AddonsAdamW,
-        "lamb": LAMB,
-    }
-    return kinds[options.name](
+    kinds = {"adam": AdamWeightDecay, "addons_adamw": AddonsAdamW, "lamb": LAMB}
+    kind: Any = kinds[options.name]
+    return kind(
         schedule,
         weight_decay=options.weight_decay_rate,
         beta_1=options.beta_1,
@@ -431,19 +430,3 @@ def clip_by_global_norm(
 def densify(gradient: Gradient) -> tf.Tensor:
     """The gradient as one dense float32 tensor; rows named twice are summed."""
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
-
-
-def _row_mask(gradient: tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
-    """Ones for the rows that occur in the gradient: `[rows, 1, ...]`."""
-    ones = tf.ones_like(gradient.indices, tf.float32)
-    count = tf.math.unsorted_segment_sum(ones, gradient.indices, shape[0])
-    return tf.reshape(tf.minimum(count, 1.0), [-1] + [1] * (shape.rank - 1))
-
-
-def _trust_ratio(value: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
-    """LAMB's |value| / |update|, or 1 where one of the norms is 0."""
-    # Half the squared norms, one operation each; the halves cancel.
-    value_square = tf.nn.l2_loss(value)
-    update_square = tf.nn.l2_loss(update)
-    is_defined = tf.logical_and(value_square > 0.0, update_square > 0.0)
-    return tf.where(is_defined, tf.sqrt(value_square / update_square), 1.0)

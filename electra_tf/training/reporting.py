@@ -96,8 +96,8 @@ class Table:
         known = [column for column in COLUMNS if column.name in names]
         by_rank = sorted(known, key=lambda column: column.rank)
         used = itertools.accumulate(column.width + 1 for column in by_rank)
-        kept = {c for c, end in zip(by_rank, used, strict=True) if end <= room}
-        self._columns = [column for column in known if column in kept]
+        num_kept = sum(end <= room for end in used)
+        self._columns = [c for c in known if c in by_rank[:num_kept]]
 
     def lines(
         self,
@@ -108,31 +108,26 @@ class Table:
     ) -> list[str]:
         """The line of some metrics; before it the heading where it is due."""
         total, left = self._total, progress.format_time(seconds_left)
+        heading = f"{'step/total':>{2 * len(total) + 7}} {'left':>9}"
         line = f"{_LABELS[split]} {step:>{len(total)}}/{total} {left:>9}"
-        line += "".join(_format(c, metrics.get(c.name)) for c in self._columns)
-        lines = [line.rstrip()]
-        if self._num_lines % _LINES_PER_HEADING == 0:
-            labels = "".join(f" {c.label:>{c.width}}" for c in self._columns)
-            title = "step/total".rjust(2 * len(total) + 7)
-            lines.insert(0, f"{title} {'left':>9}{labels}")
+        for column in self._columns:
+            text, width = "", column.width
+            if (number := metrics.get(column.name)) is not None:
+                text = f"{column.factor * number:{column.style}}"
+                if len(text) > width:
+                    text = f"{column.factor * number:.1e}"
+            heading += f" {column.label:>{width}}"
+            line += f" {text:>{width}}"
+        is_due = self._num_lines % _LINES_PER_HEADING == 0
         self._num_lines += 1
-        return lines
-
-
-def _format(column: Column, number: float | None) -> str:
-    text = ""
-    if number is not None:
-        text = f"{column.factor * number:{column.style}}"
-        if len(text) > column.width:
-            text = f"{column.factor * number:.1e}"
-    return f" {text:>{column.width}}"
+        return [heading] * is_due + [line.rstrip()]
 
 
 class RunReport(contextlib.AbstractContextManager):
     """Writes a run's metrics; leaving its `with` block flushes them.
 
-    Lines of later steps than the first, left by a run that was killed, are
-    removed.
+    Lines after the first step, left by a run that was killed, and damaged ones
+    are removed.
 
     Args:
         model_dir: where to write; None (hosts other than the chief) writes and
@@ -165,11 +160,19 @@ class RunReport(contextlib.AbstractContextManager):
         self._latest: dict[str, float] = {}
         self._table = Table(total_steps, set())
         self._total_steps = total_steps
-        self._path = model_dir and model_dir / "metrics.jsonl"
+        self._path: pathlib.Path | None = None
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
         if model_dir is not None:
+            self._path = path = model_dir / "metrics.jsonl"
             last = first_step, "train" if owes_evaluation else "validation"
-            _drop_lines_after(model_dir / "metrics.jsonl", last)
+            lines = [
+                f"{json.dumps(line)}\n"
+                for line in read_lines(path)
+                if (line["step"], line["split"]) <= last
+            ]
+            if path.exists():
+                with naming_file(path):
+                    atomic.write_text(path, "".join(lines))
             for split in _LABELS:
                 folder = model_dir / "tensorboard" / split
                 with naming_file(folder):
@@ -216,15 +219,14 @@ class RunReport(contextlib.AbstractContextManager):
         timing: Mapping[str, float] | None = None,
     ) -> None:
         """Reports a step's reproducible metrics and, separately, its times."""
-        path = self._path
-        if path is None:
+        if self._path is None:
             return
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
         if timing:
             line["timing"] = dict(timing)
-        text = json.dumps(line, allow_nan=False) + "\n"
-        with naming_file(path):
-            storage.append_text(path, text)
+        with naming_file(self._path):
+            text = json.dumps(line, allow_nan=False) + "\n"
+            storage.append_text(self._path, text)
         values = {**metrics, **(timing or {})}
         with self._writers[split].as_default():
             for name, value in values.items():
@@ -269,16 +271,6 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def _drop_lines_after(path: pathlib.Path, last: tuple[int, str]) -> None:
-    """Removes lines after a step and split, and lines that cannot be read."""
-    lines = read_lines(path)
-    kept = [line for line in lines if (line["step"], line["split"]) <= last]
-    if path.exists():
-        text = "".join(json.dumps(line) + "\n" for line in kept)
-        with naming_file(path):
-            atomic.write_text(path, text)
-
-
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     """The metrics of a run, by line; one that cannot be read is left out."""
     lines: list[dict[str, Any]] = []
@@ -295,7 +287,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
-# Title and metrics of each panel; metrics that a run lacks are left out.
+# Title and metrics of each panel.
 _PANELS = (
     ("masked-LM loss", ("mlm_loss", "all_loss")),
     ("masked-LM loss at [MASK]", ("mlm_masked_loss",)),
@@ -318,7 +310,6 @@ _BASELINES = {
     "masked_loss": "unigram_entropy",
     "masked_accuracy": "unigram_accuracy",
 }
-_PANELS_PER_ROW = 3
 
 
 def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
@@ -328,11 +319,10 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
         return None
     reported = {name for line in lines for name in line}
     panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
-    num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
+    num_rows = max(1, -(-len(panels) // 3))
     path, size = model_dir / "training_curves.png", (13, 1.2 + 3.5 * num_rows)
-    with figures.saving_figure(
-        path, num_rows, _PANELS_PER_ROW, size, sharex=True
-    ) as (figure, axes):
+    drawing = figures.saving_figure(path, num_rows, 3, size, sharex=True)
+    with drawing as (figure, axes):
         for axis, (title, names) in zip(axes, panels, strict=False):
             _draw_panel(axis, title, names, lines)
         for axis in axes[len(panels) :]:
@@ -352,15 +342,17 @@ def _draw_panel(
             ("train", "-", "training", 0.7),
             ("validation", "o--", "held-out", 1.0),
         ):
-            points = {
-                line["step"]: line[name]
-                for line in lines
-                if line["split"] == split and name in line
-            }
-            if points:
-                look = {"color": f"C{color}", "alpha": alpha, "markersize": 4}
-                curve = [*points], [*points.values()]
-                axis.plot(*curve, style, label=prefix + label, **look)
+            own = [n for n in lines if n["split"] == split and name in n]
+            if own:
+                axis.plot(
+                    [line["step"] for line in own],
+                    [line[name] for line in own],
+                    style,
+                    label=prefix + label,
+                    color=f"C{color}",
+                    alpha=alpha,
+                    markersize=4,
+                )
         baseline = _BASELINES.get(name, "")
         for value in {line[baseline] for line in lines if baseline in line}:
             axis.axhline(value, linestyle="--", color="gray", label="unigram")

@@ -1,9 +1,8 @@
-"""The one training step, shared by every model and both loops.
+"""The one training step: `training_step`, which Keras' `train_step` calls, too.
 
 Losses are divided once, by the normalizer of the whole global batch, before
 the backward pass; gradients then only add up, so that replicas and
-micro-batches change nothing beyond rounding. Our own loop (`training_run.py`)
-calls `training_step` under `strategy.run`, Keras' `fit` calls `train_step`.
+micro-batches change nothing beyond rounding.
 """
 
 import abc
@@ -16,7 +15,6 @@ import tensorflow as tf
 from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
-from electra_tf.training import assignments
 from electra_tf.training import metrics
 from electra_tf.training import optimizers
 from electra_tf.training import step_state
@@ -57,10 +55,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_micro_batches = num_micro_batches
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
-        # What XLA compiles; and, for steps on CPUs, how many micro-batches are
-        # worked on at a time, each in memory of its own.
         self.xla_scope = fusion.Scope.NOTHING
-        self.num_parallel = 1
+        self.num_parallel = 1  # micro-batches at a time, on CPUs
         self.loss_scale: step_state.LossScale | None = None
         self.weight_average: step_state.WeightAverage | None = None
         self.totals: Any = None  # `metrics.Statistics`, once compiled
@@ -86,7 +82,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def _summed_sizes(self) -> dict[str, int]:
-        """Those that `compute_losses` gives."""
+        """The statistics of `compute_losses`."""
         return dict.fromkeys(self.loss_coefficients, 1) | dict(self.extra_sizes)
 
     @property
@@ -138,7 +134,7 @@ class TrainableModel(keras.Model, abc.ABC):
         """Metric name to scalar, from the sums of `statistic_sizes`."""
 
     def summarize(self, statistics: Mapping[str, Any]) -> dict[str, float]:
-        """The same on the host, in float64."""
+        """The metrics on the host, in float64."""
         wide = {n: tf.cast(v, tf.float64) for n, v in statistics.items()}
         return {n: float(v) for n, v in self.derive_metrics(wide).items()}
 
@@ -154,15 +150,22 @@ class TrainableModel(keras.Model, abc.ABC):
         normalizers = own if self.means_per_replica else _all_reduce(own)
         variables = self.trained_variables
         with fusion.switched(self.xla_scope):
-            gradients, statistics = self._accumulate(
-                prepared, normalizers, step
-            )
+            sums = self._accumulate(prepared, normalizers, step)
+        gradients, statistics = sums
         gradients = self._reduce_gradients(gradients)
         gradients, norm = self._clip(gradients, variables)
-        self._update_if_finite(gradients, variables, norm)
         num_skipped = tf.zeros([])
-        if self.loss_scale is not None:
+        if self.loss_scale is None:
+            self._update(gradients, variables)
+        else:
             is_finite = tf.math.is_finite(norm)
+            # A skipped batch is used up: schedule, masks and order go on. No
+            # collective runs inside the branches, so replicas may take them.
+            tf.cond(
+                is_finite,
+                lambda: self._update(gradients, variables),
+                lambda: step_state.assign_add(self.optimizer.iterations, 1),
+            )
             self.loss_scale.update(is_finite)
             num_skipped = 1.0 - tf.cast(is_finite, tf.float32)
             # A skipped step has no meaningful norm.
@@ -218,9 +221,10 @@ class TrainableModel(keras.Model, abc.ABC):
         """Variables that Keras does not know of."""
         scale, average = self.loss_scale, self.weight_average
         by_name = {} if scale is None else scale.by_name()
-        own = {f"loss_scale_{name}": v for name, v in by_name.items()}
         averages = [] if average is None else average.averages
-        return own | {f"average_{i}": v for i, v in enumerate(averages)}
+        return {f"loss_scale_{name}": v for name, v in by_name.items()} | {
+            f"average_{i}": v for i, v in enumerate(averages)
+        }
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
@@ -252,8 +256,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
     ) -> tuple[Gradients, Tensors]:
         """Gradients and statistics, summed over the micro-batches."""
-        variables = self.trained_variables
-        zeros = [tf.zeros(v.shape, v.dtype) for v in variables]
+        zeros = [tf.zeros(v.shape, v.dtype) for v in self.trained_variables]
         return self._sum_parts(
             prepared,
             lambda part, index: self._gradients(part, normalizers, step, index),
@@ -267,7 +270,12 @@ class TrainableModel(keras.Model, abc.ABC):
         count = self.num_micro_batches
         if count == 1:
             return compute(prepared, 0)
-        parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
+
+        def split(tensor: tf.Tensor) -> tf.Tensor:
+            first, *others = layers.shape_of(tensor)
+            return tf.reshape(tensor, [count, first // count, *others])
+
+        parts = tf.nest.map_structure(split, prepared)
 
         def body(index: tf.Tensor, totals: Any) -> Any:
             part = tf.nest.map_structure(lambda t: t[index], parts)
@@ -309,8 +317,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
         """The scalar whose gradient a step follows, of one micro-batch."""
-        # The only division of a loss: by the normalizer of the whole global
-        # batch (or of the replica, with `means_per_replica`).
+        # The only division of a loss.
         means = {n: weighted_mean(sums[n], normalizers[n]) for n in sums}
         factors = self.loss_factors(step)
         return tf.add_n([factors[n] * means[n] for n in factors if n in means])
@@ -338,21 +345,7 @@ class TrainableModel(keras.Model, abc.ABC):
             norms.append(norm)
             for i, part in zip(members, parts, strict=True):
                 clipped[i] = part
-        return clipped, _joint_norm(norms)
-
-    def _update_if_finite(
-        self, gradients: Gradients, variables: Sequence[Any], norm: tf.Tensor
-    ) -> None:
-        if self.loss_scale is None:
-            self._update(gradients, variables)
-            return
-        # A skipped batch is used up: schedule, masks and order go on. No
-        # collective runs inside the branches, so replicas may take them.
-        tf.cond(
-            tf.math.is_finite(norm),
-            lambda: self._update(gradients, variables),
-            lambda: assignments.assign_add(self.optimizer.iterations, 1),
-        )
+        return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
     def _update(self, gradients: Gradients, variables: Sequence[Any]) -> None:
         if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
@@ -361,10 +354,9 @@ class TrainableModel(keras.Model, abc.ABC):
             # Keras' own optimizers add gradients over replicas once more.
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
-            shares = [gradient * share for gradient in gradients]
-            self.optimizer.apply(shares, list(variables))
+            self.optimizer.apply([g * share for g in gradients], variables)
         if self.weight_average is not None:
-            num_updates = assignments.read_copy(self.optimizer.iterations)
+            num_updates = step_state.read_copy(self.optimizer.iterations)
             self.weight_average.update(num_updates, variables)
 
 
@@ -378,11 +370,9 @@ def normalizer_of(loss: str) -> str:
     return f"{loss}_normalizer"
 
 
-def _name_normalizers(normalizers: Tensors) -> Tensors:
+def _name_normalizers(sums: Tensors) -> Tensors:
     """Statistics of the normalizers, `[1]`."""
-    return {
-        normalizer_of(n): tf.reshape(v, [1]) for n, v in normalizers.items()
-    }
+    return {normalizer_of(n): tf.reshape(v, [1]) for n, v in sums.items()}
 
 
 def _collect(sums: LossSums) -> Tensors:
@@ -405,24 +395,14 @@ def as_one_stream(features: Tensors) -> Tensors:
     return stream | {"stream_ids": tf.reshape(tf.cast(replica, tf.int64), [1])}
 
 
-def _joint_norm(norms: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The norm of all parts, from the norm of each."""
-    return norms[0] if len(norms) == 1 else tf.norm(norms)
-
-
-def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:
-    shape = layers.shape_of(tensor)
-    return tf.reshape(tensor, [count, shape[0] // count, *shape[1:]])
-
-
 def _all_reduce(tensors: Tensors) -> Tensors:
     """Sums scalars or vectors over replicas, in one exchange."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1 or not tensors:
         return tensors
     names = sorted(tensors)
-    flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
     shapes = [tensors[n].shape for n in names]
+    flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
     sizes = [shape.num_elements() for shape in shapes]
     parts = tf.split(context.all_reduce("SUM", flat), sizes)
     return dict(zip(names, map(tf.reshape, parts, shapes), strict=True))

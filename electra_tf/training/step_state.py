@@ -1,11 +1,33 @@
-"""Variables of a step beside weights and moments: loss scale, averages."""
+"""Variables of a step beside weights and moments: loss scale, averages.
 
-from collections.abc import Sequence
+Inside a loop or a condition a replica cannot call `assign` of a mirrored
+variable. `assign` and the others here reach its own copy through the copy's
+handle, so all replicas must write the same value.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.training import assignments
+
+def read_copy(variable: Any) -> tf.Tensor:
+    """The value of this replica's copy."""
+    return tf.raw_ops.ReadVariableOp(
+        resource=variable.handle, dtype=variable.dtype
+    )
+
+
+def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
+    """Changes this replica's copy by a value, cast to the variable's dtype."""
+    value = tf.cast(value, variable.dtype)
+    operation(resource=variable.handle, value=value)
+
+
+assign = functools.partial(_write, tf.raw_ops.AssignVariableOp)
+assign_add = functools.partial(_write, tf.raw_ops.AssignAddVariableOp)
+assign_sub = functools.partial(_write, tf.raw_ops.AssignSubVariableOp)
 
 
 class LossScale(tf.Module):
@@ -29,8 +51,8 @@ class LossScale(tf.Module):
         grows = good >= self.growth_steps
         smaller = tf.maximum(self.value / 2.0, 1.0)
         larger = self.value * tf.where(grows, 2.0, 1.0)
-        assignments.assign(self.value, tf.where(is_finite, larger, smaller))
-        assignments.assign(self.num_good_steps, tf.where(grows, 0, good))
+        assign(self.value, tf.where(is_finite, larger, smaller))
+        assign(self.num_good_steps, tf.where(grows, 0, good))
 
     def by_name(self) -> dict[str, tf.Variable]:
         """The variables that a checkpoint holds."""
@@ -66,13 +88,12 @@ class WeightAverage(tf.Module):
         averages = self.by_path()
         for variable in variables:
             average = averages[variable.path]
-            change = (1.0 - decay) * (variable.value - average)
-            assignments.assign_add(average, change)
+            assign_add(average, (1.0 - decay) * (variable.value - average))
 
     def by_path(self) -> dict[str, tf.Variable]:
         """The averages by the path of the variable they follow."""
-        pairs = zip(self.sources, self.averages, strict=True)
-        return {source.path: average for source, average in pairs}
+        paths = [source.path for source in self.sources]
+        return dict(zip(paths, self.averages, strict=True))
 
     def reset(self) -> None:
         """Starts the averages anew from the weights; not in a replica."""

@@ -30,8 +30,6 @@ from electra_tf.training import step as step_lib
 _MAX_LOOP_SECONDS = 10.0
 # A float16 run that skips this many steps in a row has diverged.
 _MAX_SKIPPED_STEPS = 50
-# Of variables that are no numbers, so many are named.
-_NUM_NAMED = 8
 _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
 
 
@@ -87,10 +85,8 @@ class TrainingRun(abc.ABC):
         folder: pathlib.Path,
         num_steps: int,
     ) -> None:
-        self.training = training
-        self.strategy = strategy
-        self.model = model
-        self.folder = folder
+        self.training, self.strategy = training, strategy
+        self.model, self.folder = model, folder
         self.num_steps = self.total_steps = num_steps
         self.units_per_step: float = training.train_batch_size
         self.is_chief = distribution.is_chief(strategy)
@@ -111,10 +107,8 @@ class TrainingRun(abc.ABC):
         self._trace_anew()
         # Until it is known, one step at a time.
         self._seconds_per_step = _MAX_LOOP_SECONDS
-        # Since the last log, without tracing: seconds and steps.
-        self._timed = 0.0, 0
-        # Steps skipped in a row before the present period of the log.
-        self._num_skipped_before = 0
+        self._timed = 0.0, 0  # seconds and steps since the last log
+        self._num_skipped_before = 0  # in a row, before the last log
 
     @property
     def step(self) -> int:
@@ -147,7 +141,21 @@ class TrainingRun(abc.ABC):
             if self.is_finished:
                 return True
             self.report.begin()
-            return self._train(stop)
+            dataset = distribution.distribute_endless(
+                self.strategy, self.build_dataset
+            )
+            try:
+                return self._take_steps(iter(dataset), stop)
+            except tf.errors.ResourceExhaustedError as error:
+                parts = wanted = self.model.num_micro_batches
+                if min(parts, self.model.num_parallel) == 1:
+                    wanted *= 2  # else a number is taken one after the other
+                raise MemoryError(
+                    "The device has too little memory for train_batch_size="
+                    f"{self.training.train_batch_size} in num_micro_batches="
+                    f"{parts}. Set --config.training.num_micro_batches="
+                    f"{wanted}: the result is that of the whole batch."
+                ) from error
 
     def _restore(self) -> str:
         """Takes up what an earlier process left; returns where from."""
@@ -174,25 +182,6 @@ class TrainingRun(abc.ABC):
             checkpoints.remove_old(self.folder, keep, self.best_step)
         return f"resumed from {newest}"
 
-    def _train(self, stop: stopping.StopRequest) -> bool:
-        dataset = distribution.distribute_endless(
-            self.strategy, self.build_dataset
-        )
-        try:
-            return self._take_steps(iter(dataset), stop)
-        except tf.errors.ResourceExhaustedError as error:
-            number = self.model.num_micro_batches
-            # A number that the config names is taken one after the other.
-            wanted = number
-            if min(number, self.model.num_parallel) == 1:
-                wanted *= 2
-            raise MemoryError(
-                "The device has too little memory for train_batch_size="
-                f"{self.training.train_batch_size} in num_micro_batches="
-                f"{number}. Set --config.training.num_micro_batches={wanted}: "
-                "the result is that of the whole batch."
-            ) from error
-
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
         """Trains and acts on the host; False if `stop` ended it."""
         self._stop, step = stop, self.step
@@ -206,7 +195,13 @@ class TrainingRun(abc.ABC):
                 self.owes_evaluation = self._is_due(step, self.eval_steps)
             if self.owes_evaluation and not self._is_stopping():
                 with contextlib.suppress(InterruptedError):
-                    is_due |= self._evaluate(step)
+                    metrics, is_best = self.evaluate(step)
+                    self.owes_evaluation = False
+                    where = f"on held-out data at step {step}"
+                    require_finite(metrics, where)
+                    metrics |= self.cost(step)
+                    self.report.write("validation", step, metrics)
+                    is_due |= is_best or self.is_finished
             is_stopping = self._is_stopping()
             if is_due or is_stopping:
                 # The last update may have broken what the loss did not show.
@@ -223,14 +218,6 @@ class TrainingRun(abc.ABC):
                 )
                 return False
         return True
-
-    def _evaluate(self, step: int) -> bool:
-        """Reports what is known of held-out data; whether to save."""
-        metrics, is_best = self.evaluate(step)
-        self.owes_evaluation = False
-        require_finite(metrics, f"on held-out data at step {step}")
-        self.report.write("validation", step, {**metrics, **self.cost(step)})
-        return is_best or self.is_finished
 
     def _is_stopping(self) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
@@ -260,10 +247,8 @@ class TrainingRun(abc.ABC):
         all_are = num_skipped == int(statistics["num_steps"][0])
         num_skipped = self._num_skipped_before + num_skipped if all_are else 0
         if num_skipped >= _MAX_SKIPPED_STEPS:
-            raise NonFiniteLossError(
-                f"in the {num_skipped} steps up to {step}",
-                ["the gradient of every step"],
-            )
+            where = f"in the {num_skipped} steps up to {step}"
+            raise NonFiniteLossError(where, ["the gradient of every step"])
         is_early = self.report.advance(step)
         is_due = self._is_due(step, self.training.log_steps)
         is_due |= step in self.model.stage_starts
@@ -275,7 +260,7 @@ class TrainingRun(abc.ABC):
         return step
 
     def _is_due(self, step: int, every: int) -> bool:
-        """Whether what happens `every` so many steps (0: never) happens now."""
+        """Whether a step is a multiple of `every` (0: never), or the last."""
         return every > 0 and (step % every == 0 or step == self.num_steps)
 
     def _num_next_steps(self, step: int) -> int:
@@ -284,13 +269,14 @@ class TrainingRun(abc.ABC):
         saving = training.save_checkpoints_steps
         intervals = training.log_steps, self.eval_steps, saving
         until = [every - step % every for every in intervals if every > 0]
-        until += [s - step for s in self.model.stage_starts if s > step]
-        # After these, a request to stop is still answered in time.
-        mean = distribution.mean_over_workers
-        seconds = mean(self.strategy, self._seconds_per_step)
+        ends = *self.model.stage_starts, self.num_steps
+        until += [end - step for end in ends if end > step]
+        # So that a request to stop is answered in time.
+        seconds = distribution.mean_over_workers(
+            self.strategy, self._seconds_per_step
+        )
         in_time = max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6)))
-        left = self.num_steps - step
-        return min(training.steps_per_loop, left, in_time, *until)
+        return min(training.steps_per_loop, in_time, *until)
 
     def _log(
         self, step: int, statistics: Mapping[str, np.ndarray], is_due: bool
@@ -318,13 +304,14 @@ class TrainingRun(abc.ABC):
 
     def _trace_anew(self) -> None:
         """Forgets what was traced; the next calls trace the model as it is."""
-        self.run_steps = tf.function(self._run_steps, autograph=False)
+        options: dict[str, Any] = {"autograph": False}
+        self.run_steps = tf.function(self._run_steps, **options)
         self.evaluate_batch = tf.function(
-            self._evaluate_batch, autograph=False, reduce_retracing=True
+            self._evaluate_batch, reduce_retracing=True, **options
         )
         steps = self.model.training_step, self.model.evaluation_step
         if self._uses_xla:
-            options = {"jit_compile": True, "autograph": False}
+            options["jit_compile"] = True
             steps = tuple(tf.function(step, **options) for step in steps)
         self._training_step, self._evaluation_step = steps
         self._is_traced = False
@@ -389,20 +376,19 @@ class TrainingRun(abc.ABC):
             for name, variable in self.saved_variables().items()
             if (value := tf.convert_to_tensor(variable)).dtype.is_floating
             and not tf.reduce_all(tf.math.is_finite(value))
-        ][:_NUM_NAMED]
+        ][:8]
 
     def saved_variables(self) -> dict[str, Any]:
         """All that a checkpoint holds, by name."""
         model = self.model
+        average, scale = model.weight_average, model.loss_scale
         groups: dict[str, dict[str, Any]] = {
             "model": {v.path: v for v in model.weights},
             "optimizer": {v.path: v for v in model.optimizer.variables},
             "statistics": {"total": self.statistics.total},
+            "average": average.by_path() if average is not None else {},
+            "loss_scale": scale.by_name() if scale is not None else {},
         }
-        if model.weight_average is not None:
-            groups["average"] = model.weight_average.by_path()
-        if model.loss_scale is not None:
-            groups["loss_scale"] = model.loss_scale.by_name()
         return {
             f"{group}/{name}": variable
             for group, variables in groups.items()
@@ -421,7 +407,7 @@ class TrainingRun(abc.ABC):
 
     @abc.abstractmethod
     def state(self, step: int) -> dict[str, Any]:
-        """The part of a checkpoint that is not variables, as JSON takes it."""
+        """The part of a checkpoint that is not variables, for JSON."""
 
     @abc.abstractmethod
     def describe(self) -> str:

@@ -18,7 +18,6 @@ from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
 from electra_tf.modeling import flops
 from electra_tf.pretraining import cost
-from electra_tf.pretraining import micro_batches
 from electra_tf.pretraining import run
 from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -35,7 +34,7 @@ _PEAK_SECONDS = 0.2
 def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     """Builds our pre-training step on random ids and runs it once."""
     experiment = config.freeze(settings)
-    cut = micro_batches.cut_batch(experiment, 1, True)
+    cut = devices.cut_batch(experiment, 1, True)
     distribution.configure_process(experiment.training, cut.is_shared)
     vocab_size = experiment.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS

@@ -9,7 +9,6 @@ from electra_tf.modeling import flops
 from electra_tf.objectives import base
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import estimate
-from electra_tf.pretraining import micro_batches
 from electra_tf.pretraining import run
 from electra_tf.training import devices
 from tests import script_modules
@@ -127,7 +126,7 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
         settings = schema.replace_fields(
             small, training={"train_batch_size": rows}
         )
-        cut = micro_batches.cut_batch(settings, count, is_cpu)
+        cut = devices.cut_batch(settings, count, is_cpu)
         assert cut.num_parts == expected
         assert cut.at_a_time == (devices.num_processors() if is_cpu else 1)
     # A number that is wanted, one after the other; XLA takes the whole.
@@ -136,7 +135,7 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
     ):  # fmt: skip
         settings = schema.replace_fields(small, training=wanted)
         for is_cpu in (False, True):
-            assert micro_batches.cut_batch(settings, 1, is_cpu) == (expected, 1)
+            assert devices.cut_batch(settings, 1, is_cpu) == (expected, 1)
 
 
 def test_a_run_in_one_phase_is_planned_like_its_phases():

@@ -20,10 +20,10 @@ from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.objectives import base
 from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
-from electra_tf.pretraining import micro_batches
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
+from electra_tf.training import devices
 from electra_tf.training import reporting
 from electra_tf.training import step_state
 from tests import tiny
@@ -128,9 +128,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        micro_batches, "_CPU_TOKENS", 64
-    )  # two parts, side by side
+    # Two parts, side by side.
+    monkeypatch.setattr(devices, "_CPU_TOKENS", 64)
     # The loss scale doubles after 4 good steps, so its count matters.
     scale = step_state.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
