@@ -1,9 +1,6 @@
-"""Metrics from sums.
+"""Metrics from counts and sums over micro-batches, replicas and steps."""
 
-A step returns counts and sums. They are added over micro-batches, replicas and
-steps; accuracies, precision, recall and AUC are computed from the totals.
-"""
-
+import functools
 from collections.abc import Callable, Mapping
 
 import keras
@@ -107,8 +104,11 @@ class Statistics(keras.metrics.Metric):
         super().__init__(name="statistics")
         self.sizes = dict(sorted(sizes.items()))
         self.derive_fn = derive_fn
-        self.total = _zeros([sum(self.sizes.values())], "float32", "total")
-        self.num_batches = _zeros([], "int64", "num_batches")
+        # A variable of `add_variable` is summed over replicas when it is read.
+        build = functools.partial(keras.Variable, trainable=False)
+        zeros = np.zeros(sum(self.sizes.values()))
+        self.total = build(zeros, dtype="float32", name="total")
+        self.num_batches = build(np.zeros([]), dtype="int64")
 
     def update_state(self, statistics: Tensors) -> None:
         """Adds the vectors of one batch; others than `sizes` are left out."""
@@ -127,10 +127,3 @@ class Statistics(keras.metrics.Metric):
         ends = np.cumsum(list(self.sizes.values()))[:-1]
         parts = np.split(tf.convert_to_tensor(self.total).numpy(), ends)
         return dict(zip(self.sizes, parts, strict=True))
-
-
-def _zeros(shape: list[int], dtype: str, name: str) -> keras.Variable:
-    # A variable of `add_variable` is summed over replicas when it is read.
-    return keras.Variable(
-        np.zeros(shape), dtype=dtype, trainable=False, name=name
-    )

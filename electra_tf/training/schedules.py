@@ -24,10 +24,9 @@ class PolynomialDecayTimesWarmup(Schedule):
         W = max(num_warmup_steps, N * warmup_proportion)
 
     Both factors act at once, so the rate never quite reaches `learning_rate`
-    (the peak), the decay runs over the warm-up steps too, and the first update
-    under warm-up has rate 0 (`model/optimization.py`, `create_optimizer`). W
-    is not rounded. Without warm-up the factor is 1; the original divides 0 by
-    0 there and yields NaN for the first update.
+    (the peak), and the first update under warm-up has rate 0
+    (`model/optimization.py`, `create_optimizer`). W is not rounded. Without
+    warm-up the factor is 1, where the original's first update is NaN.
 
     >>> schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
     >>> [round(float(schedule(step)), 2) for step in (0, 1, 5, 10)]
@@ -45,8 +44,7 @@ class PolynomialDecayTimesWarmup(Schedule):
         super().__init__()
         self.learning_rate, self.num_steps = learning_rate, num_steps
         self.num_warmup_steps = num_warmup_steps
-        self.warmup_proportion = warmup_proportion
-        self.power = power
+        self.warmup_proportion, self.power = warmup_proportion, power
         if not (
             0 <= learning_rate < math.inf
             and num_steps >= 1
@@ -63,8 +61,7 @@ class PolynomialDecayTimesWarmup(Schedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """The rate of update `step`, any scalar number; scalar float32."""
         step = tf.cast(step, tf.float32)
-        # Subtracting whole numbers before the division keeps the last rates
-        # exact to float32, where `1 - step / num_steps` would cancel.
+        # Not `1 - step / num_steps`, which would cancel near the end.
         total = float(self.num_steps)
         decay = tf.maximum(total - step, 0.0) / total
         if self.power != 1.0:
@@ -131,25 +128,22 @@ def resolve_rules(
 ) -> list[float]:
     """The number of each path, from the first rule whose pattern occurs in it.
 
-    A path without a rule is an error: a loss curve would not show that a
-    variable kept a default. `meaning` says in it what the numbers are.
+    A path without a rule is an error; `meaning` says in it what the numbers
+    are.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
     [1.0, 0.0]
     """
-    numbers = [
-        next((value for key, value in rules if re.search(key, path)), None)
-        for path in paths
-    ]
-    unmatched = [p for p, v in zip(paths, numbers, strict=True) if v is None]
+    found = [[n for key, n in rules if re.search(key, path)] for path in paths]
+    unmatched = [p for p, own in zip(paths, found, strict=True) if not own]
     if unmatched:
         raise ValueError(
             f"Expected every variable to match a {meaning} rule. Received "
             f"{len(unmatched)} that match none: {unmatched}, rules: {rules}. "
             'Add a rule for them, or a last rule (".*", value).'
         )
-    return [value for value in numbers if value is not None]
+    return [own[0] for own in found]
 
 
 def layerwise_learning_rate_rules(
@@ -160,9 +154,8 @@ def layerwise_learning_rate_rules(
     A variable at depth d gets `layer_decay ** (top - d)`: embeddings and
     their projection have depth 0, encoder layer i has i + 1, the task head
     has `top`. The original (`model/optimization.py`, `_get_layer_lrs`) sets
-    `top = num_layers + 2`, so that its uppermost layer gets the exponent 2
-    and no variable gets 1; `is_contiguous` leaves no such gap. There is no
-    rule for other variables: they are an error.
+    `top = num_layers + 2`, so that no variable gets the exponent 1;
+    `is_contiguous` leaves no such gap. Other variables have no rule.
     """
     top = num_layers + (1 if is_contiguous else 2)
     depths = {"/embeddings/": 0, "/embeddings_project/": 0}
