@@ -58,7 +58,8 @@ def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
 def test_a_loss_that_rises_above_the_unigram_line_again_is_told(
     losses, is_told
 ):
-    text = advice.explain_collapse(losses, 6.0)
+    held_out = [{"masked_loss": x, "unigram_entropy": 6.0} for x in losses]
+    text = advice.explain_collapse([*held_out, {"masked_loss": 1.0}])
     assert (text is not None) == is_told
     assert text is None or all(p in text for p in ("5.40", "6.00", "clip_norm"))
 

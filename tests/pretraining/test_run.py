@@ -108,21 +108,33 @@ def whole(dataset, tmp_path_factory):
     return model_dir, captured[0]
 
 
-@pytest.mark.parametrize(
-    "place",
-    [("validation", 6), ("train", 16)],
-    ids=["between two logs and two saves", "before the last evaluation"],
-)
-def test_a_run_that_was_stopped_ends_with_the_same_bits(
-    whole, dataset, tmp_path, monkeypatch, place
-):
-    settings, cut = _whole_settings(dataset), tmp_path / "cut"
-    assert _cut(settings, cut, place, _terminate, monkeypatch) == place[1]
-    if place == ("train", 16):
-        # Killed where the evaluation that was owed is written, but not saved.
-        _cut(settings, cut, ("validation", 16), _kill, monkeypatch)
+def _require_same_bits(settings, tmp_path, monkeypatch, *cuts, whole=None):
+    """Ends a run again that was cut, at each (place, act, its checkpoint)."""
+    if whole is None:
+        whole = tmp_path / "whole"
+        assert run.pretrain(settings, whole)
+    cut = tmp_path / "cut"
+    for *event, step in cuts:
+        assert _cut(settings, cut, *event, monkeypatch) == step
     assert run.pretrain(settings, cut)
-    tiny_run.require_equal_runs(whole[0], cut)
+    tiny_run.require_equal_runs(whole, cut)
+    return cut
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_bits(
+    whole, dataset, tmp_path, monkeypatch
+):
+    cut = _require_same_bits(
+        _whole_settings(dataset),
+        tmp_path,
+        monkeypatch,
+        # Between two logs and two saves; before the last evaluation.
+        (("validation", 6), _terminate, 6),
+        (("train", 16), _terminate, 16),
+        # Where the evaluation that was owed is written, but not saved.
+        (("validation", 16), _kill, 16),
+        whole=whole[0],
+    )
     steps = [line["step"] for line in tiny_run.reproducible_metrics(cut)]
     assert steps == [5, 6, 10, 12, 15, 16, 16]
 
@@ -138,21 +150,18 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
         log_steps=4, eval_steps=0, save_checkpoints_steps=3,
     )  # fmt: skip
     settings = tiny_run.replace(settings, optimizer={"name": "lamb"})
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert run.pretrain(settings, whole)
-    assert _cut(settings, cut, ("train", 8), _kill, monkeypatch) == 6
-    assert run.pretrain(settings, cut)
-    tiny_run.require_equal_runs(whole, cut)
-    saved = checkpoints.load_tensors(checkpoints.latest(cut), "loss_scale")
+    event = ("train", 8), _kill, 6
+    cut = _require_same_bits(settings, tmp_path, monkeypatch, event)
+    newest = checkpoints.latest(cut)
+    saved = checkpoints.load_tensors(newest, "loss_scale")
     lines = tiny_run.reproducible_metrics(cut)
     assert saved["value"] == lines[-1]["loss_scale"] < 2.0**15
     assert saved["num_good_steps"] > 0
-    averages = checkpoints.load_tensors(checkpoints.latest(cut), "average")
-    weights = checkpoints.load_tensors(checkpoints.latest(cut), "model")
+    averages = checkpoints.load_tensors(newest, "average")
+    weights = checkpoints.load_tensors(newest, "model")
     assert averages.keys() == weights.keys()
     assert any((averages[n] != weights[n]).any() for n in weights)
     # As a kill between the last save and what it removes.
-    newest = checkpoints.latest(cut)
     stale = newest.with_name("step-00000001")
     shutil.copytree(newest, stale)
     assert run.pretrain(settings, cut)
@@ -167,20 +176,15 @@ def test_a_run_of_two_stages_resumes_at_its_switch(
         save_checkpoints_steps=4,
     )  # fmt: skip
     settings = tiny.with_objective(settings, "two_stage")
-    whole = tmp_path / "whole"
-    assert run.pretrain(settings, whole)
-    # Killed in stage two; stopped where stage one is still to be evaluated.
-    for step, act in ((5, _kill), (4, _terminate)):
-        cut = tmp_path / act.__name__
-        assert _cut(settings, cut, ("train", step), act, monkeypatch) == 4
-        assert run.pretrain(settings, cut)
-        tiny_run.require_equal_runs(whole, cut)
-    lines = tiny_run.reproducible_metrics(whole)
+    # Stopped where stage one is still to be evaluated; killed in stage two.
+    events = (("train", 4), _terminate, 4), (("train", 5), _kill, 4)
+    cut = _require_same_bits(settings, tmp_path, monkeypatch, *events)
+    lines = tiny_run.reproducible_metrics(cut)
     costs = [line["train_flops"] for line in lines if line["split"] == "train"]
     assert costs == sorted(set(costs))
     # The generator's loss of stage one, near 4, is far below 50 times that of
     # the discriminator; it must not count as the best.
-    assert checkpoints.best(whole).name == "step-00000006"
+    assert checkpoints.best(cut).name == "step-00000006"
 
 
 def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
@@ -195,59 +199,44 @@ def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
         encoder={"max_position_embeddings": 20},
         data={"phases": "16x8:3", "max_seq_length": 20},
     )
-    whole, short = tmp_path / "whole", tmp_path / "short"
-    assert run.pretrain(settings, whole)
+    # Stopped where the first phase ends; killed in the last one.
+    events = (("validation", 3), _terminate, 3), (("train", 5), _kill, 4)
+    cut = _require_same_bits(settings, tmp_path, monkeypatch, *events)
+    lines = tiny_run.reproducible_metrics(cut)
     # Until the rows grow it is a run of short rows alone.
-    alone = config.split_phases(settings)[0].settings
-    assert _cut(alone, short, ("train", 3), _terminate, monkeypatch) == 3
-    lines = tiny_run.reproducible_metrics(whole)
-    before = [line for line in lines if line["step"] <= 3]
+    first, last = (phase.settings for phase in config.split_phases(settings))
+    short = tmp_path / "short"
+    assert _cut(first, short, ("train", 3), _terminate, monkeypatch) == 3
     expected = tiny_run.reproducible_metrics(short)
-    assert [line["step"] for line in before] == [1, 2, 2, 3, 3]
-    assert before[: len(expected)] == expected
+    assert [line["step"] for line in lines[:5]] == [1, 2, 2, 3, 3]
+    assert lines[: len(expected)] == expected
     # The last phase reads its own dataset from the start: 4 x 4 rows.
-    newest = checkpoints.load_state(checkpoints.latest(whole))
+    newest = checkpoints.load_state(checkpoints.latest(cut))
     assert newest["position"] == {"epoch": 0, "batch": 4}
-    later = cost.Cost(
-        base.resolve(
-            config.split_phases(settings)[1].settings, tiny.VOCABULARY.size
-        )
-    )
+    work = cost.Cost(base.resolve(last, tiny.VOCABULARY.size))
     costs = [line["train_flops"] for line in lines if line["split"] == "train"]
-    np.testing.assert_allclose(np.diff(costs[3:]), later.step_flops())
-    # Killed in the last phase; stopped where the first ends.
-    for at, act, step in (
-        (("train", 5), _kill, 4), (("validation", 3), _terminate, 3)
-    ):  # fmt: skip
-        cut = tmp_path / act.__name__
-        assert _cut(settings, cut, at, act, monkeypatch) == step
-        assert run.pretrain(settings, cut)
-        tiny_run.require_equal_runs(whole, cut)
+    np.testing.assert_allclose(np.diff(costs[3:]), work.step_flops())
 
 
 def test_disentangled_runs_and_those_on_their_samples_resume_with_the_same_bits(
     dataset, tmp_path, monkeypatch
 ):
     base = tiny_run.build_settings(
-        dataset, num_train_steps=6, log_steps=1, eval_steps=2,
+        dataset, num_train_steps=6, log_steps=1, eval_steps=0,
         save_checkpoints_steps=4,
     )  # fmt: skip
-    ends = []
+    settings, ends = tiny.with_objective(base, "disentangled"), []
     for name in ("disentangled", "fast_electra"):
-        settings = tiny.with_objective(base, name)
-        if ends:
-            source = {
-                "init_from": str(tmp_path / "disentangled"),
-                "disentangled_embeddings": True,
-                "untied_generator_embeddings": False,
-            }
-            settings = tiny_run.replace(settings, generator=source)
-        whole, cut = tmp_path / name, tmp_path / f"{name}_cut"
-        assert run.pretrain(settings, whole)
-        assert _cut(settings, cut, ("train", 5), _kill, monkeypatch) == 4
-        assert run.pretrain(settings, cut)
-        tiny_run.require_equal_runs(whole, cut)
+        folder, event = tmp_path / name, (("train", 5), _kill, 4)
+        cut = _require_same_bits(settings, folder, monkeypatch, event)
         ends.append(checkpoints.load_tensors(checkpoints.latest(cut), "model"))
+        source = {
+            "init_from": str(cut),
+            "disentangled_embeddings": True,
+            "untied_generator_embeddings": False,
+        }
+        settings = tiny.with_objective(base, "fast_electra")
+        settings = tiny_run.replace(settings, generator=source)
     source, fast = ends
     for path in source:
         if path.startswith("generator"):
@@ -267,15 +256,6 @@ def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
     newest = checkpoints.latest(one), checkpoints.latest(two)
     assert tiny_run.largest_difference(*newest) <= 1e-5
     assert set(_lines_by_place(one)) == set(_lines_by_place(two))
-
-
-def test_every_logged_name_is_on_the_page_of_metrics(whole):
-    lines = reporting.read_lines(whole[0] / "metrics.jsonl")
-    assert {n for line in lines for n in line} <= tiny.DOCUMENTED_METRICS
-    timing = lines[-2]["timing"]
-    assert {*timing} <= tiny.DOCUMENTED_METRICS
-    # The tiny model's peak is far too low; what was reached counts.
-    assert timing["share_of_peak"] <= 1.0
 
 
 def test_a_longer_run_is_refused_until_it_is_told_how(
@@ -318,20 +298,6 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
     assert len({losses[1], losses[2], losses[3]}) == 3
 
 
-def test_the_best_checkpoint_is_known_and_kept(whole):
-    model_dir, _ = whole
-    losses = {
-        step: line["loss"]
-        for (split, step), line in _lines_by_place(model_dir).items()
-        if split == "validation"
-    }
-    best = min(losses, key=losses.get)
-    assert checkpoints.best(model_dir).name == f"step-{best:08d}"
-    state = checkpoints.load_state(checkpoints.latest(model_dir))
-    assert state["best_loss"] == losses[best]
-    assert state["position"] == {"epoch": 1, "batch": 3}
-
-
 def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     model_dir, _ = whole
     assert {path.name for path in model_dir.iterdir()} == {
@@ -342,14 +308,23 @@ def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     picture = matplotlib.image.imread(model_dir / "training_curves.png")
     assert picture.std() > 0.05
     assert config.freeze(json.loads((model_dir / "config.json").read_text()))
-    summary = json.loads((model_dir / "summary.json").read_text())
     lines = _lines_by_place(model_dir)
+    losses = {n: line["loss"] for (s, n), line in lines.items() if s != "train"}
+    best = min(losses, key=losses.get)
+    assert checkpoints.best(model_dir).name == f"step-{best:08d}"
+    state = checkpoints.load_state(checkpoints.latest(model_dir))
+    assert state["best_loss"] == losses[best]
+    assert state["position"] == {"epoch": 1, "batch": 3}
+    summary = json.loads((model_dir / "summary.json").read_text())
     assert summary["step"] == summary["num_train_steps"] == 16
     assert summary["device"] == "1 x CPU"
-    assert summary["best_checkpoint"] == checkpoints.best(model_dir).name
-    assert summary["train"].pop("timing")["tokens_per_second"] > 0
-    summary["validation"].pop("timing", None)
-    counts = []
+    assert summary["best_checkpoint"] == f"step-{best:08d}"
+    timing, counts = summary["train"].pop("timing"), []
+    assert timing["tokens_per_second"] > 0
+    # The tiny model's peak is far too low; what was reached counts.
+    assert timing["share_of_peak"] <= 1.0
+    names = {*timing, *summary["train"], *summary["validation"]}
+    assert names <= tiny.DOCUMENTED_METRICS
     for split in ("train", "validation"):
         assert summary[split] == lines[split, 16]
         counts.append(np.load(dataset / split / "unigram_counts.npy"))
@@ -441,28 +416,26 @@ def test_a_copy_of_another_shard_ends_the_run(dataset, tmp_path):
         run.pretrain(settings, tmp_path / "run")
 
 
-def test_held_out_text_is_measured_by_the_training_text():
-    # Of four held-out tokens one is the commonest of the training text, two
-    # are a rare one and one is new, half an occurrence in eight.
-    found = dataset_lib.compute_baselines(
-        np.array([0, 0, 4, 2, 2, 0]), np.array([0, 0, 1, 2, 0, 1])
-    )
-    entropy = np.log([2, 4, 4, 16]).mean()
-    assert found == pytest.approx(
-        {"unigram_accuracy": 0.25, "unigram_entropy": entropy}
-    )
-
-
-def test_held_out_text_is_measured_as_it_is_masked():
-    # Seldom pieces twice as often as four times as frequent ones.
-    found = dataset_lib.compute_baselines(
-        np.array([0, 8, 2, 2]), np.array([0, 1, 2, 0]), frequency_power=0.5
-    )
-    # Of 4 + 2 + 2 in training; held out 1/2 and 2.
-    entropy = (0.5 * np.log(2) + 2 * np.log(4)) / 2.5
-    assert found == pytest.approx(
-        {"unigram_accuracy": 0.2, "unigram_entropy": entropy}
-    )
+@pytest.mark.parametrize(
+    ("train", "held_out", "power", "accuracy", "entropy"),
+    [
+        # Of four held-out tokens one is the commonest of the training text, two
+        # are a rare one and one is new, half an occurrence in eight.
+        ([0, 0, 4, 2, 2, 0], [0, 0, 1, 2, 0, 1], 0.0, 0.25,
+         np.log([2, 4, 4, 16]).mean()),
+        # Seldom pieces twice as often as four times as frequent ones: of
+        # 4 + 2 + 2 in training; held out 1/2 and 2.
+        ([0, 8, 2, 2], [0, 1, 2, 0], 0.5, 0.2,
+         (0.5 * np.log(2) + 2 * np.log(4)) / 2.5),
+    ],
+)  # fmt: skip
+def test_held_out_text_is_measured_by_the_training_text_as_it_is_masked(
+    train, held_out, power, accuracy, entropy
+):
+    counts = np.array(train), np.array(held_out)
+    found = dataset_lib.compute_baselines(*counts, frequency_power=power)
+    expected = {"unigram_accuracy": accuracy, "unigram_entropy": entropy}
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("uniform", "num_warnings"), [(False, 1), (True, 0)])

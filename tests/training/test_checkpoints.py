@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import re
@@ -46,17 +45,14 @@ def _save(model_dir, step, value=1.0, keep=3, **state):
 
 
 def _steps(model_dir):
-    return [
-        checkpoints.step_of(p) for p in checkpoints.all_checkpoints(model_dir)
-    ]
-
-
-def _hidden(model_dir):
-    return [p.name for p in (model_dir / "checkpoints").glob(".*")]
+    """Of all checkpoints; there must be nothing else."""
+    paths = checkpoints.all_checkpoints(model_dir)
+    assert {*paths} == {*(model_dir / "checkpoints").iterdir()}
+    return [checkpoints.step_of(path) for path in paths]
 
 
 def _load_all(folder):
-    """The restored values, and which changed if that failed."""
+    """State and values, or the error, which must not have changed any."""
     variables = _variables(0.0)
     try:
         state = checkpoints.load_state(folder)
@@ -75,16 +71,17 @@ def test_everything_comes_back_to_the_bit(tmp_path):
     assert {p.name for p in folder.iterdir()} == {*FILES}
 
 
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
-    assert checkpoints.latest(tmp_path) is None
-    assert checkpoints.best(tmp_path) is None
-    for which, remedy in (
+@pytest.mark.parametrize(
+    ("which", "remedy"),
+    [
         ("latest", "Train first"),
         ("best", "training.eval_steps"),
         ("absent", "Give latest, best or a folder"),
-    ):
-        with pytest.raises(FileNotFoundError, match=remedy):
-            checkpoints.find(tmp_path, which)
+    ],
+)
+def test_a_checkpoint_that_is_not_there_is_named(which, remedy, tmp_path):
+    with pytest.raises(FileNotFoundError, match=remedy):
+        checkpoints.find(tmp_path, which)
 
 
 def test_the_newest_ones_and_the_best_are_kept(tmp_path):
@@ -94,7 +91,6 @@ def test_the_newest_ones_and_the_best_are_kept(tmp_path):
     assert checkpoints.best(tmp_path).name == "step-00000010"
     _save(tmp_path, 50, keep=2, best_step=40)
     assert _steps(tmp_path) == [40, 50]
-    assert _hidden(tmp_path) == []
 
 
 def test_steps_sort_by_number_and_are_saved_once(tmp_path):
@@ -109,18 +105,7 @@ class _Killed(BaseException):
     """Stands for a kill: no handler of the package may catch it."""
 
 
-def _kill_at_call(monkeypatch, owner, name, number):
-    """Makes the n-th call of a function the last that does not happen."""
-    original, numbers = getattr(owner, name), itertools.count(1)
-
-    def call(*arguments, **options):
-        if next(numbers) == number:
-            raise _Killed
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, call)
-
-
+# Function and number of its call, the last that does not happen.
 KILLS = {
     "before the variables": (tf.raw_ops, "SaveV2", 1),
     "before the state": (pathlib.Path, "write_text", 1),
@@ -136,19 +121,27 @@ KILLS = {
 def test_a_kill_inside_a_save_leaves_whole_checkpoints(
     kill, tmp_path, monkeypatch
 ):
+    owner, name, number = KILLS[kill]
+    original, numbers = getattr(owner, name), itertools.count(1)
+
+    def call(*arguments, **options):
+        if next(numbers) == number:
+            raise _Killed
+        return original(*arguments, **options)
+
     for step in (1, 2):
         _save(tmp_path, step, float(step), keep=2)
-    with monkeypatch.context() as patch:
-        _kill_at_call(patch, *KILLS[kill])
-        with pytest.raises(_Killed):
-            _save(tmp_path, 3, 3.0, keep=2)
-    assert _steps(tmp_path) in ([1, 2], [1, 2, 3], [2, 3])
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        patch.setattr(owner, name, call)
+        _save(tmp_path, 3, 3.0, keep=2)
+    steps = []
     for path in checkpoints.all_checkpoints(tmp_path):
         state, values = _load_all(path)
-        assert values == _values(_variables(float(state["step"])))
+        steps.append(state["step"])
+        assert values == _values(_variables(float(steps[-1])))
+    assert steps in ([1, 2], [1, 2, 3], [2, 3])
     _save(tmp_path, 4, 4.0, keep=2)
     assert _steps(tmp_path)[-1] == 4
-    assert _hidden(tmp_path) == []
 
 
 @pytest.mark.parametrize("num_bytes", [0, 100, 3000])
@@ -163,29 +156,26 @@ def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
     ):
         _save(tmp_path, 2, 2.0)
     assert not re.search(r"\n|\{\{", str(caught.value))
-    assert (_steps(tmp_path), _hidden(tmp_path)) == ([1], [])
+    assert _steps(tmp_path) == [1]
     assert _load_all(checkpoints.latest(tmp_path)) == whole
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_found_or_harmless(name, tmp_path):
     folder = _save(tmp_path, 7)
-    whole = _load_all(folder)
-    path = folder / name
+    whole, path = _load_all(folder), folder / name
     content = path.read_bytes()
     offsets = range(0, len(content), max(1, len(content) // 60))
-    results = []
+    num_found = 0
     for offset in offsets:
         flipped = bytearray(content)
         flipped[offset] ^= 1 << offset % 8
         path.write_bytes(flipped)
-        results.append(_load_all(folder))
-    found = [result for result in results if result != whole]
-    for result in found:
-        assert str(folder) in result
-        assert "Remove this folder" in result or "version" in result
+        if (result := _load_all(folder)) != whole:
+            assert re.search(f"{folder}.*(Remove this folder|version)", result)
+            num_found += 1
     # The index ends in bytes that nobody reads.
-    assert len(found) > 0.6 * len(offsets)
+    assert num_found > 0.6 * len(offsets)
     for size in (len(content) - 3, len(content) // 2, 0):
         path.write_bytes(content[:size])
         assert f"{folder} cannot be read" in _load_all(folder)
@@ -200,8 +190,7 @@ def test_a_folder_that_holds_another_step_is_refused(tmp_path):
 
 
 def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
-    folder = _save(tmp_path, 7)
-    variables = _variables(0.0)
+    folder, variables = _save(tmp_path, 7), _variables(0.0)
     variables["model/new"] = tf.Variable([0.0])
     del variables["optimizer/count"]
     variables["model/bias"] = tf.Variable(np.zeros([3], np.float32))
@@ -278,44 +267,24 @@ def test_a_disk_or_store_that_fails_is_no_damage(error, tmp_path, monkeypatch):
         checkpoints.load_state(path)
 
 
-def test_settings_of_a_newer_version_are_told_of(claimed):
-    path = claimed / "config.json"
-    content = json.loads(path.read_text())
-    content["training"]["quantum"] = 1
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
-        own_run.load_settings(claimed)
-
-
-def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
-    assert own_run.load_settings(claimed) == SETTINGS
-    assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
-    assert sorted(_files(claimed.parent)) == [
-        "config.json",
-        "tokenizer_config.json",
-        "vocab.txt",
-    ]
-
-
-def test_what_a_killed_claim_left_is_completed(claimed):
+def test_a_claim_that_was_killed_is_completed(claimed):
     (claimed / "vocab.txt").unlink()
     (claimed / ".vocab.txt.partial-123").write_text("half")
     (claimed / "checkpoints" / ".step-00000004.partial-9").mkdir(parents=True)
     own_run.check(claimed, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(claimed, SETTINGS, tiny.VOCABULARY)
+    assert own_run.load_settings(claimed) == SETTINGS
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
-    assert not list(claimed.rglob(".*"))
+    names = {"config.json", "tokenizer_config.json", "vocab.txt"}
+    assert {*_files(claimed.parent)} == names
 
 
 def test_other_settings_are_named_unless_they_change_no_step(claimed):
     safe = {"training": {"log_steps": 77}, "data": {"dataset_dir": "other"}}
-    own_run.check(claimed, tiny_run.replace(SETTINGS, **safe), tiny.VOCABULARY)
-    other = tiny_run.replace(
-        SETTINGS,
-        optimizer={"learning_rate": 0.5},
-        encoder={"num_hidden_layers": 3},
-        **safe,
-    )
+    same = tiny_run.replace(SETTINGS, **safe)
+    own_run.check(claimed, same, tiny.VOCABULARY)
+    changed = {"learning_rate": 0.5}, {"num_hidden_layers": 3}
+    other = tiny_run.replace(same, optimizer=changed[0], encoder=changed[1])
     message = _refused(claimed, other)
     assert "encoder.num_hidden_layers: 2, 3" in message
     assert "optimizer.learning_rate: 0.001, 0.5" in message
@@ -323,9 +292,14 @@ def test_other_settings_are_named_unless_they_change_no_step(claimed):
     assert "another --model_dir" in message
 
 
-def test_a_folder_with_foreign_files_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
+def test_a_folder_of_something_else_is_refused(claimed, tmp_path):
+    with pytest.raises(errors.ModelError, match=f"No run in {tmp_path}:"):
+        own_run.load_settings(tmp_path)
     assert re.search("not empty.*new or empty --model_dir", _refused(tmp_path))
+    path = claimed / "config.json"
+    path.write_text(path.read_text().replace("seed", "quantum", 1))
+    with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
+        own_run.load_settings(claimed)
 
 
 @pytest.mark.parametrize(
@@ -339,8 +313,3 @@ def test_another_vocabulary_is_refused(claimed, change):
     other = dataclasses.replace(tiny.VOCABULARY, **change)
     message = _refused(claimed, vocabulary=other)
     assert "trained with another vocabulary" in message
-
-
-def test_a_folder_without_a_run_has_no_settings(tmp_path):
-    with pytest.raises(errors.ModelError, match=f"No run in {tmp_path}"):
-        own_run.load_settings(tmp_path)
