@@ -169,6 +169,34 @@ def test_the_warm_up_is_a_share_of_the_steps_unless_given():
     assert count(200, warmup_proportion=0.0).num_warmup_steps == 0
 
 
+@pytest.fixture
+def parse(monkeypatch):
+    """Reads the flags of a command, of which one is a config."""
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+
+    def parse_flags(*given, **options):
+        argv = ["command", *given]
+        # A config flag looks for its overrides there.
+        monkeypatch.setattr("sys.argv", argv)
+        return command_line.parse(argv, **options)
+
+    return parse_flags
+
+
+@pytest.fixture
+def refuse(parse, capsys):
+    """Returns the one line that a command says of wrong flags."""
+
+    def refuse_flags(*given, **options):
+        with pytest.raises(SystemExit, match="2"):
+            parse(*given, **options)
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return refuse_flags
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -183,10 +211,8 @@ def test_the_warm_up_is_a_share_of_the_steps_unless_given():
     ],
 )
 def test_a_mistake_in_a_config_file_names_file_and_line(
-    line, message, tmp_path, capsys, monkeypatch
+    line, message, tmp_path, refuse
 ):
-    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
-    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
     path = tmp_path / "own.py"
     path.write_text(f"""from electra_tf import config
 def get_config():
@@ -194,23 +220,8 @@ def get_config():
     {line}
     return settings
 """)
-    with pytest.raises(SystemExit, match="2"):
-        command_line.parse(["train", f"--config={path}"])
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {path}, line 4: ")
-    assert re.search(message, said)
-    assert len(said.splitlines()) == 1
-
-
-def test_a_config_that_is_not_there_gets_one_line(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        command_line.parse(["train", "--config", "pretrain/electra_smal.py:a"])
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "error: There is no config pretrain/electra_smal.py. "
-        "Did you mean configs/pretrain/electra_small.py?"
-    )
-    assert len(said.splitlines()) == 1
+    said = refuse(f"--config={path}")
+    assert re.match(f"error: {path}, line 4: .*{message}", said)
 
 
 @pytest.mark.parametrize(
@@ -225,42 +236,33 @@ def test_a_config_that_is_not_there_gets_one_line(capsys):
     ],
 )  # fmt: skip
 def test_a_config_of_another_command_gets_one_line(
-    path, override, expected, received, capsys, monkeypatch
+    path, override, expected, received, refuse
 ):
-    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
-    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
-    given = ["command", f"--config={path}", f"--config.{override}"]
-    monkeypatch.setattr("sys.argv", given)  # Where overrides are looked for.
-    with pytest.raises(SystemExit, match="2"):
-        command_line.parse(given, expected)
-    said = capsys.readouterr().err
+    given = f"--config={path}", f"--config.{override}"
+    said = refuse(*given, schema=expected)
     assert said.startswith("error: --config must have the sections ")
     assert re.search(rf"one that differs by \W*{received}\W", said)
-    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "argument", "message"),
+    ("text", "given", "message"),
     [
-        ("", "", "returned by its function get_config(). Received: one that"),
-        ("def get_config(): return 3", "", "Received: one that differs by "),
-        ("def get_config(): pass", ":a", "=config.py:a: TypeError: get_config"),
-        (None, "", "There is no config ''."),
+        ("", "config.py", "returned by its function get_config(). Received: o"),
+        ("def get_config(): return 3", "config.py", "one that differs by "),
+        ("def get_config(): pass", "config.py:a", "=config.py:a: TypeError: g"),
+        ("", "", "There is no config ''."),
+        ("", "pretrain/electra_smal.py:a",
+         "There is no config pretrain/electra_smal.py. Did you mean "
+         "configs/pretrain/electra_small.py?"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_config_gets_one_line(
-    text, argument, message, capsys, monkeypatch, tmp_path
+    text, given, message, refuse, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.py").write_text(text or "")
-    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
-    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
-    path = "" if text is None else f"config.py{argument}"
-    with pytest.raises(SystemExit, match="2"):
-        command_line.parse(["command", f"--config={path}"])
-    said = capsys.readouterr().err
+    (tmp_path / "config.py").write_text(text)
+    said = refuse(f"--config={given}")
     assert said.startswith("error: ") and message in said
-    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -274,21 +276,16 @@ def test_what_is_no_config_gets_one_line(
         (["order=a_module.b"], {"order": "a_module.b"}),
     ],
 )  # fmt: skip
-def test_flags_set_fields_of_an_objective(given, expected, monkeypatch):
-    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
-    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
-    argv = ["command", "--config=pretrain/electra_small.py"]
-    argv += [f"--config.objective.{given[0]}", *given[1:]]
-    # A config flag looks for its overrides there.
-    monkeypatch.setattr("sys.argv", argv)
-    assert command_line.parse(argv) == ["command"]
+def test_flags_set_fields_of_an_objective(given, expected, parse):
+    field, *more = given
+    path = "--config=pretrain/electra_small.py"
+    rest = parse(path, f"--config.objective.{field}", *more)
+    assert rest == ["command"]
     objective = flags.FLAGS.config.objective.to_dict()
     assert objective == {"name": "electra"} | expected
 
 
-def test_a_negated_flag_makes_a_field_of_an_objective_false(monkeypatch):
-    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
-    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+def test_a_negated_flag_makes_a_field_of_an_objective_false(parse):
     argv = ["command", "--noconfig.objective.freeze_generator"]
     rest, fields = command_line.take_open_fields(argv)
     assert rest == ["command"]
@@ -322,9 +319,7 @@ def test_the_dial_follows_from_a_size_and_a_budget():
     # A step grows before there are more than 20,000 of them.
     assert training.num_train_steps <= 20_000 < 2 * training.num_train_steps
     assert settings.optimizer.learning_rate == pytest.approx(2e-3 / 2**0.5)
-
-
-def test_the_dial_takes_any_width_length_and_budget():
+    # Any width, length and budget.
     settings = _load("scaled", "200x3:20B:1024")
     encoder, training = settings.encoder, settings.training
     # 200 is no multiple of 6 heads.
@@ -362,14 +357,6 @@ def test_a_size_that_the_dial_cannot_read_is_refused(size):
         _load("scaled", size)
 
 
-def test_an_object_is_read(tmp_path):
-    path = tmp_path / "a.json"
-    text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
-    path.write_text(text, "utf-8")
-    expected = {"a": [1, -2.5, None, "é"], "b": {"c": 10**30}}
-    assert schema.read_object(path) == expected
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -378,7 +365,7 @@ def test_an_object_is_read(tmp_path):
     ],
     ids=lambda content: repr(content[:20]),
 )  # fmt: skip
-def test_everything_else_is_refused_by_name(tmp_path, content):
+def test_only_an_object_is_read(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
 
@@ -387,6 +374,10 @@ def test_everything_else_is_refused_by_name(tmp_path, content):
 
     with pytest.raises(OwnError, match=r"a\.json must hold a JSON object"):
         schema.read_object(path, OwnError)
+    text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
+    path.write_text(text, "utf-8")
+    expected = {"a": [1, -2.5, None, "é"], "b": {"c": 10**30}}
+    assert schema.read_object(path) == expected
 
 
 def test_a_folder_is_refused_and_nothing_is_no_file(tmp_path):

@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
@@ -18,55 +16,42 @@ from electra_tf.config import schema
 from electra_tf.training import distribution
 
 CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+WORKERS = config.TrainingConfig(strategy="multi_worker")
 
 
-TASK = {"type": "worker", "index": 2}
+def _describe(index, *hosts):
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": hosts}, "task": task})
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", json.dumps({"cluster": CLUSTER, "task": TASK})]
-)
+@pytest.mark.parametrize("text", ["", "{", _describe(1, "127.0.0.1:1")])
 def test_several_workers_need_to_know_each_other(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
-    settings = config.TrainingConfig(strategy="multi_worker")
     with pytest.raises(ValueError, match="TF_CONFIG on every host, such as"):
-        distribution.build_strategy(settings)
+        distribution.build_strategy(WORKERS)
 
 
-@pytest.fixture
-def cluster_of_two():
-    """This host's place in a cluster whose other host has an open port."""
+def test_a_processor_has_a_micro_batch_alone(monkeypatch):
+    name, counts = "set_intra_op_parallelism_threads", []
+    monkeypatch.setattr(tf.config.threading, name, counts.append)
+    for is_shared in (False, True):
+        settings = config.TrainingConfig(deterministic=False)
+        distribution.configure_process(settings, is_shared)
+    assert counts == [1]
+
+
+def test_the_others_are_waited_for(monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         with socket.create_server(("127.0.0.1", 0)) as own:
             ports = [s.getsockname()[1] for s in (own, other)]
-        addresses = [f"127.0.0.1:{port}" for port in ports]
-        yield addresses[0], {"chief 0": addresses[1]}, other
-
-
-def test_a_processor_has_a_micro_batch_alone():
-    # Another process, since this one's TensorFlow has begun.
-    code = """
-import tensorflow as tf
-from electra_tf import config
-from electra_tf.pretraining import run
-run.distribution.configure_process(config.TrainingConfig(), is_shared=True)
-assert tf.zeros([]) == 0
-print(tf.config.threading.get_intra_op_parallelism_threads())
-"""
-    command = [sys.executable, "-c", code]
-    assert subprocess.check_output(command, text=True).split() == ["1"]
-
-
-def test_the_others_are_waited_for(cluster_of_two, monkeypatch, capsys):
-    own, others, socket_of_other = cluster_of_two
-    distribution._wait_for_workers(own, others)
+        own, chief = (f"127.0.0.1:{port}" for port in ports)
+        distribution._wait_for_workers(own, {"chief 0": chief})
     assert capsys.readouterr().err == ""
-    socket_of_other.close()
     monkeypatch.setattr(distribution, "START_SECONDS", 1)
     monkeypatch.setattr(distribution, "_REPORT_SECONDS", 0.1)
-    expected = re.escape(f"answers from chief 0 ({others['chief 0']}). Start")
+    expected = re.escape(f"answers from chief 0 ({chief}). Start")
     with pytest.raises(errors.WorkerLostError, match=expected):
-        distribution._wait_for_workers(own, others)
+        distribution._wait_for_workers(own, {"chief 0": chief})
     assert "Waiting for chief 0 (127.0.0.1:" in capsys.readouterr().err
 
 
@@ -74,15 +59,10 @@ def test_a_cluster_that_tensorflow_refuses_leaves_no_alarm(monkeypatch):
     def refuse():
         raise RuntimeError("Collective ops must be configured at startup")
 
-    alone = {
-        "cluster": {"worker": ["127.0.0.1:0"]},
-        "task": TASK | {"index": 0},
-    }
-    monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
+    monkeypatch.setenv("TF_CONFIG", _describe(0, "127.0.0.1:0"))
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", refuse)
-    settings = config.TrainingConfig(strategy="multi_worker")
     with pytest.raises(RuntimeError, match="at startup"):
-        distribution.build_strategy(settings)
+        distribution.build_strategy(WORKERS)
     assert signal.alarm(0) == 0
 
 
@@ -129,11 +109,11 @@ def test_xla_compiles_whole_steps_for_gpus_unless_asked(
     choice, strategy, without_gpu, with_gpu, monkeypatch
 ):
     settings = config.TrainingConfig(jit_compile=choice, strategy=strategy)
-    for devices, expected in (([], without_gpu), (["GPU:0"], with_gpu)):
-        monkeypatch.setattr(
-            tf.config, "list_logical_devices", lambda _, own=devices: own
-        )
-        assert distribution.xla_scope(settings).name == expected
+    gpus, name = [], "list_logical_devices"
+    monkeypatch.setattr(tf.config, name, lambda _: gpus)
+    assert distribution.xla_scope(settings).name == without_gpu
+    gpus.append("GPU:0")
+    assert distribution.xla_scope(settings).name == with_gpu
 
 
 def test_xla_rounds_on_gpus_where_a_step_does(monkeypatch):
@@ -158,15 +138,13 @@ def _start_two_hosts(monkeypatch, one, other):
 
 def test_hosts_with_other_settings_are_told_which(monkeypatch):
     one, seed, path = (
-        schema.list_values(
-            config.ExperimentConfig(
-                training=config.TrainingConfig(seed=seed),
-                data=config.DataConfig(dataset_dir=path),
-            )
+        schema.list_values(config.freeze({"training": train, "data": data}))
+        for train, data in (
+            ({"seed": 3}, {}),
+            ({"seed": 4}, {}),
+            ({"seed": 3}, {"dataset_dir": "b"}),
         )
-        for seed, path in ((3, "a"), (4, "a"), (3, "b"))
     )
-    assert one["training.seed"] == 3
     _start_two_hosts(monkeypatch, one, path)
     with pytest.raises(ValueError, match="same training.seed. Received: 4 on"):
         _start_two_hosts(monkeypatch, one, seed)

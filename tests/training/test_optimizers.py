@@ -27,15 +27,13 @@ def build_optimizer(request):
     return BUILDERS[request.param]
 
 
-@pytest.mark.parametrize(
-    ("weight", "gradient", "expected"), [(0.0, 0.5, -0.1), (2.0, 0.0, 2.0)]
-)
-def test_the_ratio_of_lamb_is_1_where_a_norm_is_0(weight, gradient, expected):
-    variable = keras.Variable([weight], name="kernel")
+def test_the_ratio_of_lamb_is_1_where_a_norm_is_0():
+    variables = [keras.Variable([value]) for value in (0.0, 2.0)]
     optimizer = LAMB(0.1)
-    optimizer.build([variable])
-    optimizer.apply_in_replica_context([tf.constant([gradient])])
-    np.testing.assert_allclose(variable, [expected], rtol=1e-5)
+    optimizer.build(variables)
+    gradients = [tf.constant([value]) for value in (0.5, 0.0)]
+    optimizer.apply_in_replica_context(gradients)
+    np.testing.assert_allclose(variables, [[-0.1], [2.0]], rtol=1e-5)
 
 
 def test_clipping_scales_to_the_true_norm_of_summed_rows():
@@ -63,18 +61,16 @@ def test_what_clipping_leaves(gradient, clip_norm, norm, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "wrong",
     [
-        ("beta_1", 1.0),
-        ("beta_2", -0.1),
-        ("epsilon", 0.0),
-        ("weight_decay", -0.1),
-        ("weight_decay", None),
+        {"beta_1": 1.0}, {"beta_2": -0.1}, {"epsilon": 0.0},
+        {"weight_decay": -0.1}, {"weight_decay": None},
     ],
-)
-def test_numbers_out_of_range_are_refused(name, value):
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(wrong):
+    ((name, value),) = wrong.items()
     with pytest.raises(ValueError, match=f"`{name}`.*Received: .*{value}"):
-        AdamWeightDecay(0.1, **{name: value})
+        AdamWeightDecay(0.1, **wrong)
 
 
 def build(build_optimizer):
@@ -89,11 +85,8 @@ def build(build_optimizer):
 
 
 def gradients_of(step):
-    generator = np.random.default_rng(step)
-    return [
-        tf.constant(generator.normal(size=shape), tf.float32)
-        for shape in ([2, 2], [2])
-    ]
+    numbers = np.random.default_rng(step).normal(size=[3, 2])
+    return [tf.constant(n, tf.float32) for n in (numbers[:2], numbers[2])]
 
 
 def require_close(variables, build_optimizer, num_steps, tolerance=1e-6):
@@ -108,11 +101,8 @@ def require_close(variables, build_optimizer, num_steps, tolerance=1e-6):
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
     optimizer, variables = build(build_optimizer)
-    update = tf.function(
-        optimizer.apply_in_replica_context,
-        jit_compile=jit_compile,
-        autograph=False,
-    )
+    apply, options = optimizer.apply_in_replica_context, {"autograph": False}
+    update = tf.function(apply, jit_compile=jit_compile, **options)
     for step in range(5):
         update(gradients_of(step))
     assert update.experimental_get_tracing_count() == 1
@@ -181,18 +171,13 @@ def test_an_optimizer_survives_serialization(optimizer):
     assert copy.get_config() == optimizer.get_config()
 
 
-def test_keras_exclusion_by_short_name_is_refused():
-    with pytest.raises(ValueError, match="constructor's argument"):
-        AdamWeightDecay(0.1).exclude_from_weight_decay(var_names=["bias"])
-
-
-def test_variables_must_be_float32():
+def test_what_an_optimizer_would_not_do_is_refused():
+    optimizer = AdamWeightDecay(0.1)
+    with pytest.raises(ValueError, match="constructor's argument.*'bias'"):
+        optimizer.exclude_from_weight_decay(var_names=["bias"])
     half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
     with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
-        AdamWeightDecay(0.1).build([half])
-
-
-def test_variables_without_a_rule_are_named_in_the_error():
+        optimizer.build([half])
     with pytest.raises(ValueError, match=r"2 that match none.*'b', 'c'"):
         schedules.resolve_rules((("a", 1.0),), ["a", "b", "c"], "rate")
 

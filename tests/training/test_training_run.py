@@ -48,20 +48,23 @@ class Line(step_lib.TrainableModel):
         return {"loss": total[0] / count[0]}
 
 
+def _rows(values):
+    rows = np.array(values, np.float32).reshape(-1, 1, 1)
+    return tf.data.Dataset.from_tensor_slices({"x": rows})
+
+
 class Run(training_run.TrainingRun):
     """A run that keeps a diary, of its report too, instead of a folder."""
 
     def __init__(
-        self, total, log=0, evaluate=0, save=0, rate=0.01, strategy=None,
-        held_out=(), steps_per_loop=100,
+        self, total, log=10**6, evaluate=0, save=10**6, rate=0.01,
+        strategy=None, held_out=(), steps_per_loop=100,
     ):  # fmt: skip
         strategy = strategy or tf.distribute.get_strategy()
         settings = config.TrainingConfig(
-            log_steps=log or 10**6,
-            eval_steps=evaluate,
-            save_checkpoints_steps=save or 10**6,
+            log_steps=log, eval_steps=evaluate, save_checkpoints_steps=save,
             steps_per_loop=steps_per_loop,
-        )
+        )  # fmt: skip
         with strategy.scope():
             model = Line(rate)
         super().__init__(settings, strategy, model, None, total)
@@ -71,12 +74,10 @@ class Run(training_run.TrainingRun):
 
     def go(self, values=(1.0,), stop=None):
         """Trains on rows of one number; the last one is repeated."""
-        rows = np.array(values, np.float32).reshape(-1, 1, 1)
-        dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
-        last = tf.data.Dataset.from_tensors({"x": rows[-1]}).repeat()
+        last = _rows(values[-1:]).repeat()
         iterator = iter(
             self.strategy.distribute_datasets_from_function(
-                lambda _: dataset.concatenate(last)
+                lambda _: _rows(values).concatenate(last)
             )
         )
         return self._take_steps(iterator, stop or stopping.StopRequest())
@@ -178,39 +179,18 @@ def test_an_early_line_leaves_the_log_as_it_is():
     assert losses == pytest.approx([(1 + 4) / 2, (1 + 4 + 9 + 16) / 4])
 
 
-def test_a_skipped_step_is_left_out_of_the_mean_norm():
-    run = Run(4, log=4, rate=1e-20)
-    run.model.loss_scale = step_state.LossScale()
-    # The gradient of 3e18 is not finite, that of 1 is -2.
-    run.go([1.0, 3e18, 1.0, 1.0])
-    ((_, _, metrics, _),) = run.written
-    assert metrics["skipped_steps"] == 1
-    assert metrics["gradient_norm"] == pytest.approx(2.0)
-
-
-def test_a_phase_begins_at_its_step_and_has_a_log_of_its_own(monkeypatch):
+def test_a_stage_begins_at_its_step_and_has_a_log_of_its_own(monkeypatch):
     entered = []
+
+    def enter(model, *given):
+        entered.append((run.step, *given))
+
     monkeypatch.setattr(Line, "stage_starts", (0, 4))
-    monkeypatch.setattr(
-        Line,
-        "enter_stage",
-        lambda model, *given: entered.append((run.step, *given)),
-    )
+    monkeypatch.setattr(Line, "enter_stage", enter)
     run = Run(9, log=9)
     run.go([1, 2, 3, 4, 5])
     assert entered == [(0, 0, True), (4, 1, True)]
     assert run.diary == [("write train", 4), ("write train", 9), ("save", 9)]
-
-
-def _take_a_step_of_two(strategy, line):
-    """Of rows of 1 and 3, whose gradients are -2 and -18 at first."""
-    rows = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(
-            [[1.0 + 2 * context.replica_id_in_sync_group]]
-        )
-    )
-    step = tf.function(line.training_step, autograph=False)
-    return strategy.run(step, args=({"x": rows},))
 
 
 @pytest.mark.parametrize("means_per_replica", [False, True])
@@ -219,26 +199,28 @@ def test_replicas_have_the_mean_of_their_gradients(
 ):
     with two_devices.scope():
         line = Line(0.1)
-    line.means_per_replica = means_per_replica
-    found = _take_a_step_of_two(two_devices, line)
-    for norm in two_devices.experimental_local_results(found["gradient_norm"]):
-        assert float(norm[0]) == pytest.approx(10.0)
-
-
-def test_an_optimizer_of_keras_counts_no_replica_twice(two_devices):
-    with two_devices.scope():
-        line = Line(0.1)
+        # An optimizer of Keras must not add up the replicas again.
         line.optimizer = tf.keras.optimizers.SGD(0.1)
         line.optimizer.build(line.trainable_variables)
-    _take_a_step_of_two(two_devices, line)
+    line.means_per_replica = means_per_replica
+    # Rows of 1 and 3, whose gradients are -2 and -18.
+    rows = two_devices.experimental_distribute_values_from_function(
+        lambda own: tf.constant([[1.0 + 2 * own.replica_id_in_sync_group]])
+    )
+    step = tf.function(line.training_step, autograph=False)
+    found = two_devices.run(step, args=({"x": rows},))
+    for norm in two_devices.experimental_local_results(found["gradient_norm"]):
+        assert float(norm[0]) == pytest.approx(10.0)
     assert float(line.slope.numpy()[0]) == pytest.approx(1 + 0.1 * 10)
 
 
-def _slow_down(run, monkeypatch, seconds):
-    """Makes a step take that long; returns the clock and the calls' steps."""
-    clock, counts = [0.0], []
+def _go_slowly(run, monkeypatch, seconds):
+    """Trains with steps that take so long; the calls' steps, the log's times.
+
+    A save takes a minute.
+    """
+    clock, counts, run_steps = [0.0], [], run.run_steps
     monkeypatch.setattr(training_run.time, "monotonic", lambda: clock[0])
-    run_steps = run.run_steps
 
     def run_slowly(iterator, num_steps):
         run_steps(iterator, num_steps)
@@ -246,40 +228,30 @@ def _slow_down(run, monkeypatch, seconds):
         clock[0] += seconds * counts[-1]
 
     run.run_steps = run_slowly
-    return clock, counts
+    run.hooks["save", 2] = lambda: clock.__setitem__(0, clock[0] + 60.0)
+    run.go()
+    times = [own for split, *_, own in run.written if split == "train"]
+    return counts, [(own["seconds"], own["steps"]) for own in times]
 
 
 def test_only_traced_training_is_timed(monkeypatch):
-    run = Run(9, log=3, save=2)
-    clock, counts = _slow_down(run, monkeypatch, 1.0)
-    run.hooks["save", 2] = lambda: clock.__setitem__(0, clock[0] + 60.0)
-    run.go()
+    counts, times = _go_slowly(Run(9, log=3, save=2), monkeypatch, 1.0)
     # The first call was traced, and until a step has been timed they are
     # taken one by one.
     assert counts == [1, 1, 1, 1, 2, 2, 1]
-    assert [timing for *_, timing in run.written] == [
-        {"seconds": 2.0, "steps": 2},
-        {"seconds": 3.0, "steps": 3},
-        {"seconds": 3.0, "steps": 3},
-    ]
+    assert times == [(2.0, 2), (3.0, 3), (3.0, 3)]
 
 
 def test_tracing_is_not_timed_behind_an_evaluation_that_was_owed(monkeypatch):
     run = Run(6, log=2)
-    _slow_down(run, monkeypatch, 1.0)
     run.model.optimizer.iterations.assign(2)
     run.owes_evaluation = True
-    run.go()
-    assert [timing for what, *_, timing in run.written if what == "train"] == [
-        {"seconds": 1.0, "steps": 1},
-        {"seconds": 2.0, "steps": 2},
-    ]
+    _, times = _go_slowly(run, monkeypatch, 1.0)
+    assert times == [(1.0, 1), (2.0, 2)]
 
 
 def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
-    run = Run(9, log=9)
-    _, counts = _slow_down(run, monkeypatch, 4.0)
-    run.go()
+    counts, _ = _go_slowly(Run(9, log=9), monkeypatch, 4.0)
     # Ten seconds at most, so that a request to stop is answered soon.
     assert counts == [1, 1, 2, 2, 2, 1]
 
@@ -299,8 +271,7 @@ def test_a_loss_that_is_no_number_stops_before_anything_is_saved(wrong):
 
 def test_weights_that_an_update_broke_are_not_saved():
     run = Run(20, log=4, save=4)
-    broken = [np.nan]
-    run.hooks["write train", 8] = lambda: run.model.slope.assign(broken)
+    run.hooks["write train", 8] = lambda: run.model.slope.assign([np.nan])
     message = "after step 8: model/.*slope"
     with pytest.raises(training_run.NonFiniteLossError, match=message):
         run.go()
@@ -308,16 +279,17 @@ def test_weights_that_an_update_broke_are_not_saved():
 
 
 def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
-    run = Run(1000, log=5)
+    run = Run(1000, log=5, rate=1e-20)
     run.model.loss_scale = step_state.LossScale()
-    # The loss is finite, its gradient is not.
+    # The gradient of 1 is -2; that of 3e18 is not finite, though the loss is.
     message = "50 steps up to 55"
     with pytest.raises(training_run.NonFiniteLossError, match=message):
-        run.go([1.0] * 5 + [3e18])
+        run.go([1.0] * 4 + [3e18])
     logged = {step: metrics for _, step, metrics, _ in run.written}
-    assert logged[5]["skipped_steps"] == 0
-    assert logged[10]["skipped_steps"] == 5
-    assert logged[10]["gradient_norm"] == 0.0
+    skipped = [logged[step]["skipped_steps"] for step in (5, 10)]
+    norms = [logged[step]["gradient_norm"] for step in (5, 10)]
+    # The mean is that of the steps that were taken.
+    assert (skipped, norms) == ([1, 5], [pytest.approx(2.0), 0.0])
     assert logged[50]["loss_scale"] == 1.0
 
 
@@ -335,12 +307,11 @@ def test_a_signal_saves_and_ends_the_run_unless_it_is_over(num_steps):
 @pytest.mark.parametrize("is_amid", [False, True])
 def test_a_signal_cuts_an_evaluation_that_the_next_start_makes_up_for(is_amid):
     run = Run(8, log=4, evaluate=4, held_out={4: ({}, True)})
-    data = tf.data.Dataset.from_tensors({"x": np.ones([1, 1, 1], np.float32)})
 
     def terminate():
         os.kill(os.getpid(), signal.SIGTERM)
         if is_amid:
-            run.measure(data, 1)
+            run.measure(_rows([1.0]), 1)
 
     run.hooks["evaluate" if is_amid else "write train", 4] = terminate
     with stopping.StopRequest() as stop:
@@ -356,9 +327,8 @@ def test_a_signal_cuts_an_evaluation_that_the_next_start_makes_up_for(is_amid):
 
 def test_evaluation_adds_up_batches_and_begins_at_zero():
     run = Run(1)
-    rows = np.array([1.0, 2.0, 3.0], np.float32).reshape(-1, 1, 1)
-    dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
     for count, loss in ((3, (1 + 4 + 9) / 3), (2, 2.5)):
-        assert run.measure(dataset, count) == {"loss": pytest.approx(loss)}
+        found = run.measure(_rows([1.0, 2.0, 3.0]), count)
+        assert found == {"loss": pytest.approx(loss)}
     assert run.evaluate_batch.experimental_get_tracing_count() == 1
     assert run.step == 0
