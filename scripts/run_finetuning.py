@@ -19,7 +19,7 @@ import json
 import pathlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from absl import flags
 from ml_collections import config_flags
@@ -82,46 +82,30 @@ def main() -> None:
     # Several workers share it; the first one holds the trial's folder.
     is_alone = settings.training.strategy != "multi_worker"
     with locks.hold(output_dir, is_alone):
-        _finetune(settings, search, output_dir)
+        # TensorFlow takes seconds to import; a mistake in the config is
+        # reported before that.
+        from electra_tf.finetuning import finetune
+        from electra_tf.finetuning import results
+        from electra_tf.tasks import catalog
 
-
-def _finetune(
-    settings: finetuning_config.FinetuningConfig,
-    search: Mapping[str, tuple[float, ...]],
-    output_dir: pathlib.Path,
-) -> None:
-    # TensorFlow takes seconds to import; a mistake in the config is reported
-    # before that.
-    from electra_tf.finetuning import finetune
-    from electra_tf.finetuning import results
-
-    pretrained_dir = FLAGS.pretrained_dir
-    request = finetune.Request(
-        settings,
-        output_dir,
-        storage.path(pretrained_dir) if pretrained_dir else None,
-        checkpoint=FLAGS.checkpoint,
-        use_average=FLAGS.use_average,
-        is_random=FLAGS.random_init,
-        num_trials=FLAGS.trials,
-        num_parallel=FLAGS.parallel_trials,
-        actions=tuple(FLAGS.do),
-        splits=tuple(FLAGS.splits),
-        search=search or None,
-    )
-    outcome = finetune.finetune(request)
-    if isinstance(outcome, results.Summary | results.Ranking):
-        _tell_what_is_next(output_dir, settings)
-
-
-def _tell_what_is_next(
-    output_dir: pathlib.Path, settings: finetuning_config.FinetuningConfig
-) -> None:
-    from electra_tf.finetuning import results
-    from electra_tf.tasks import catalog
-
-    trial = results.find_trial(output_dir)
-    listed = storage.path(f"{trial}/predictions")
+        outcome = finetune.finetune(
+            finetune.Request(
+                settings,
+                output_dir,
+                storage.path(pretrained_dir) if pretrained_dir else None,
+                checkpoint=FLAGS.checkpoint,
+                use_average=FLAGS.use_average,
+                is_random=FLAGS.random_init,
+                num_trials=FLAGS.trials,
+                num_parallel=FLAGS.parallel_trials,
+                actions=tuple(FLAGS.do),
+                splits=tuple(FLAGS.splits),
+                search=search or None,
+            )
+        )
+    if not isinstance(outcome, results.Summary | results.Ranking):
+        return
+    listed = storage.path(f"{results.find_trial(output_dir)}/predictions")
     if listed.is_dir():
         print(f"\nDev examples with gold and prediction: {listed}")
     task, *others = catalog.build_tasks(settings)
@@ -133,12 +117,9 @@ def _tell_what_is_next(
 def list_next_commands(
     output_dir: pathlib.Path, inputs: Sequence[str], task: str
 ) -> list[str]:
-    """Returns commands that ask a model, and a call in Python.
+    """Lists commands that ask a model, and a call in Python.
 
-    Args:
-        output_dir: of the fine-tuning.
-        inputs: names of the model's inputs, `Task.input_names`.
-        task: its name, empty if the model has learned one alone.
+    `task` is empty if the model has learned one alone.
     """
     asked = " ".join(f'--{name.removesuffix("s")}="..."' for name in inputs)
     # `predict` takes texts, and a second one, by their places.

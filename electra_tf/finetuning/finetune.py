@@ -1,9 +1,7 @@
 """Fine-tuning from a config and two folders: trials, scores, predictions.
 
-`output_dir` gets trial_01/ and so on, results.json and results.txt with all
-scores, predictions/TASK/ of the best trial, logs/ of trials side by side; of a
-benchmark all that for each task, of a search for each combination. The same
-command goes on where it was stopped: trials that are done are only read.
+`output_dir` has a folder for each task of a benchmark, each combination of a
+search and each trial. A trial that is done is only read.
 """
 
 import dataclasses
@@ -58,12 +56,10 @@ class Request:
     search: Mapping[str, tuple[int | float, ...]] | None = None
 
     def __post_init__(self) -> None:
-        asked = f"--do={','.join(self.actions)}"
-        trains = "train" in self.actions
-        is_parallel = self.num_parallel > 1
-        has_choice = self.checkpoint != "latest" or self.use_average
-        strategy = self.settings.training.strategy
         refuse_model(self.output_dir)
+        asked = f"--do={','.join(self.actions)}"
+        trains, is_parallel = "train" in self.actions, self.num_parallel > 1
+        strategy = self.settings.training.strategy
         schema.require(
             bool(self.actions) and {*self.actions} <= {*ACTIONS},
             f"`--do` must name some of {ACTIONS}. Received: {asked}.",
@@ -75,7 +71,8 @@ class Request:
             "sizes alone).",
         )
         schema.require(
-            not self.is_random or not has_choice,
+            not self.is_random
+            or (self.checkpoint == "latest" and not self.use_average),
             "Random weights come from no checkpoint. Received: --random_init "
             "with --checkpoint or --use_average. Drop one.",
         )
@@ -104,11 +101,11 @@ class Request:
         return schema.replace_fields(self.settings, training={"seed": seed})
 
     def parts(self) -> dict[str, "Request"]:
-        """Returns what is asked for one by one, each in a folder of its own.
+        """Splits it by task of a benchmark, or else combination of a search.
 
-        By its name: tasks of a benchmark, or else combinations of a search.
+        Each part has a folder of its own, called like the part.
         """
-        search, folder = self.search, self.output_dir
+        search = self.search
         parts = {
             name: schema.replace_fields(self.settings, task={"names": name})
             for name in results.benchmark_tasks(self.settings.task.names)
@@ -116,9 +113,13 @@ class Request:
         if search and not parts:
             parts = finetuning_config.build_grid(self.settings, search)
             search = None
-        replace = functools.partial(dataclasses.replace, self, search=search)
         return {
-            name: replace(settings=own, output_dir=folder / name)
+            name: dataclasses.replace(
+                self,
+                settings=own,
+                output_dir=self.output_dir / name,
+                search=search,
+            )
             for name, own in parts.items()
         }
 
@@ -194,15 +195,13 @@ class Session:
         trial = self._build(number, loaded)
         if trial_lib.read_result(trial.folder) is None:
             trial.check()
-        tasks = trial.prepared.tasks.items()
-        conventions = {
-            name: dataclasses.asdict(task.conventions)
-            for name, task in tasks
-            if task.conventions
-        }
-        known = trial.prepared.labels, source, conventions
+        prepared = trial.prepared
         description = trial_lib.TrialDescription(
-            trial.settings, loaded.settings, *known
+            trial.settings,
+            loaded.settings,
+            prepared.labels,
+            source,
+            prepared.conventions,
         )
         if self.is_chief:
             trial_lib.claim(trial.folder, description, loaded.vocabulary)
@@ -218,29 +217,29 @@ class Session:
         )
         with self.strategy.scope():
             loaded = trial_lib.load_encoder(folder, settings.training.precision)
-        known = described.labels, described.conventions
-        trial = self._build(number, loaded, *known)
+        trial = self._build(
+            number, loaded, described.labels, described.conventions
+        )
         trial.load_weights(trial_lib.final_checkpoint(folder, settings))
         return trial
 
     def _build(
-        self,
-        number: int,
-        loaded: model_lib.LoadedEncoder,
-        *known: typing.Any,
+        self, number: int, loaded: model_lib.LoadedEncoder, *known: typing.Any
     ) -> trial_lib.Trial:
         request = self.request
-        settings = request.trial_settings(number)
-        folder, count = request.folder(number), request.num_trials
-        has_more = count > request.num_parallel == 1
-        place = f"Trial {number} of {count}" if has_more else ""
+        has_more = request.num_trials > request.num_parallel == 1
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
                 request.settings, loaded.vocabulary, most, *known
             )
         return trial_lib.Trial(
-            settings, loaded, self._prepared, self.strategy, folder, place
+            request.trial_settings(number),
+            loaded,
+            self._prepared,
+            self.strategy,
+            request.folder(number),
+            f"Trial {number} of {request.num_trials}" if has_more else "",
         )
 
 
@@ -253,10 +252,10 @@ def finetune(request: Request) -> Result | None:
     fit, `BlockingIOError` for a trial that another process runs, `Stopped`
     after a signal, `NonFiniteLossError` if a loss stops being a number.
     """
-    parts, data_dir = request.parts(), request.settings.task.data_dir
+    parts, task = request.parts(), request.settings.task
     if not parts:
         return _finetune_model(request)
-    names = results.benchmark_tasks(request.settings.task.names)
+    names = results.benchmark_tasks(task.names)
     _require_ready(request, names)
     done: dict[str, results.Summary] = {}
     lines: list[results.Line] = []
@@ -270,7 +269,7 @@ def finetune(request: Request) -> Result | None:
             done[name] = outcome
             # After each, as the next one may take days.
             if names:
-                lines.append(results.line_of(name, data_dir, outcome))
+                lines.append(results.line_of(name, task.data_dir, outcome))
                 report = results.build_report(lines)
             else:
                 report = results.rank(done)
@@ -310,16 +309,11 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
             missing[name] = f"{spec.title} ({', '.join(absent)})"
     if missing:
         present = ",".join(name for name in names if name not in missing)
-        remedy = "name the folder with --config.task.data_dir."
-        if present:
-            remedy = (
-                "run the tasks that are there: --config.task.names="
-                f"{results.BENCHMARK}:{present}"
-            )
         raise FileNotFoundError(
             f"Expected the official files of each task in {data_dir}. "
-            f"Received: none of {', '.join(missing.values())}. Add them, or "
-            f"{remedy}"
+            f"Received: none of {', '.join(missing.values())}. Add them, name "
+            "another --config.task.data_dir, or run the tasks that are there: "
+            f"--config.task.names={results.BENCHMARK}:{present or 'TASK'}"
         )
 
 
@@ -402,7 +396,7 @@ def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
 def _run_in_turn(session: Session) -> bool:
     """Runs trials one after another; False if a signal asked to stop."""
     request = session.request
-    numbers = list(range(1, request.num_trials + 1))
+    numbers = [*range(1, request.num_trials + 1)]
     if "train" not in request.actions:
         # All that there are, so that one table compares like with like.
         numbers = sorted(results.read_trials(request.output_dir))
@@ -433,8 +427,7 @@ def _run_side_by_side(request: Request) -> bool:
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
 
-    def say(number: int, what: str = "") -> None:
-        what = what or f"started; its log is {log_file(number)}"
+    def say(number: int, what: str) -> None:
         print(f"Trial {number} {what}.", flush=True)
 
     # Two trials may have to share a device.
@@ -449,7 +442,9 @@ def _run_side_by_side(request: Request) -> bool:
     is_done = True
     with stopping.StopRequest() as stop, pool:
         for number, is_finished, error in pool.outcomes(
-            range(1, request.num_trials + 1), on_start=say, stop=stop
+            range(1, request.num_trials + 1),
+            on_start=lambda n: say(n, f"started; its log is {log_file(n)}"),
+            stop=stop,
         ):
             if error is not None and not stop.signal_name:
                 failed[number] = error

@@ -42,7 +42,7 @@ class Numbers:
     worst: float
 
     def cells(self) -> list[str]:
-        """Returns what a table shows: median, mean, spread and best."""
+        """Formats what a table shows: median, mean, spread and best."""
         return _format([self.median, self.mean, self.spread, self.best])
 
 
@@ -72,11 +72,10 @@ class Summary:
                         values[place] += _MARK
                     cells = [*numbers.cells(), " ".join(values)]
                     lines.append([task, split, name, *cells])
-        text = "No dev data: nothing was scored."
-        if len(lines) > 1:
-            text = _align(lines)
-        if self.test:
-            text += f"\n\n{self._format_test()}"
+        text = _align(lines)
+        if len(lines) == 1:
+            text = "No dev data: nothing was scored."
+        text += self.format_test()
         if not self.is_kept:
             text += (
                 "\nThe trials were trained with other data or thresholds: "
@@ -84,8 +83,10 @@ class Summary:
             )
         return text + _explain_marks(text)
 
-    def _format_test(self) -> str:
-        """Scores on test data, under a line that says whose they are."""
+    def format_test(self) -> str:
+        """Formats the scores on test data, if any, and says whose they are."""
+        if not self.test:
+            return ""
         lines = []
         for task, splits in self.test.items():
             metric = self.trials[0].metrics[task]
@@ -97,7 +98,7 @@ class Summary:
         best = f"trial {self.best_trial}"
         if any(self.scores.values()):
             best += ", the best on dev"
-        return f"On test data, {best}:\n{_align(lines)}"
+        return f"\n\nOn test data, {best}:\n{_align(lines)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,11 +113,10 @@ class Line:
 
     def format(self, *more: str) -> list[str]:
         """Returns its cells of a table; `more` stands before the numbers."""
-        own = self.numbers
+        own, first = self.numbers, (self.title, self.split, self.metric)
         trials = f"{len(own.values)}"
         if own.degenerate:
             trials += f", {len(own.degenerate)} {_MARK}"
-        first = self.title, self.split, self.metric
         return [*first, *more, *own.cells(), trials]
 
 
@@ -133,9 +133,8 @@ class Report:
         heading = "task split metric majority median mean sd best trials"
         table = [heading.split()]
         table += [line.format(*_format([line.majority])) for line in self.lines]
-        average = ["average", "", "", "", *_format([self.average])]
-        text = _align([*table, [*average, "", "", "", ""]])
-        text += "\nThe average is that of the medians"
+        table += [["average", *[""] * 3, *_format([self.average]), *[""] * 4]]
+        text = f"{_align(table)}\nThe average is that of the medians"
         if self.missing:
             missing = ", ".join(self.missing)
             text += f" without {missing}: not the one that papers report"
@@ -157,8 +156,7 @@ class Ranking:
             f"{_align(table)}\nThe best is {self.lines[0].title}. The score "
             "that chose it flatters it: only test data tell what it is worth."
         )
-        test = f"\n\n{self.best._format_test()}" if self.best.test else ""
-        return text + test + _explain_marks(text)
+        return text + self.best.format_test() + _explain_marks(text)
 
 
 def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
@@ -188,12 +186,16 @@ def summarize(
     by_number = read_trials(output_dir) | dict(rescored or {})
     trials = tuple(by_number.values())
     first = trials[0]
-    scores: dict[str, dict[str, dict[str, Numbers]]] = {}
-    for task, splits in first.scores.items():
-        scores[task] = {}
-        for split in splits:
-            own = [trial.scores[task][split] for trial in trials]
-            scores[task][split] = summarize_split(own, first.metrics[task])
+    scores = {
+        task: {
+            split: summarize_split(
+                [trial.scores[task][split] for trial in trials],
+                first.metrics[task],
+            )
+            for split in splits
+        }
+        for task, splits in first.scores.items()
+    }
     return Summary(scores, trials, best_trial(by_number), is_kept=not rescored)
 
 
@@ -237,11 +239,9 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     """
     # Looks for a file, which fails early in a folder without permission.
     has_config = (folder / trial_lib.CONFIG_FILE).is_file()
-    if own_run.is_trial(folder):
-        return folder
+    if has_config or own_run.is_trial(folder):
+        return folder if own_run.is_trial(folder) else None
     trial = f"trial_*/{trial_lib.CONFIG_FILE}"
-    if has_config:
-        return None
     if any(folder.glob(trial)):
         return folder / f"trial_{best_trial(read_trials(folder)):02d}"
     content = portable.peek(folder / trial_lib.RESULT_FILE)
@@ -300,11 +300,11 @@ def line_of(name: str, data_dir: str, summary: Summary) -> Line:
 
 def build_report(lines: Sequence[Line]) -> Report:
     """Builds the report of the tasks that are done."""
-    done = [line.title for line in lines]
-    titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
-    missing = tuple(title for title in titles if title not in done)
+    titles = {glue.TASKS[name].title: None for name in glue.BENCHMARK}
+    for line in lines:
+        titles.pop(line.title)
     average = statistics.fmean(line.numbers.median for line in lines)
-    return Report(tuple(lines), average, missing)
+    return Report(tuple(lines), average, tuple(titles))
 
 
 def rank(done: Mapping[str, Summary]) -> Ranking:
@@ -331,10 +331,10 @@ def write_report(
     scores = dataclasses.asdict(content)
     for part in (scores, scores.get("best", {})):
         part.pop("is_kept", None)  # What is written is.
-    both = schema.to_json({"settings": dataclasses.asdict(settings)} | scores)
+    both = {"settings": dataclasses.asdict(settings)} | scores
+    atomic.write_text(output_dir / "results.json", schema.to_json(both))
     table = f"{content.format_table()}\n"
-    for name, text in (("results.json", both), ("results.txt", table)):
-        atomic.write_text(output_dir / name, text)
+    atomic.write_text(output_dir / "results.txt", table)
 
 
 def _format(values: Sequence[float]) -> list[str]:
@@ -344,12 +344,11 @@ def _format(values: Sequence[float]) -> list[str]:
 
 
 def _explain_marks(table: str) -> str:
-    if _MARK not in table:
-        return ""
-    return (
+    note = (
         f"\n{_MARK} The model says the same of every example: it learned "
         "nothing. Try another seed, a lower rate or a longer warm-up."
     )
+    return note if _MARK in table else ""
 
 
 def _align(lines: Sequence[Sequence[str]]) -> str:

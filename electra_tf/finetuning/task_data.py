@@ -1,11 +1,10 @@
 """Data of fine-tuning: examples, their rows, and batches of rows.
 
-The order of the rows is a pure function of the seed: a new permutation for each
-epoch, cut into batches. With `group_by_length` the rows of `_WINDOW` successive
-batches are sorted by length, cut, and the batches shuffled: little of a step
-then goes into padding.
+The order of the rows is a pure function of the seed. With `group_by_length` the
+rows of a batch have nearly one length: little of a step goes into padding.
 """
 
+import dataclasses
 import functools
 import hashlib
 import math
@@ -28,7 +27,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 
 # Few distinct lengths, so that XLA compiles few steps, and aligned products.
 _LENGTH_MULTIPLE = 8
-# Batches whose rows are sorted together.
+# Successive batches whose rows are sorted by length, cut, and shuffled.
 _WINDOW = 64
 
 Tensors = dict[str, tf.Tensor]
@@ -79,6 +78,12 @@ class PreparedTasks:
         """Task name to labels; empty for tasks that have none."""
         return {name: tuple(task.labels) for name, task in self.tasks.items()}
 
+    @property
+    def conventions(self) -> dict[str, dict[str, Any]]:
+        """Task name to `Task.conventions`, of the tasks that have some."""
+        known = {n: task.conventions for n, task in self.tasks.items()}
+        return {n: dataclasses.asdict(own) for n, own in known.items() if own}
+
     def _build_rows(self, name: str, split: str) -> rows_lib.EncodedRows:
         examples, length = self.examples(name, split), self.lengths[name]
         return self.tasks[name].build_rows(
@@ -98,13 +103,12 @@ class PreparedTasks:
     def training_rows(self) -> Mapping[str, rows_lib.EncodedRows]:
         """Task name to training rows; raises `DataError` if a task has none."""
         prepared = {name: self.rows(name, "train") for name in self.tasks}
-        if empty := [
-            name for name, rows in prepared.items() if not rows.num_rows
-        ]:
-            raise errors.DataError(
-                f"The task {empty[0]} must have training rows. Received: none. "
-                "Give a training file with examples."
-            )
+        for name, rows in prepared.items():
+            if not rows.num_rows:
+                raise errors.DataError(
+                    f"The task {name} must have training rows. Received: none. "
+                    "Give a training file with examples."
+                )
         return prepared
 
     @property
@@ -204,23 +208,24 @@ class RowTable:
         columns: Mapping[str, Mapping[str, task_heads.Column]],
     ) -> None:
         parts = list(rows.values())
-        sizes = [part.num_groups for part in parts]
+        ends = np.cumsum([0, *(part.num_groups for part in parts)])
         self.group_size = max(part.group_size for part in parts)
         lengths = np.concatenate([part.lengths for part in parts])
         # Of the longest row of each group.
         self.row_lengths = lengths.reshape(-1, self.group_size).max(1)
         ids = np.concatenate([part.ids.values for part in parts])
         starts = np.concatenate([part.segment_starts for part in parts])
-        task_ids = np.repeat(np.arange(len(parts)), sizes)
+        task_ids = np.repeat(np.arange(len(parts)), np.diff(ends))
         self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
         with tf.device("/CPU:0"):
             self._ids = tf.RaggedTensor.from_row_lengths(ids, lengths)
             self._segment_starts = tf.constant(starts, tf.int32)
             self._task_ids = tf.constant(task_ids, tf.int32)
             for number, (task, own) in enumerate(rows.items()):
+                others = ends[number], ends[-1] - ends[number + 1]
                 for name, column in columns[task].items():
                     self._columns[f"{task}/{name}"] = _spread(
-                        f"{task}/{name}", column, own, task_ids == number
+                        f"{task}/{name}", column, own, others
                     )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
@@ -248,15 +253,14 @@ def _spread(
     full_name: str,
     column: task_heads.Column,
     own: rows_lib.EncodedRows,
-    is_own: np.ndarray,
+    others: tuple[int, int],
 ) -> tf.Tensor | tf.RaggedTensor:
-    """A column for the rows of all tasks, zero or empty in those of others."""
+    """Adds zeros, or empty lists, for the rows of tasks before and after."""
     name = full_name.split("/")[1]
     if not column.is_ragged:
-        shape = len(is_own), *own.columns[name].shape[1:]
-        values = np.zeros(shape, column.dtype)
-        values[is_own] = own.columns[name]
-        return tf.constant(values)
+        values = own.columns[name].astype(column.dtype)
+        padding = [others] + [(0, 0)] * (values.ndim - 1)
+        return tf.constant(np.pad(values, padding))
     ragged = own.ragged[name]
     if (ragged.lengths > own.lengths).any():
         raise ValueError(
@@ -264,10 +268,8 @@ def _spread(
             "rows, to whose length they are padded. Received: "
             f"{ragged.lengths.max()} numbers. Make several columns of them."
         )
-    lengths = np.zeros(len(is_own), np.int64)
-    lengths[is_own] = ragged.lengths
     return tf.RaggedTensor.from_row_lengths(
-        ragged.values.astype(column.dtype), lengths
+        ragged.values.astype(column.dtype), np.pad(ragged.lengths, others)
     )
 
 
@@ -286,8 +288,8 @@ def build_training_dataset(
     context = context or tf.distribute.InputContext()
     num_replicas = context.num_replicas_in_sync
     num_batches, batch_size = order.rows.shape
-    share = batch_size // num_replicas
-    if share * num_replicas != batch_size:
+    share, rest = divmod(batch_size, num_replicas)
+    if rest:
         raise ValueError(
             "`training.train_batch_size` must be a multiple of the replicas. "
             f"Received: {batch_size} and {num_replicas}. Change one."
@@ -298,8 +300,7 @@ def build_training_dataset(
         rows, lengths = tf.constant(order.rows), tf.constant(order.lengths)
 
     def build(index: tf.Tensor) -> Tensors:
-        step, replica = index // local, index % local
-        start = (offset + replica) * share
+        step, start = index // local, (offset + index % local) * share
         own = tf.gather(rows, step)[start : start + share]
         batch = table.batch(own, static_length or tf.gather(lengths, step))
         sizes = dict.fromkeys(keras_models.FEATURES, share * table.group_size)

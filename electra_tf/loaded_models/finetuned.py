@@ -1,20 +1,128 @@
-"""A fine-tuned model as one object, for use from Python."""
+"""Fine-tuning in Python: of any loaded model, and what comes of it."""
 
+import abc
 import dataclasses
+import hashlib
+import json
+import os
 import pathlib
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from electra_tf import config
+from electra_tf import errors
+from electra_tf import storage
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
+from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
 from electra_tf.formats import portable
-from electra_tf.loaded_models import base
+from electra_tf.formats import reading
+from electra_tf.tasks import kinds
+
+_CONFIG = "configs/finetune/own.py"
+_PAIR = "text_pair"
+# Of rows that are tuples, by their number of values.
+_COLUMNS = {2: ["text", "label"], 3: ["text", _PAIR, "label"]}
 
 
-class FinetunedModel(base.LoadedModel):
+class LoadedModel(abc.ABC):
+    """A trained model in memory.
+
+    Attributes:
+        origin: one line, where the weights come from.
+        notes: what was left out or changed in reading, one line each.
+    """
+
+    origin: str
+    notes: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def summary(self) -> str:
+        """Its parts and their sizes in one line."""
+
+    @abc.abstractmethod
+    def to_portable(self) -> portable.PortableModel:
+        """The model as every format is written from it."""
+
+    def save(
+        self, folder: str | os.PathLike[str], format: str = "huggingface"
+    ) -> None:
+        """Writes a new folder with the weights as they are.
+
+        `format` is one of `conversion.SAVED_FORMATS`; `huggingface` has a
+        README.md for the hub. Raises `OSError` if the folder exists,
+        `ValueError` if the format cannot hold the model.
+        """
+        conversion.save(self.to_portable(), format, storage.path(folder))
+
+    def finetune(
+        self,
+        train: Any,
+        dev: Any = None,
+        output_dir: str | os.PathLike[str] | None = None,
+        num_trials: int = 1,
+        **sections: Mapping[str, Any],
+    ) -> "FinetunedModel":
+        """Fine-tunes a copy of the encoder as it is on data of your own.
+
+        The training is that of `electra-finetune`, the task `own`. It begins
+        with a new head, also where the model has one.
+
+        Args:
+            train: rows `(text, label)`, `(text, second text, label)` or
+                `(words, tags)`; or what `pandas.DataFrame` takes, with the
+                columns `text`, `text_pair` and `label`, or `question`,
+                `context` and `answer`. Labels that are floats make a
+                regression.
+            dev: the same, to score the model on.
+            output_dir: gets all that the command writes, and the same call
+                goes on where it was stopped; None keeps nothing.
+            num_trials: trainings with different seeds; the best is returned.
+            sections: fields of the config's sections, for example
+                `training={"num_train_epochs": 5}`.
+
+        Raises `ValueError` for data or settings that do not fit, or a folder
+        of another training; `KeyboardInterrupt` after a signal: with an
+        `output_dir` the same call goes on.
+        """
+        data = {"train": train} | ({} if dev is None else {"dev": dev})
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = storage.path(output_dir or scratch)
+            finetune.refuse_model(folder)
+            settings = build_settings(folder, data, sections)
+            model = self.to_portable()
+            encoder = portable.take_part(model.tensors, portable.MAIN)
+            checksum = model_lib.checksum(encoder.values())
+            start = folder / f"pretrained-{checksum}"
+            if not start.exists():
+                conversion.save(model, reading.OURS, start)
+            request = finetune.Request(
+                settings, folder, start, num_trials=num_trials
+            )
+            try:
+                finetune.finetune(request)
+            except errors.DataError as error:
+                text = f"{error}"
+                for split, path in settings.own.files.items():
+                    text = text.replace(path, f"`{split}`")
+                raise errors.DataError(text) from error
+            best = results.best_trial(results.read_trials(folder))
+            return FinetunedModel(request.folder(best))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.summary}; {self.origin})"
+
+
+class FinetunedModel(LoadedModel):
     """One task of a fine-tuned trial: encoder, head and tokenizer.
 
     `electra_tf.load` makes one from files, `LoadedModel.finetune` from data.
@@ -84,10 +192,6 @@ class FinetunedModel(base.LoadedModel):
         answers = predictions.predict(self.text_model, self.metadata, inputs)
         return [prediction for _, prediction in answers]
 
-    def load_trial(self, folder: pathlib.Path) -> "FinetunedModel":
-        """Loads a trial that `finetune` trained."""
-        return FinetunedModel(folder)
-
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""
         variables, history = self.keras_model.weights, self._portable.history
@@ -110,3 +214,57 @@ class FinetunedModel(base.LoadedModel):
             name = result.metrics[about.task]
             parts.append(f"{split} {name} {metrics[name]:.2f}")
         return ", ".join(parts)
+
+
+def build_settings(
+    folder: pathlib.Path,
+    data: Mapping[str, Any],
+    sections: Mapping[str, Mapping[str, Any]],
+) -> finetuning_config.FinetuningConfig:
+    """Writes data by split into a folder, and builds settings that read them.
+
+    The settings are those of `configs/finetune/own.py`, with other fields of
+    some `sections`. What the section `own` does not say is found in the data:
+    the kind (but not several labels, nor ranking), a second text, the range of
+    numbers.
+    """
+    import pandas  # Takes a second, and most programs have no use for it.
+
+    own: dict[str, Any] = {}
+    frames = {split: pandas.DataFrame(rows) for split, rows in data.items()}
+    for split, frame in frames.items():
+        if list(frame.columns) == list(range(frame.shape[1])):
+            frame.columns = _COLUMNS.get(frame.shape[1], frame.columns)
+        # Named by content: a folder refuses to go on with other data. Not by
+        # pandas' `to_json`, which rounds: labels would leave their range.
+        filled = frame.astype(object).where(frame.notna(), None)
+        rows = filled.to_dict("records")
+        lines = "".join(f"{json.dumps(r, default=_to_plain)}\n" for r in rows)
+        digest = hashlib.sha256(lines.encode()).hexdigest()[:12]
+        path = folder / "data" / f"{split}-{digest}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lines, "utf-8")
+        own[f"{split}_file"] = str(path)
+    frame, given = pandas.concat(frames.values()), sections.get("own", {})
+    kind = given.get("kind") or _guess_kind(frame, given)
+    values = config.run_file(_CONFIG, kind).to_dict()
+    known = values["own"] | dict(given)
+    own |= kinds.find_kind(kind).describe_frame(frame, known) | dict(given)
+    # What a program does later needs no deterministic kernels.
+    values["training"]["deterministic"] = False
+    for name, fields in {**sections, "own": own}.items():
+        values[name] = values.get(name, {}) | dict(fields)
+    return schema.build(finetuning_config.FinetuningConfig, values)
+
+
+def _to_plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:
+    # The first kind that recognizes the data, or else the default.
+    own = finetuning_config.OwnTaskConfig(**given)
+    for name in finetuning_config.TASK_KINDS:
+        if kinds.find_kind(name).recognizes(frame, own):
+            return name
+    return own.kind

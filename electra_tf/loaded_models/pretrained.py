@@ -1,16 +1,6 @@
-"""A pre-trained model as one object, for use from Python.
-
-    import electra_tf
-
-    electra = electra_tf.load("tiny-en")
-    for word in electra.score(["The cat sat on the banana."])[0].words:
-        print(word.text, word.replaced_probability)
-
-`docs/python_api.md` has a page of examples.
-"""
+"""A pre-trained model in memory: `docs/python_api.md` has examples."""
 
 import dataclasses
-import pathlib
 import types
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -26,7 +16,6 @@ from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.loaded_models import base
 from electra_tf.loaded_models import finetuned
 from electra_tf.modeling import answers
 from electra_tf.modeling import keras_models
@@ -42,7 +31,7 @@ _OTHER_ANSWERS = (answers.Answer.COPYING, answers.Answer.CORRECTION)
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
-class PretrainedModel(base.LoadedModel):
+class PretrainedModel(finetuned.LoadedModel):
     """A discriminator, its generator and its tokenizer.
 
     `electra_tf.load` makes one from files, `untrained` one with random
@@ -272,10 +261,6 @@ class PretrainedModel(base.LoadedModel):
                 "electra_tf.load(path, generator_path=...)."
             )
         return self._filler.fill(text_models.check_texts("texts", texts), top_k)
-
-    def load_trial(self, folder: pathlib.Path) -> finetuned.FinetunedModel:
-        """Loads a trial that `finetune` trained."""
-        return finetuned.FinetunedModel(folder)
 
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""

@@ -89,9 +89,9 @@ def write(
     atomic.write_text(output_dir / "table.md", table)
     measures = _task_frame(results)
     if measures.empty:
-        measures = _frame(results, "held_out")
-        judged = [n for n in measures if is_larger_better(n) is not None]
-        measures = measures[judged]
+        held_out = _frame(results, "held_out")
+        judged = [n for n in held_out if is_larger_better(n) is not None]
+        measures = held_out[judged]
     if not measures.empty:
         draw_measures(output_dir / "study.png", plan, measures)
     runs: dict[str, list[pathlib.Path]] = {}
@@ -156,7 +156,7 @@ def format_tables(
     failed: Sequence[str] = (),
     has_tasks: bool = True,
 ) -> str:
-    """The tables of arms, of tasks and of held-out text as Markdown."""
+    """Formats the tables of arms, tasks and held-out text as Markdown."""
     study = plan.study
     trained = [arm for arm in plan.arms if arm.is_trained]
     return _REPORT.format(
@@ -176,15 +176,10 @@ def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
     rows = []
     for arm in plan.arms:
         own = [run.seconds for asked, run in results if asked.arm == arm]
-        row = (
-            f"`{arm.name}`",
-            f"{arm.num_steps:,}",
-            f"{arm.num_warmup_steps:,}",
-            f"{arm.flops:.4e}",
-            str(len(own)),
-            f"{sum(own) / len(own) / 60:.1f}" if own else _NOTHING,
-        )
-        rows.append(row)
+        steps = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
+        minutes = f"{sum(own) / len(own) / 60:.1f}" if own else _NOTHING
+        cost = f"{arm.flops:.4e}", f"{len(own)}", minutes
+        rows.append((f"`{arm.name}`", *steps, *cost))
     header = ("arm", "steps", "warm-up", "FLOPs", "n", "minutes a run")
     return markdown(header, rows)
 
@@ -196,7 +191,7 @@ def _tasks_section(
         why = "no --tasks_dir was given" if plan.study.tasks else "no tasks"
         return f"Not measured: {why}."
     notes = f"`{AVERAGE}` is the mean of a run's other columns."
-    if not all(arm.is_trained for arm in plan.arms):
+    if any(arm.name == definition.UNTRAINED for arm in plan.arms):
         notes += (
             f" `{definition.UNTRAINED}` is the model of "
             f"`{plan.study.reference_arm}` with random weights; guessing is to "
@@ -208,8 +203,8 @@ def _tasks_section(
             f" `{definition.BLIMP}` is the share of minimal pairs whose "
             "acceptable sentence the model finds likelier; chance is 0.5."
         )
-    scores, guessing = _task_frame(results), _guessing(results)
-    return f"{_measures_table(plan.arms, scores, guessing)}\n\n{notes}"
+    table = _measures_table(plan.arms, _task_frame(results), _guessing(results))
+    return f"{table}\n\n{notes}"
 
 
 def _measures_table(
@@ -230,8 +225,7 @@ def _measures_table(
         is_best = _find_best(measure, means[measure], arms)
         columns.append(list(map(format_cell, *numbers, is_best)))
     rows = list(zip(*columns, strict=True))
-    if guessing:
-        # The same for probe and fine-tune.
+    if guessing:  # It is the same for probe and fine-tune.
         tasks = [re.sub("_(probe|finetune)$", "", name) for name in measured]
         baseline = pd.Series(guessing).reindex(tasks)
         baseline = baseline.where(baseline.index != AVERAGE, baseline.mean())
@@ -254,10 +248,16 @@ def _find_best(
 def format_cell(
     mean: float, spread: float = 0.0, count: int = 0, is_best: bool = False
 ) -> str:
-    """A number, its spread over some runs, and whether it is the best."""
+    """Formats a number, its spread over some runs, and whether it is best.
+
+    It has three decimals, fewer if it is large, an exponent if it is tiny.
+    """
     if math.isnan(mean):
         return _NOTHING
-    style = find_style(mean)
+    size = abs(mean)
+    style = ".3f" if size < 100 else ".1f" if size < 1000 else ",.0f"
+    if 0 < size < 0.001:
+        style = ".0e"
     cell = f"**{mean:{style}}**" if is_best else f"{mean:{style}}"
     if count > 1:
         cell += f" ± {spread:{style}}"
@@ -275,13 +275,6 @@ def is_larger_better(name: str) -> bool | None:
     if name.endswith("_loss"):
         return False
     return name == AVERAGE or name.endswith(_LARGER_IS_BETTER) or None
-
-
-def find_style(value: float) -> str:
-    """Three decimals, fewer for large numbers, an exponent for tiny ones."""
-    if 0 < abs(value) < 0.001:
-        return ".0e"
-    return ".3f" if abs(value) < 100 else ".1f" if abs(value) < 1000 else ",.0f"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -328,18 +321,16 @@ def draw_measures(
 def _draw_arms(
     axis: Any, plan: definition.StudyPlan, values: pd.Series
 ) -> None:
-    """One line of points per arm, the study's first arm on top."""
+    """Draws a row of points per arm, the study's first arm on top."""
     names = [arm.name for arm in plan.arms]
-    for row, name in enumerate(names):
-        points = values[values.index == name]
-        if points.empty:
-            continue
-        color, mean = f"C{row % _NUM_COLORS}", points.mean()
-        spread = points.std() if len(points) > 1 else 0.0
-        axis.plot(points, [row] * len(points), "o", color=color, alpha=0.4)
-        style = {"fmt": "D", "color": color, "capsize": 4, "zorder": 3}
-        axis.errorbar(mean, row, xerr=spread, **style)
-        place = {"xytext": (0, 8), "textcoords": "offset points"}
+    arms = values.groupby(level=0)
+    means, spreads = arms.mean(), arms.std().fillna(0.0)
+    rows = means.index.map(names.index)
+    axis.plot(values, values.index.map(names.index), "o", alpha=0.4)
+    style = {"fmt": "D", "color": "C0", "capsize": 4, "zorder": 3}
+    axis.errorbar(means, rows, xerr=spreads, **style)
+    place = {"xytext": (0, 8), "textcoords": "offset points"}
+    for mean, row in zip(means, rows, strict=True):
         text = f"{mean:.3f}"
         axis.annotate(text, (mean, row), **place, ha="center", fontsize=8)
     axis.set_yticks(range(len(names)), names, fontsize=9)
@@ -353,7 +344,7 @@ def _draw_arms(
 def _draw_over_flops(
     axis: Any, plan: definition.StudyPlan, values: pd.Series
 ) -> None:
-    """One curve per arm through its means; random weights have no cost."""
+    """Draws a curve per arm; random weights have no cost."""
     for index, arm in enumerate(plan.study.arms):
         flops = {own.name: own.flops for own in plan.arms if own.arm == arm}
         points = values[values.index.isin([*flops])].rename(index=flops)
@@ -395,23 +386,19 @@ def draw_curves(
     )
     if metrics.empty:
         return
-    with figures.saving_figure(path, 1, len(_CURVES), (17, 5)) as (
-        figure,
-        axes,
-    ):
+    with figures.saving_figure(path, 1, 3, (17, 5)) as (figure, axes):
         for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
             means = average_curves(metrics, names).reindex(columns=[*runs])
             for number, arm in enumerate(runs):
                 # An arm without the metric keeps its color and its place.
-                curve = means[arm].dropna()
                 style = "o-" if number < _NUM_COLORS else "s--"
                 color = f"C{number % _NUM_COLORS}"
+                curve = means[arm].dropna()
                 axis.plot(curve, style, color=color, ms=3, label=arm)
             if baseline in metrics:
                 for value in metrics[baseline].dropna().unique():
                     axis.axhline(value, ls="--", color="gray", label="unigram")
-            axis.set_title(title)
-            axis.set_xlabel("step")
+            axis.set(title=title, xlabel="step")
             axis.grid(alpha=0.3)
         handles = axes[0].get_legend_handles_labels()
         figure.legend(*handles, fontsize=8, loc="center right")

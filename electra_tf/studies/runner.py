@@ -116,23 +116,17 @@ def build_requests(
         if (path := dataset_dir / split / "manifest.json").is_file()
     }
     study, threads = plan.study, 0
+    measures: Any = study.tasks, study.finetune_steps, study.max_examples
     if tasks_dir is None:
-        nothing: Any = {"tasks": (), "finetune_steps": 0, "max_examples": 0}
-        study = dataclasses.replace(study, **nothing)
+        measures = (), 0, 0
     if num_parallel > 1:
         threads = max(1, (os.cpu_count() or 1) // num_parallel)
     requests = []
     for seed, arm in itertools.product(study.seeds, plan.arms):
         folder = output_dir / "runs" / arm.name / f"seed-{seed}"
+        settings = schema.replace_fields(arm.settings, training={"seed": seed})
         asked = study_run.RunIdentity(
-            registry.complete(
-                schema.replace_fields(arm.settings, training={"seed": seed})
-            ),
-            dataset,
-            study.tasks,
-            study.finetune_steps,
-            study.max_examples,
-            arm.is_trained,
+            registry.complete(settings), dataset, *measures, arm.is_trained
         )
         requests.append(
             study_run.RunRequest(
@@ -145,19 +139,14 @@ def build_requests(
 def _require_same_request(request: study_run.RunRequest) -> None:
     """Refuses a folder whose run was asked for something else."""
     path = request.folder / study_run.REQUEST_FILE
-    if not path.is_file():
-        schema.require(
-            not (request.folder / study_run.RESULT_FILE).exists(),
-            f"{request.folder} holds a result but not {path.name}, so its "
-            "settings are not known. Delete the folder to run it again, or "
-            "choose another --output_dir.",
-        )
-        return
-    before = schema.read_file(study_run.RunIdentity, path)
-    before = dataclasses.replace(
-        before, settings=registry.complete(before.settings)
-    )
-    changed = schema.find_differences(before, request.asked)
+    changed = []
+    if path.is_file():
+        before = schema.read_file(study_run.RunIdentity, path)
+        settings = registry.complete(before.settings)
+        before = dataclasses.replace(before, settings=settings)
+        changed = schema.find_differences(before, request.asked)
+    elif (request.folder / study_run.RESULT_FILE).exists():
+        changed = [f"unknown, without {path.name}"]
     schema.require(
         not changed,
         f"{request.folder} was made with other settings. Before and now: "
@@ -191,15 +180,14 @@ class StudyProgress(progress_lib.ProgressBar):
         return [r for r in self._requests if r.folder not in self._ended]
 
     def start(self, request: study_run.RunRequest) -> None:
-        """A run begins, or goes on from its last checkpoint."""
-        step = self._last_step(request)
-        what = f"goes on at step {step}" if step else "starts"
-        self._say_of(request, f"{what}.")
+        """Tells that a run begins, or goes on from its last checkpoint."""
+        step = _last_step(request)
+        self._say_of(request, f"goes on at step {step}." if step else "starts.")
 
     def finish(
         self, request: study_run.RunRequest, result: study_run.RunResult
     ) -> None:
-        """A run has its result."""
+        """Tells of a run that has its result."""
         self._ended.add(request.folder)
         scores = ", ".join(f"{k} {v:.3f}" for k, v in result.tasks.items())
         if not scores and "loss" in result.held_out:
@@ -212,11 +200,10 @@ class StudyProgress(progress_lib.ProgressBar):
         )
 
     def fail(self, failure: Failure) -> None:
-        """A run ended without a result."""
-        request = failure.request
+        """Tells of a run that ended without a result."""
+        request, reason = failure.request, failure.reason
         self._ended.add(request.folder)
-        log = request.log_file
-        self._say_of(request, f"FAILED: {failure.reason} See {log}.")
+        self._say_of(request, f"FAILED: {reason} See {request.log_file}.")
 
     def update(self, active: Sequence[study_run.RunRequest]) -> None:
         """Brings the bar up to date; `active` are the runs in progress."""
@@ -225,12 +212,11 @@ class StudyProgress(progress_lib.ProgressBar):
         self._next_update = time.monotonic() + _UPDATE_SECONDS
         parts = []
         for request in active:
-            step, steps = self._last_step(request), request.arm.num_steps
+            step, steps = _last_step(request), request.arm.num_steps
             what = f"step {step}/{steps}" if step < steps else "measuring"
             parts.append(f"{request}: {what}")
-        left = self._estimate()
         share = self._count_done() / max(1.0, self._flops)
-        self.show(share, f"{'; '.join(parts)}; {left} left")
+        self.show(share, f"{'; '.join(parts)}; {self._estimate()} left")
 
     def _estimate(self) -> str:
         left = self._time_left.estimate(self._count_done())
@@ -241,15 +227,15 @@ class StudyProgress(progress_lib.ProgressBar):
         return sum(
             request.arm.flops
             if request.folder in self._ended
-            else request.arm.flops_per_step * self._last_step(request)
+            else request.arm.flops_per_step * _last_step(request)
             for request in self._requests
         )
-
-    def _last_step(self, request: study_run.RunRequest) -> int:
-        """The step of which a run's metrics speak last."""
-        lines = study_run.read_metrics(request.folder)
-        return lines[-1]["step"] if lines else 0
 
     def _say_of(self, request: study_run.RunRequest, text: str) -> None:
         number = self._requests.index(request) + 1
         self.say(f"Run {number}/{len(self._requests)} {request}: {text}")
+
+
+def _last_step(request: study_run.RunRequest) -> int:
+    lines = study_run.read_metrics(request.folder)
+    return lines[-1]["step"] if lines else 0

@@ -59,7 +59,7 @@ class RunRequest:
 
     @property
     def log_file(self) -> pathlib.Path:
-        """Gets what the process of the run prints."""
+        """Where the process of the run prints."""
         return self.folder / "log.txt"
 
 
@@ -117,12 +117,7 @@ def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
 
     if definition.BLIMP in tasks:
         blimp.read_pairs(folder)
-    if names := _without_blimp(tasks):
-        measure.read_tasks(folder, names)
-
-
-def _without_blimp(tasks: Sequence[str]) -> list[str]:
-    return [name for name in tasks if name != definition.BLIMP]
+    measure.read_tasks(folder, [n for n in tasks if n != definition.BLIMP])
 
 
 def measure_tasks(
@@ -169,7 +164,7 @@ def measure_tasks(
         points = blimp.judge(scorer.score(sentences), pairs)
         print("\n".join(blimp.describe(points)), flush=True)
         scores[definition.BLIMP] = float(points.mean())
-    if names := _without_blimp(asked.tasks):
+    if names := [n for n in asked.tasks if n != definition.BLIMP]:
         scores |= measure.measure_loaded_encoder(
             loaded,
             folder,
@@ -207,9 +202,7 @@ def _build_random(
 def start(run_fn: RunFn) -> pool_lib.Handler:
     """Returns the main function of a run's process; `run_fn`: `perform`."""
 
-    def handle(
-        request: RunRequest, unused_report: pool_lib.Report
-    ) -> RunResult | None:
+    def handle(request: RunRequest, _: pool_lib.Report) -> RunResult | None:
         path = request.folder / REQUEST_FILE
         if not path.is_file():
             atomic.write_text(path, schema.to_json(request.asked))
@@ -229,7 +222,7 @@ def read_result(folder: pathlib.Path) -> RunResult | None:
 
 
 def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The lines that pre-training has logged in a run's folder so far."""
+    """Reads the lines that pre-training has logged in a run's folder."""
     path = folder / MODEL_FOLDER / "metrics.jsonl"
     if not path.is_file():
         return []

@@ -1,8 +1,4 @@
-"""Does a model prefer the acceptable one of two sentences?
-
-BLiMP's minimal pairs (`scoring.blimp`), by phenomenon: the discriminator's
-mean doubt in one pass, and a masked language model's pseudo-log-likelihood.
-"""
+"""Does a model prefer the acceptable one of BLiMP's two sentences?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +8,15 @@ import pandas as pd
 
 from analyses import analysis
 from electra_tf import storage
-from electra_tf.loaded_models import pretrained
 from electra_tf.scoring import blimp
 from electra_tf.scoring import sentence_scores
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """The share of pairs that each way to score gets right."""
-    pairs = blimp.read_pairs(
-        storage.path(request.data), request.limit, request.seed
-    )
+    electra, request = work.electra, work.request
+    folder = storage.path(request.data)
+    pairs = blimp.read_pairs(folder, request.limit, request.seed)
     sentences = blimp.list_sentences(pairs)
     scores = {
         name: work.in_parts(name, sentences, scorer.score)

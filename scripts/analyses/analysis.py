@@ -1,9 +1,7 @@
 """An analysis of a trained model: its question, its findings, its files.
 
-A module of this folder defines one `Analysis` as `ANALYSIS`. `run` measures and
-leaves three files in a folder of the analysis' name: `findings.json`,
-`table.md` and `picture.png`. An analysis of the same weights
-and the same request is read back instead of measured anew.
+A module of this folder defines one `Analysis` as `ANALYSIS`. One of the same
+weights and the same request is read back instead of measured anew.
 """
 
 import dataclasses
@@ -53,47 +51,34 @@ _PARTS = "parts"
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Data and options of an analysis.
+    """Data and options of an analysis."""
 
-    Attributes:
-        data: where the analysis's data lie; each analysis says what it takes.
-        limit: sentences, pairs or utterances that are taken; 0 is all, but
-            2,000 sentences of running text, or 1,000 of `dynamics`.
-        seed: of all that is drawn.
-        mask_prob: share of the pieces that the generator fills; probabilities
-            are calibrated, if at all, at that of the training.
-        model: the path of the model, as it was given.
-        other_model: the path of a second one, for analyses that compare.
-    """
-
-    data: str = ""
+    data: str = ""  # where they lie; each analysis says what it takes
+    # Sentences, pairs or utterances that are taken; 0 is all, but 2,000
+    # sentences of running text, or 1,000 of `dynamics`.
     limit: int = 0
-    seed: int = 1
+    seed: int = 1  # of all that is drawn
+    # Share of the pieces that the generator fills; probabilities are
+    # calibrated, if at all, at that of the training.
     mask_prob: float = 0.15
-    model: str = ""
-    other_model: str = ""
+    model: str = ""  # the path of the model, as it was given
+    other_model: str = ""  # of a second one, for analyses that compare
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """Results of an analysis.
+    """Results of an analysis."""
 
-    Attributes:
-        table: what is printed; its index names the rows.
-        notes: sentences beneath it: what was counted, baselines, bounds.
-        series: what else the picture shows, by name.
-    """
-
-    table: pd.DataFrame
-    notes: tuple[str, ...]
+    table: pd.DataFrame  # what is printed; its index names the rows
+    notes: tuple[str, ...]  # sentences: what was counted, baselines, bounds
+    # What else the picture shows, by name.
     series: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The header and the rows of the table, as text."""
-        values = self.table.to_numpy(object)
         rows = [
             [str(name), *map(_format_cell, row)]
-            for name, row in zip(self.table.index, values, strict=True)
+            for name, *row in self.table.astype(object).itertuples()
         ]
         return [str(self.table.index.name), *map(str, self.table)], rows
 
@@ -105,15 +90,13 @@ class Findings:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Keeps the finished parts of an analysis that takes long.
+    """A model, what it is asked, and the finished parts of the answer."""
 
-    Attributes:
-        folder: of the analysis.
-        key: names the weights and the request; parts of others are not read.
-    """
-
-    folder: pathlib.Path
-    key: str
+    electra: pretrained.PretrainedModel
+    request: Request
+    folder: pathlib.Path = pathlib.Path()  # of the analysis
+    # Names the weights and the request of parts that are kept; or none are.
+    key: str = ""
 
     def in_parts(
         self,
@@ -128,6 +111,9 @@ class Work:
         of them come back, one after the other.
         """
         parts = []
+        if not self.key:
+            own = (items[i : i + size] for i in range(0, len(items), size))
+            return np.concatenate([*map(measure, own)])
         with progress.WorkProgress(title, len(items), "items") as shown:
             shown.advance(0, 0)  # Its clock starts here.
             for start in range(0, len(items), size):
@@ -143,21 +129,13 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """A question, with the functions that answer and draw it.
+    """A question, with the functions that answer and draw it."""
 
-    Attributes:
-        question: what it asks, for people.
-        data: what `Request.data` must be, for people.
-        picture: what the picture shows, for people who do not see it.
-        measure: model, request and a place for parts to findings.
-        draw: draws findings on as many axes of matplotlib as `panels`.
-        panels: of the picture, two in a row.
-    """
-
-    question: str
-    data: str
-    picture: str
-    measure: Callable[[pretrained.PretrainedModel, Request, Work], Findings]
+    question: str  # what it asks, for people
+    data: str  # what `Request.data` must be, for people
+    picture: str  # what the picture shows, for people who do not see it
+    measure: Callable[[Work], Findings]
+    # Draws findings on as many axes of matplotlib as `panels`, two in a row.
     draw: Callable[[Findings, Sequence[Any]], None]
     panels: int = 1
 
@@ -198,7 +176,7 @@ def run(
     if stored is not None and stored.key == key:
         return stored.findings
     folder.mkdir(parents=True, exist_ok=True)
-    findings = analysis.measure(electra, request, Work(folder, key))
+    findings = analysis.measure(Work(electra, request, folder, key))
     columns = min(analysis.panels, 2)
     rows = analysis.panels // columns
     size = (1.0 + 6.0 * columns, 4.8 * rows)
@@ -272,12 +250,12 @@ def read_stored(folder: pathlib.Path) -> Stored | None:
     if not path.exists():
         return None
     try:
-        described = json.loads(path.read_text())
-        series = {k: _from_json(v) for k, v in described["series"].items()}
-        table, notes = _from_json(described["table"]), described["notes"]
-        findings = Findings(table, tuple(notes), series)
-        request = Request(**described["request"])
-        return Stored(described["key"], described["model"], request, findings)
+        read = json.loads(path.read_text())
+        series = {name: _from_json(own) for name, own in read["series"].items()}
+        table, notes = _from_json(read["table"]), tuple(read["notes"])
+        findings = Findings(table, notes, series)
+        request = Request(**read["request"])
+        return Stored(read["key"], read["model"], request, findings)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
             f"{path} must be what electra-analyze writes. Received: {error!r}. "

@@ -1,12 +1,8 @@
 """Are the discriminator's probabilities true?
 
-Of the pieces to which it gives the probability p of having been replaced, a
-share p should have been (Guo et al., "On Calibration of Modern Neural
-Networks", 2017). The expected calibration error is the mean distance of the two
-over bins of p, weighed by their pieces; the Brier score is the mean squared
-distance of p from what is true. Temperature scaling divides all logits by the
-number that makes one half of the sentences likeliest, and is judged on the
-other half, like everything here.
+Of the pieces with probability p of having been replaced, a share p should have
+been (Guo et al., "On Calibration of Modern Neural Networks", 2017). What is
+fitted to one half of the sentences is judged on the other.
 """
 
 from collections.abc import Sequence
@@ -20,20 +16,16 @@ from scipy import special
 from analyses import analysis
 from analyses import corruption
 from analyses import texts
-from electra_tf.loaded_models import pretrained
 
 NUM_BINS = 15
 _LEAST_PIECES = 200  # of a group that gets a row
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """Compares probabilities with truth, as they are and scaled."""
+    request = work.request
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
-    pieces = corruption.detect(electra, sentences, request, work)
+    pieces = corruption.detect(work, sentences)
     is_fitted = pieces["sentence"] % 2 == 0
     temperature = fit_temperature(pieces[is_fitted])
     judged = pieces[~is_fitted]

@@ -1,10 +1,7 @@
-"""Discriminator logits for text that the generator has changed.
+"""Discriminator logits for held-out text that the generator has changed.
 
-As in pre-training (paper, section 2), but of text that was held out: a share of
-the pieces becomes [MASK], the generator samples one for each, and the
-discriminator says for every piece whether it is the original. No chosen piece
-keeps its word (`masking.replace_prob` 1), else the generator would copy it and
-its guess would count as right.
+As in pre-training, but no chosen piece keeps its word (`masking.replace_prob`
+1), else the generator would copy it and its guess would count as right.
 """
 
 from collections.abc import Sequence
@@ -29,21 +26,18 @@ _COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
 
 def detect(
-    electra: pretrained.PretrainedModel,
-    sentences: Sequence[texts.Sentence],
-    request: analysis.Request,
-    work: analysis.Work | None = None,
+    work: analysis.Work, sentences: Sequence[texts.Sentence]
 ) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
-    Of the request count `seed` and `mask_prob`; `work` shows progress and
-    keeps parts. Returns `texts.locate_pieces` and the columns
-    `is_masked` and `is_replaced`, bool; `logit`, high where a piece looks
-    replaced; of the generator at masked pieces `entropy`, in nats, and
-    `is_guessed`, 1 where its best guess is right. A sample that equals the
-    original is not a replacement. Raises `ValueError` for a model without a
-    discriminator or without a generator, and where nothing was replaced.
+    Returns `texts.locate_pieces` and the columns `is_masked` and `is_replaced`,
+    bool; `logit`, high where a piece looks replaced; of the generator at masked
+    pieces `entropy`, in nats, and `is_guessed`, 1 where its best guess is
+    right. A sample that equals the original is not a replacement. Raises
+    `ValueError` for a model without a discriminator or without a generator, and
+    where nothing was replaced.
     """
+    electra = work.electra
     if not (electra.can_score and electra.generator is not None):
         raise ValueError(
             "A discriminator of replaced tokens and a generator are needed. "
@@ -52,7 +46,7 @@ def detect(
         )
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
-    answers = _answer(electra, rows, request, work)
+    answers = _answer(work, rows)
     at_pieces = answers[pieces["sentence"], pieces["position"]]
     columns = pd.DataFrame(at_pieces, columns=_COLUMNS)
     detected = pieces.join(columns.astype(dict.fromkeys(_COLUMNS[:2], bool)))
@@ -106,18 +100,14 @@ def corrupt(
     return Corrupted(masked, logits, shown, is_masked, answer.logits)
 
 
-def _answer(
-    electra: pretrained.PretrainedModel,
-    rows: Any,
-    request: analysis.Request,
-    work: analysis.Work | None,
-) -> np.ndarray:
+def _answer(work: analysis.Work, rows: Any) -> np.ndarray:
     """All `_COLUMNS`, `[N, S, 5]` float32."""
+    request = work.request
 
     @tf.function(autograph=False)
     def answer(step: tf.Tensor, *batch: tf.Tensor) -> tf.Tensor:
         masked, logits, shown, is_masked, replaced_logits = corrupt(
-            electra, batch, step, request.seed, request.mask_prob
+            work.electra, batch, step, request.seed, request.mask_prob
         )
         log_probs = tf.nn.log_softmax(logits)
         entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
@@ -143,7 +133,4 @@ def _answer(
         return np.asarray(answers)[:count]
 
     numbers = range(len(columns[0]))
-    if work is not None:
-        return work.in_parts("sentences", numbers, measure, _ROWS)
-    starts = numbers[::_ROWS]
-    return np.concatenate([measure(numbers[i : i + _ROWS]) for i in starts])
+    return work.in_parts("sentences", numbers, measure, _ROWS)

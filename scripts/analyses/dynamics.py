@@ -1,20 +1,9 @@
 """Measures how a run learns, one checkpoint after the other.
 
-Of each checkpoint that the run kept, on the same held-out text and masks:
-
-    entropy      of the generator's distribution at masked pieces, in nats
-    replaced     share of the pieces that it changes
-    recall       share of the replaced pieces that the discriminator finds at a
-                 border of 0.5, and its precision there, by how often the
-                 original piece occurs in the text
-    rows         share of the rows of the generator's token embeddings that a
-                 gradient reaches in one batch, through the generator's softmax
-                 and through the lookups of both networks: the softmax reaches
-                 every row, which is the paper's reason to tie the embeddings
-                 (3.2); 0 of a discriminator with a table of its own, and of a
-                 network that the last step before the checkpoint did not train
-    pull         norm of all rows of a source, its loss weighed as at that step,
-                 beside that of the three
+Of each checkpoint, on the same held-out text and masks: what the generator
+guesses, what the discriminator finds, and which rows of the generator's token
+embeddings get gradients from where. The softmax reaches every row, which is the
+paper's reason to tie the embeddings (3.2).
 """
 
 import bisect
@@ -44,12 +33,9 @@ _GRADIENT_ROWS = 64
 _WIDTH = "half width: "  # before the name of a measure
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """Every checkpoint of the run that `request.model` names."""
+    electra, request = work.electra, work.request
     folder = installed.find_model(request.model)
     steps = checkpoints.all_checkpoints(folder)
     if len(steps) < 2:
@@ -71,19 +57,18 @@ def measure(
         model = own_run.read_model(folder, str(paths[0]))
         loaded = pretrained.PretrainedModel.from_portable(model)
         loaded.tokenizer = electra.tokenizer  # Which was traced for all.
-        pieces = corruption.detect(loaded, sentences, request)
-        measures = describe(pieces, request.seed)
+        pieces = corruption.detect(analysis.Work(loaded, request), sentences)
         factors = weigh_losses(learner, checkpoints.step_of(paths[0]))
-        measures |= trace_gradients(loaded, sentences, request, *factors)
+        gradients = trace_gradients(loaded, sentences, request, *factors)
+        measures = describe(pieces, request.seed) | gradients
         return pd.DataFrame([measures]).to_records(index=False)
 
     rows = work.in_parts("checkpoints", steps, measure_one, 1)
     names = pd.Index([checkpoints.step_of(path) for path in steps], name="step")
     every_step = pd.DataFrame(rows, names)
-    bounds = every_step.filter(regex=f"^{_WIDTH}").rename(
-        columns=lambda name: name.removeprefix(_WIDTH)
-    )
-    table = every_step.loc[:, ~every_step.columns.str.startswith(_WIDTH)]
+    bounds = every_step.filter(regex=f"^{_WIDTH}")
+    table = every_step.drop(columns=bounds.columns)
+    bounds.columns = bounds.columns.str.removeprefix(_WIDTH)
     notes = (
         f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
         f"generator's embeddings from the gradients of {_GRADIENT_ROWS} of "
@@ -100,6 +85,7 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
     """The measures of what `corruption.detect` gives, and their half widths."""
     is_called, is_replaced = pieces["logit"] > 0, pieces["is_replaced"]
     is_masked, is_piece = pieces["is_masked"], is_replaced >= 0
+    is_hit = is_called & is_replaced
     # Each is a sum over pieces by the number of them.
     shares = {
         "entropy": (pieces["entropy"], is_masked),
@@ -107,13 +93,10 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
         "replaced": (is_replaced, is_piece),
     }
     for name, is_in in texts.groups(pieces):
-        if name.startswith("piece occurs"):
-            band = name.partition(": ")[2]
-            is_hit = is_called & is_replaced
-            shares |= {
-                f"precision, {band}": (is_hit, is_called & is_in),
-                f"recall, {band}": (is_hit, is_replaced & is_in),
-            }
+        title, _, band = name.partition(": ")
+        if title == "piece occurs":
+            shares[f"precision, {band}"] = is_hit, is_called & is_in
+            shares[f"recall, {band}"] = is_hit, is_replaced & is_in
     measures = dict[str, float]()
     for name, (values, is_counted) in shares.items():
         counted = pd.DataFrame({"of": values * is_counted, "all": is_counted})
@@ -162,10 +145,7 @@ def trace_gradients(
         slots = masked.masked_ids, masked.masked_weights
         loss = losses.masked_lm_loss(generator.head(hidden, table), *slots)
         loss *= gen_weight / tf.reduce_sum(masked.masked_weights)
-    gradients = tape.gradient(loss, [table, looked_up])
-    sources = dict(
-        zip(("softmax", "generator's input"), gradients, strict=True)
-    )
+    softmax, own_input = tape.gradient(loss, [table, looked_up])
     with tf.GradientTape() as tape:
         logits = main(shown, masked.input_mask, masked.segment_ids).logits
         weights = tf.cast(masked.input_mask, tf.float32)
@@ -173,22 +153,23 @@ def trace_gradients(
         loss = losses.replaced_token_loss(logits, labels, weights)
         loss *= disc_weight / tf.reduce_sum(weights)
     # Of a table of its own nothing reaches the generator's.
-    sources["discriminator's input"] = tape.gradient(
+    other_input = tape.gradient(
         loss, looked_up, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
     sizes = {
         name: np.linalg.norm(tf.convert_to_tensor(gradient), axis=1)
-        for name, gradient in sources.items()
-    }
-    total = sum(np.linalg.norm(size) for size in sizes.values()) or 1.0
-    return {
-        f"{what}, {name}": float(value)
-        for name, size in sizes.items()
-        for what, value in (
-            ("rows", np.mean(size > 0)),
-            ("pull", np.linalg.norm(size) / total),
+        for name, gradient in (
+            ("softmax", softmax),
+            ("generator's input", own_input),
+            ("discriminator's input", other_input),
         )
     }
+    total = sum(np.linalg.norm(size) for size in sizes.values()) or 1.0
+    measures = dict[str, float]()
+    for name, size in sizes.items():
+        measures[f"rows, {name}"] = float(np.mean(size > 0))
+        measures[f"pull, {name}"] = float(np.linalg.norm(size) / total)
+    return measures
 
 
 def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:

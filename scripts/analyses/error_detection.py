@@ -1,10 +1,9 @@
 """Does what looks replaced look so because it is wrong?
 
-Words of learners' sentences, labelled right or wrong: MultiGED's files, or any
-of a word and a label a line. Every way to suspect a word gives it a number; the
-border above which it counts as wrong is the one with the best F0.5 on half of
-the sentences, and is judged on the other half. F0.5 counts precision twice as
-much as recall, as is usual for errors of grammar (Ng et al., 2014).
+Words of learners' sentences are labelled right or wrong. Every way to suspect a
+word gives it a number; the border above which it counts as wrong is the one
+with the best F0.5 (Ng et al., 2014) on half of the sentences, and is judged on
+the others.
 """
 
 import pathlib
@@ -20,7 +19,6 @@ import electra_tf
 from analyses import analysis
 from analyses import texts
 from electra_tf import storage
-from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
 from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
@@ -53,16 +51,13 @@ def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
     return [texts.Sentence(one.words, one.tags or ()) for one in drawn]
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """Every way to suspect a word, on the second half of the sentences.
 
     `request.other_model` may be a tagger that was fine-tuned on the first
     half, which is written as `tuned_on.tsv` beside the findings.
     """
+    request = work.request
     sentences = read_sentences(request.data, request.limit, request.seed)
     half = len(sentences) // 2
     _write(work.folder / "tuned_on.tsv", sentences[:half])
@@ -70,9 +65,8 @@ def measure(
     words = texts.list_words(sentences)
     words["is_wrong"] = words["label"] == WRONG
     words["is_judged"] = words["sentence"] >= half
-    suspicions = _suspect(electra, request, sentences, work)
     rows, series = {}, {}
-    for name, suspicion in suspicions.items():
+    for name, suspicion in _suspect(work, sentences).items():
         frame = words.assign(suspicion=suspicion)
         tuned, judged = frame[~words["is_judged"]], frame[words["is_judged"]]
         border = find_border(tuned["is_wrong"], tuned["suspicion"])
@@ -107,18 +101,13 @@ def f_half(precision: Any, recall: Any) -> Any:
 def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
     """The measures of words with `suspicion`, `is_wrong` and `sentence`."""
     is_called = words["suspicion"] >= border
+    is_wrong = words["is_wrong"]
     counts = pd.DataFrame(
-        {
-            "hits": is_called & words["is_wrong"],
-            "called": is_called,
-            "wrong": words["is_wrong"],
-        }
+        {"hits": is_called & is_wrong, "called": is_called, "wrong": is_wrong}
     )
     sums = counts.groupby(words["sentence"]).sum().to_numpy(float)
     precision, recall, score = map(float, _score(sums.sum(0)))
-    average = metrics.average_precision_score(
-        words["is_wrong"], words["suspicion"]
-    )
+    average = metrics.average_precision_score(is_wrong, words["suspicion"])
     return {
         "precision": precision,
         "recall": recall,
@@ -131,18 +120,13 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
 def _score(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Precision, recall and F0.5 of hits, called and wrong, `[..., 3]`."""
     hits, called, wrong = np.moveaxis(sums, -1, 0)
-    precision, recall = (
-        hits / np.maximum(called, 1),
-        hits / np.maximum(wrong, 1),
-    )
+    precision = hits / np.maximum(called, 1)
+    recall = hits / np.maximum(wrong, 1)
     return precision, recall, f_half(precision, recall)
 
 
 def _suspect(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    sentences: Sequence[texts.Sentence],
-    work: analysis.Work,
+    work: analysis.Work, sentences: Sequence[texts.Sentence]
 ) -> Mapping[str, np.ndarray]:
     """Maps each way to suspect words to a score for every word."""
     plain = [sentence.text for sentence in sentences]
@@ -152,14 +136,12 @@ def _suspect(
         "everything": np.zeros(len(words)),
         "rare in this file": -np.array([counts[word] for word in words], float),
     }
-    pieces = texts.locate_pieces(electra, sentences)
-    for name, scorer in sentence_scores.build_scorers(electra).items():
+    pieces = texts.locate_pieces(work.electra, sentences)
+    for name, scorer in sentence_scores.build_scorers(work.electra).items():
         scores = work.in_parts(name, plain, scorer.score_all_pieces)
         suspicions[name] = texts.worst_pieces(pieces, -scores, len(words))
-    if request.other_model:
-        suspicions["fine-tuned tagger"] = _ask_tagger(
-            request.other_model, sentences
-        )
+    if path := work.request.other_model:
+        suspicions["fine-tuned tagger"] = _ask_tagger(path, sentences)
     return suspicions
 
 

@@ -1,9 +1,7 @@
 """Is the discriminator biased by part of speech or by frequency?
 
-Held-out text is changed by the generator (`corruption`); the border above
-which a piece counts as replaced is the one at which one original piece in
-twenty is called replaced. A part of speech with more false alarms than that is
-distrusted, one with more misses than others is trusted too much.
+The border above which a piece of changed text (`corruption`) counts as replaced
+is the one at which one original piece in twenty does.
 """
 
 from collections.abc import Sequence
@@ -17,21 +15,17 @@ from sklearn import metrics
 from analyses import analysis
 from analyses import corruption
 from analyses import texts
-from electra_tf.loaded_models import pretrained
 
 FALSE_ALARMS = 0.05
 """The share of original pieces that are called replaced, over all."""
 _LEAST_REPLACED = 30  # in a row of the table
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """False alarms, misses and AUC by part of speech and by frequency."""
+    request = work.request
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
-    pieces = corruption.detect(electra, sentences, request, work)
+    pieces = corruption.detect(work, sentences)
     original = pieces["logit"][~pieces["is_replaced"]]
     border = float(np.quantile(original, 1 - FALSE_ALARMS))
     rows = {"all": judge(pieces, border)}

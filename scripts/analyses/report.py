@@ -4,6 +4,7 @@ import base64
 import html
 import pathlib
 import string
+from collections.abc import Sequence
 
 from analyses import analysis
 from analyses import texts
@@ -76,9 +77,16 @@ def write(
     findings = {}
     for name in analysis.ANALYSES:
         stored = analysis.read_stored(output_dir / name)
-        if stored is not None:
-            _require_same(electra, stored, output_dir / name)
-            findings[name] = stored.findings
+        if stored is None:
+            continue
+        if stored.key != analysis.digest(electra, stored.request):
+            raise errors.ModelError(
+                f"A report is of one model, {electra.origin}. Received: "
+                f"{output_dir / name}, which was measured of {stored.model}. "
+                "Run the analysis again, or keep each model's in an "
+                "--output_dir of its own."
+            )
+        findings[name] = stored.findings
     if not findings:
         raise FileNotFoundError(
             f"A report is made of analyses that were run. Received: "
@@ -106,19 +114,6 @@ def write(
     return path
 
 
-def _require_same(
-    electra: pretrained.PretrainedModel,
-    stored: analysis.Stored,
-    folder: pathlib.Path,
-) -> None:
-    if stored.key != analysis.digest(electra, stored.request):
-        raise errors.ModelError(
-            f"A report is of one model, {electra.origin}. Received: {folder}, "
-            f"which was measured of {stored.model}. Run the analysis again, or "
-            "keep each model's in an --output_dir of its own."
-        )
-
-
 def _section(
     name: str, folder: pathlib.Path, findings: analysis.Findings
 ) -> str:
@@ -131,18 +126,20 @@ def _section(
         question=html.escape(asked.question),
         shown=html.escape(asked.picture),
         width=round(_LEAST_WIDTH * width),
-        header="".join(
-            f'<th scope="col">{html.escape(cell)}</th>' for cell in header
-        ),
+        header=_wrap('<th scope="col">{}</th>', header),
         rows="".join(
-            f'<tr><th scope="row">{html.escape(row[0])}</th>'
-            + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+            _wrap('<tr><th scope="row">{}</th>', row[:1])
+            + _wrap("<td>{}</td>", row[1:])
             + "</tr>"
             for row in rows
         ),
-        notes="".join(f"<p>{html.escape(note)}</p>" for note in findings.notes),
+        notes=_wrap("<p>{}</p>", findings.notes),
         picture="data:image/png;base64," + base64.b64encode(content).decode(),
     )
+
+
+def _wrap(element: str, contents: Sequence[str]) -> str:
+    return "".join(element.format(html.escape(text)) for text in contents)
 
 
 def _sentences(

@@ -1,17 +1,12 @@
-"""Measures the layers of the main encoder.
+"""Measures the layers of the main encoder, over the first pieces of words.
 
-By layer, from the embeddings on, over the first pieces of words:
-
-    probe        share of words whose part of speech a linear (ridge)
-                 classifier of their states gets right, on half of the sentences
-    anisotropy   mean cosine of the states of two words (Ethayarajh, 2019): 0
-                 where they fill all directions
-    CKA          how alike the states are to those of another model's layers,
-                 0 to 1 (linear; Kornblith et al., 2019, equation 3)
-    attention    mean weight on the previous piece, the next, itself and [SEP]
+How well a linear (ridge) classifier finds parts of speech in half of the
+sentences; the mean cosine of two words (Ethayarajh, 2019); linear CKA with
+another model (Kornblith et al., 2019, equation 3); where attention goes.
 """
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -43,13 +38,9 @@ class Layers(NamedTuple):
     attention: np.ndarray  # [L, 4] mean weights on `_ATTENTION`
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """Every layer, beside the same network with random weights."""
-    del work  # The states of all words are too much to write.
+    electra, request = work.electra, work.request
     limit = request.limit or _MOST_SENTENCES
     sentences = texts.read_sentences(request.data, limit, request.seed)
     own = read_layers(electra, sentences, "the model")
@@ -79,20 +70,15 @@ def measure(
     add("anisotropy", anisotropy, (sum_units(s, words) for s in own.states))
     alike = functools.partial(cka, width=own.states.shape[-1])
     # One pair at a time: the products of all are too much for memory.
-    likeness = np.array(
-        [
-            [
-                alike(sum_products(a, b, words).sum(0, keepdims=True))[0]
-                for b in other.states
-            ]
-            for a in own.states
-        ]
-    )
+    pairs = itertools.product(own.states, other.states)
+    totals = (sum_products(*p, words).sum(0, keepdims=True) for p in pairs)
+    likeness = np.array([alike(own)[0] for own in totals])
+    likeness = likeness.reshape(len(own.states), len(other.states))
     best = zip(own.states, other.states[likeness.argmax(1)], strict=True)
     products = (sum_products(*pair, words) for pair in best)
     add("CKA, most alike layer", alike, products)
-    for place, kind in enumerate(_ATTENTION):
-        columns[f"attention to {kind}"] = [np.nan, *own.attention[:, place]]
+    for kind, weights in zip(_ATTENTION, own.attention.T, strict=True):
+        columns[f"attention to {kind}"] = [np.nan, *weights]
     names = ["embeddings", *(str(i + 1) for i in range(len(own.states) - 1))]
     table = pd.DataFrame(columns, names).rename_axis("layer")
     share = len(sentences) / len(words)
@@ -128,22 +114,19 @@ def read_layers(
     shape = len(encoder.blocks) + 1, num_words, encoder.hidden_size
     states, attention, count = np.zeros(shape, np.float32), 0.0, 0.0
     read = tf.function(
-        lambda *batch: _read_batch(encoder, *batch),
+        functools.partial(_read_batch, encoder),
         autograph=False,
         reduce_retracing=True,
     )
     with progress.WorkProgress(title, len(sentences), "sentences") as shown:
         for begin in range(0, len(sentences), _ROWS):
             batch = [array[begin : begin + _ROWS] for array in rows.values()]
-            batch_states, weights, num_pieces = (
-                a.numpy() for a in read(*batch)
-            )
+            batch_states, weights, num_pieces = map(np.asarray, read(*batch))
             attention, count = attention + weights, count + num_pieces
             is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
             here = firsts[is_here]
-            states[:, here["flat_word"]] = batch_states[
-                :, here["sentence"] - begin, here["position"]
-            ]
+            rows_here, places = here["sentence"] - begin, here["position"]
+            states[:, here["flat_word"]] = batch_states[:, rows_here, places]
             shown.advance(len(batch[0]), len(batch[0]))
     return Layers(states, np.asarray(attention / count))
 
@@ -157,29 +140,26 @@ def _read_batch(
     states = [output.embedding_output, *output.layer_outputs]
     bias = encoder_lib.compute_attention_bias(input_mask, encoder.direction)
     mask = tf.cast(input_mask, tf.float32)
-    # The last token of a row is its [SEP].
+    # The last token of a row is its [SEP], the first its [CLS].
     last = tf.one_hot(tf.reduce_sum(input_mask, 1) - 1, tf.shape(ids)[1])
-    is_piece = (mask - last) * tf.concat(
-        [tf.zeros_like(mask[:, :1]), tf.ones_like(mask[:, 1:])], 1
-    )
+    is_piece = tf.pad((mask - last)[:, 1:], [[0, 0], [1, 0]])
     sums = []
     for block, state in zip(encoder.blocks, states[:-1], strict=True):
         flat = tf.reshape(state, [-1, state.shape[-1]])
+        num_heads = block.settings.num_attention_heads
         query, key, _ = encoder_lib.split_heads(
-            block.query_key_value(flat),
-            bias,
-            block.settings.num_attention_heads,
+            block.query_key_value(flat), bias, num_heads
         )
         probs = encoder_lib.compute_probs(query, key, bias)
         weights = tf.reduce_mean(tf.cast(probs, tf.float32), 1)
         below = tf.linalg.diag_part(weights, k=-1)
         above = tf.linalg.diag_part(weights, k=1)
-        seen = [
+        seen = (
             tf.pad(below, [[0, 0], [1, 0]]),
             tf.pad(above, [[0, 0], [0, 1]]),
             tf.linalg.diag_part(weights),
             tf.reduce_sum(weights * last[:, tf.newaxis], -1),
-        ]
+        )
         sums.append([tf.reduce_sum(values * is_piece) for values in seen])
     return tf.stack(states), tf.convert_to_tensor(sums), tf.reduce_sum(is_piece)
 
@@ -234,15 +214,12 @@ def cka(totals: np.ndarray, width: int) -> np.ndarray:
     """The linear centered kernel alignment, of R totals of `sum_products`."""
     sums, count = totals[:, -1:], totals[:, -1:, -1:]
     centered = (totals - np.swapaxes(sums, 1, 2) * sums / count)[:, :-1, :-1]
-    norms = [
-        np.linalg.norm(block, axis=(1, 2))
-        for block in (
-            centered[:, :width, width:],
-            centered[:, :width, :width],
-            centered[:, width:, width:],
-        )
-    ]
-    return norms[0] ** 2 / (norms[1] * norms[2])
+    first, second = slice(width), slice(width, None)
+    between, own, other = (
+        np.linalg.norm(centered[:, rows, columns], axis=(1, 2))
+        for rows, columns in ((first, second), (first, first), (second, second))
+    )
+    return between**2 / (own * other)
 
 
 def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:

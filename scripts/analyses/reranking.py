@@ -1,10 +1,8 @@
 """Can a model choose among the transcriptions of a speech recognizer?
 
-For every utterance a recognizer gives its n best guesses with a score each. A
-weight, tuned on one part, adds the model's score of the sentence (`analysis.
-sentence_scores`), as a sum over pieces or as their mean; the word error rate of
-what then comes first is counted on the other part. Electric's authors (Clark et
-al., 2020, section 5.3) did so with its pseudo-log-likelihood.
+A weight, tuned on one part, adds the model's score of the sentence to the
+recognizer's; the word error rate of what then comes first is counted on the
+other part (Clark et al., 2020, section 5.3).
 """
 
 import json
@@ -20,7 +18,6 @@ from analyses import texts
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
-from electra_tf.loaded_models import pretrained
 from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
 
@@ -103,15 +100,12 @@ def tune(guesses: pd.DataFrame, scores: Any) -> float:
     return float(WEIGHTS[int(np.argmin(totals))])
 
 
-def measure(
-    electra: pretrained.PretrainedModel,
-    request: analysis.Request,
-    work: analysis.Work,
-) -> analysis.Findings:
+def measure(work: analysis.Work) -> analysis.Findings:
     """Tunes on `dev_NAME.jsonl`, judges on `test_NAME.jsonl`, for every NAME.
 
     A folder without such pairs is refused.
     """
+    request = work.request
     folder, rows = storage.path(request.data), dict[str, dict[str, float]]()
     names = sorted(
         path.stem.removeprefix("dev_")
@@ -130,33 +124,27 @@ def measure(
             guesses = list_guesses(
                 read_utterances(path, request.limit, request.seed)
             )
-            scores = _score(electra, guesses, f"{part} {name}", work)
-            parts[part] = guesses, scores
+            parts[part] = guesses, _score(work, guesses, f"{part} {name}")
         judged = _judge(parts["dev"], parts["test"], request.seed)
         rows |= {f"{name}: {by}": row for by, row in judged.items()}
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
         f"WER: word errors in 100 words of the references; {analysis.BOUNDS} "
-        "of utterances, of the "
-        "difference to the recognizer's first guess. `won` is the share of "
-        "what the best choice could win. `length` scores a guess by minus its "
-        "number of pieces: what a weight alone can win. `passes`: rows that "
-        f"the model reads for a guess. Seed {request.seed}.",
+        "of utterances, of the difference to the recognizer's first guess. "
+        "`won` is the share of what the best choice could win. `length` scores "
+        "a guess by minus its number of pieces: what a weight alone can win. "
+        "`passes`: rows that the model reads for a guess. Seed "
+        f"{request.seed}.",
     )
     return analysis.Findings(table.rename_axis("part: chosen by"), notes)
 
 
-def _score(
-    electra: pretrained.PretrainedModel,
-    guesses: pd.DataFrame,
-    title: str,
-    work: analysis.Work,
-) -> _Scores:
+def _score(work: analysis.Work, guesses: pd.DataFrame, title: str) -> _Scores:
     # Recognizers give capitals alone; models have seldom read such text.
     plain = guesses["text"].str.lower().to_list()
-    sizes = np.maximum(electra.count_pieces(plain), 1).astype(float)
+    sizes = np.maximum(work.electra.count_pieces(plain), 1).astype(float)
     scores = {"length": (-sizes, 0.0)}
-    for name, scorer in sentence_scores.build_scorers(electra).items():
+    for name, scorer in sentence_scores.build_scorers(work.electra).items():
         values = work.in_parts(f"{title}, {name}", plain, scorer.score)
         passes = float(sizes.mean()) if name == "masked LM" else 1.0
         scores[f"{name}, sum"] = values, passes

@@ -6,6 +6,7 @@ word gives way to a word of another; is it the most suspicious of all?
 """
 
 import collections
+import itertools
 import pathlib
 import re
 from collections.abc import Sequence
@@ -74,13 +75,13 @@ class WordTests(NamedTuple):
         """
         numbers: dict[str, Any] = {}
         if self.gaps:
-            words = [gap.word for gap in self.gaps]
-            ((commonest, count),) = collections.Counter(words).most_common(1)
-            is_right = [gap.guess == gap.word for gap in self.gaps]
+            words = collections.Counter(gap.word for gap in self.gaps)
+            ((commonest, count),) = words.most_common(1)
+            num_right = sum(gap.guess == gap.word for gap in self.gaps)
             numbers |= {
-                "num_gaps": len(words),
-                "gaps_filled": float(np.mean(is_right)),
-                "gaps_constant": count / len(words),
+                "num_gaps": len(self.gaps),
+                "gaps_filled": num_right / len(self.gaps),
+                "gaps_constant": count / len(self.gaps),
                 "constant_word": commonest,
             }
         if self.swaps:
@@ -100,9 +101,8 @@ class WordTests(NamedTuple):
         if self.gaps:
             share, word = numbers["gaps_constant"], numbers["constant_word"]
             hits = _count_hits(numbers["gaps_filled"], len(self.gaps))
-            rows.append(
-                ("gaps filled", *hits, f"{share:.3f} (always {word!r})")
-            )
+            constant = f"{share:.3f} (always {word!r})"
+            rows.append(("gaps filled", *hits, constant))
         if self.swaps:
             chance = f"{numbers['swaps_chance']:.3f} (chance)"
             hits = _count_hits(numbers["swaps_first"], len(self.swaps))
@@ -125,12 +125,10 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     """
     generator = np.random.default_rng(seed)
     opened = corpus_lib.open_corpus(corpus)
-    documents = (
-        document
-        for number in generator.permutation(len(opened.sources))
-        for document in corpus_lib.open_source(
-            opened.sources[number], opened.options
-        )
+    order = generator.permutation(len(opened.sources))
+    documents = itertools.chain.from_iterable(
+        corpus_lib.open_source(opened.sources[number], opened.options)
+        for number in order
     )
     pool: dict[str, None] = {}
     for document in documents:

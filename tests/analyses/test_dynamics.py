@@ -21,17 +21,17 @@ def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     text.write_text(TEXT + TEXT.replace("bad", "good"))
     model = tiny_electra.write_run(run)
     request = analysis.Request(str(text), model=str(run), mask_prob=0.4)
-    work = analysis.Work(epath.Path(tmp_path), "key")
-    electra = tiny_electra.build()
+    electra, folder = tiny_electra.build(), epath.Path(tmp_path)
+    work = analysis.Work(electra, request, folder, "key")
     with pytest.raises(errors.ModelError, match="keep_checkpoints"):
-        dynamics.measure(electra, request, work)
+        dynamics.measure(work)
     # At the next checkpoint the generator knows nothing: all is as likely.
     head = model.generator.head
     for variable in (head.layer_norm.gamma, head.layer_norm.beta):
         variable.assign(np.zeros(variable.shape))
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(run, 9, weights, {"best_step": None}, keep=5)
-    table = dynamics.measure(electra, request, work).table
+    table = dynamics.measure(work).table
     assert table.index.tolist() == [7, 9]
     vocab_size = tiny_electra.VOCABULARY.size
     assert table["entropy"][9] == pytest.approx(np.log(vocab_size))
@@ -42,7 +42,7 @@ def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     np.testing.assert_allclose(pulls, 1)
     # What was measured of a checkpoint is read back.
     monkeypatch.delattr(dynamics.corruption, "detect")
-    again = dynamics.measure(electra, request, work).table
+    again = dynamics.measure(work).table
     pd.testing.assert_frame_equal(table, again)
 
 

@@ -56,7 +56,7 @@ def asked(tmp_path, monkeypatch):
         "Is 1 < 2?",
         "numbers",
         "A <line>.",
-        lambda *unused: analysis.Findings(table, ("A & B.",)),
+        lambda work: analysis.Findings(table, ("A & B.",)),
         lambda found, axes: axes[0].plot([1, 2]),
     )
     monkeypatch.setattr(analysis, "find_analysis", lambda name: toy)

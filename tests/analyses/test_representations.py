@@ -13,8 +13,6 @@ from analyses import texts
 from tests import tiny_electra
 
 STATES = np.random.default_rng(0).normal(size=[2_000, 8])
-
-
 WORDS = pd.DataFrame({"sentence": np.arange(2_000) // 10})
 
 

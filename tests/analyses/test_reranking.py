@@ -50,9 +50,9 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
         lines.append(json.dumps({"ref": one.reference.upper(), "hyps": hyps}))
     for part in ("dev", "test"):
         (tmp_path / f"{part}_x.jsonl").write_text("\n".join(lines))
-    work = analysis.Work(epath.Path(tmp_path / "out"), "key")
     request = analysis.Request(str(tmp_path))
-    found = reranking.measure(tiny_electra.build(), request, work)
+    work = analysis.Work(tiny_electra.build(), request)
+    found = reranking.measure(work)
     rates = found.table["WER"]
     assert rates["x: first guess"] == pytest.approx(20)
     assert rates["x: best choice"] == 0
@@ -61,14 +61,6 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
     assert found.table.loc["x: masked LM, sum", "passes"] > 1
     assert found.table.loc["x: discriminator, sum", "passes"] == 1
     assert (found.table["won"] <= 1).all()
-
-
-def test_only_line_feeds_end_lines_and_the_last_may_be_blank(tmp_path):
-    path = epath.Path(tmp_path / "dev_x.jsonl")
-    line = '{"ref": "a", "hyps": [{"text": "a\u2028b", "score": %s}]}\n\n'
-    path.write_text(line % 1)
-    (found,) = reranking.read_utterances(path, 0, 1)
-    assert found.guesses == ("a\u2028b",)
 
 
 LINE = '{"ref": "a", "hyps": [{"text": "a", "score": 1}]}'
@@ -80,7 +72,6 @@ LINE = '{"ref": "a", "hyps": [{"text": "a", "score": 1}]}'
         ("", "dev_x.jsonl: expected an utterance"),
         (LINE + '\n{"a"', "dev_x.jsonl, line 2"),
         (LINE.replace("1}", "NaN}"), "line 1.*not finite"),
-        (LINE.replace('"a"', '" "', 1), "line 1.*`ref` must be a text"),
         (LINE.replace('"a"', "null", 1), "line 1.*`ref` must be a text"),
     ],
 )
@@ -93,7 +84,8 @@ def test_a_damaged_file_is_refused_with_its_line(content, problem, tmp_path):
 
 def test_a_folder_without_pairs_of_files_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="dev_NAME.jsonl"):
-        reranking.measure(None, analysis.Request(str(tmp_path)), None)
+        request = analysis.Request(str(tmp_path))
+        reranking.measure(analysis.Work(None, request))
 
 
 def test_shares_by_phenomenon_by_hand():

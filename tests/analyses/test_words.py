@@ -41,22 +41,15 @@ def test_a_detector_that_knows_is_perfect_and_a_blind_one_is_not():
     assert found["low"] <= found["F0.5"] <= found["high"]
 
 
-def test_the_border_weighs_precision():
-    # The first is certain, the second costs three false alarms.
-    is_wrong = [True, False, False, False, True]
-    suspicion = [5.0, 4.0, 3.0, 2.0, 2.0]
-    assert error_detection.find_border(is_wrong, suspicion) == 5.0
-
-
 def test_a_file_is_judged_on_its_second_half(tmp_path):
     blocks = ["the\tc\ncat\ti\n.\tc", "a\tc\ndog\tc", "good\ti", "un\tc\ns\ti"]
     path = tmp_path / "words.tsv"
     path.write_text("\n\n".join(blocks) + "\n")
-    (tmp_path / "out").mkdir()
-    work = analysis.Work(epath.Path(tmp_path / "out"), "key")
-    electra = tiny_electra.build()
+    folder = epath.Path(tmp_path / "out")
+    folder.mkdir()
     request = analysis.Request(str(path), seed=2)
-    found = error_detection.measure(electra, request, work)
+    work = analysis.Work(tiny_electra.build(), request, folder)
+    found = error_detection.measure(work)
     names = {"everything", "rare in this file", "discriminator"}
     assert names < {*found.table.index}
     assert found.table.loc["everything", "recall"] == 1
@@ -71,7 +64,6 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
 @pytest.mark.parametrize(
     ("content", "limit", "problem"),
     [
-        ("a\ti\n", 0, "1 sentences, none in the first half"),
         ("a\ti\n\nb\ti\n", 1, "1 sentences, none in the first half"),
         ("a\ti\n\nb\tc\n", 0, "2 sentences, none in the .* half"),
         ("a\ti\n\nb\tc\nd\tx\n", 0, "words.tsv, line 3.*c or i.*'x'"),
@@ -100,15 +92,6 @@ def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
     tagger.labels = ["B-PER", "O"]
     with pytest.raises(ValueError, match="labels c and i"):
         error_detection._ask_tagger("folder", sentences)
-
-
-def test_the_curve_of_four_words_by_hand():
-    words = pd.DataFrame(
-        {"is_wrong": [True, False, True, False], "suspicion": [4, 3, 2, 1]}
-    )
-    found = error_detection._curve(words).drop_duplicates()
-    assert found["recall"].tolist() == [1, 1, 0.5, 0.5, 0]
-    assert found["precision"].tolist() == [0.5, 2 / 3, 0.5, 1, 1]
 
 
 def test_the_worst_piece_of_a_word_counts():

@@ -99,7 +99,6 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
     ("lora", "training", "moving"),
     [
         ({}, {"frozen_layers": -1}, "nothing"),
-        ({}, {"frozen_layers": 1}, "layer_1/"),
         # A frozen layer has no adapters.
         ({"rank": 2, "projections": _ALL},
          {"frozen_layers": 1, "strategy": "mirrored"}, "layer_1/.*kernel"),

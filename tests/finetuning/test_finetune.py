@@ -46,30 +46,24 @@ def test_trials_differ_by_their_seed_alone(done):
     assert len(numbers.values) == 2 and numbers.best > 85
 
 
-def test_scores_can_be_made_again_from_what_was_trained(done):
-    request, summary = done
-    asked = {"pretrained_dir": None, "actions": ("eval",)}
-    evaluating = dataclasses.replace(request, **asked)
-    assert finetune.finetune(evaluating).scores == summary.scores
-
-
 def test_scores_on_other_data_are_shown_and_not_kept(done, data, tmp_path):
     request, summary = done
     output = shutil.copytree(request.output_dir, tmp_path / "out")
     request = dataclasses.replace(request, output_dir=output)
-    paths = [request.output_dir / "results.json"]
-    paths += [request.folder(number) / "results.json" for number in (1, 2)]
+    paths = [*output.glob("results.json"), *output.glob("*/results.json")]
     before = [path.read_text() for path in paths]
     wrong = tmp_path / "wrong.csv"
     labels = {"good": "bad", "bad": "good"}
     rows = re.split(r"\b(good|bad)\b", (data / "dev.csv").read_text())
     wrong.write_text("".join(labels.get(part, part) for part in rows))
     asked = dataclasses.replace(request, pretrained_dir=None, actions=("eval",))
+    assert finetune.finetune(asked).scores == summary.scores
     asked = little_task.replace(asked, "own", dev_file=str(wrong))
     found = finetune.finetune(asked)
     accuracy = found.scores["own"]["dev"]["accuracy"].values
     own = summary.scores["own"]["dev"]["accuracy"].values
     assert [100 - value for value in own] == pytest.approx(accuracy)
+    assert len(paths) == 3
     assert "results.json keep" in found.format_table()
     assert [path.read_text() for path in paths] == before
 
@@ -121,10 +115,9 @@ def test_what_cannot_be_done_is_refused(data, tmp_path, options, message):
         little_task.build_request(data, output_dir=tmp_path, **options)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.ckpt.index"])
-def test_trials_do_not_go_into_the_folder_of_a_model(data, tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(errors.ConfigError, match=f"Received: .* with {name}"):
+def test_trials_do_not_go_into_the_folder_of_a_model(data, tmp_path):
+    (tmp_path / "model.ckpt.index").touch()
+    with pytest.raises(errors.ConfigError, match="with model.ckpt.index"):
         little_task.build_request(data, tmp_path, output_dir=tmp_path)
 
 
