@@ -1,9 +1,7 @@
 """Measures how much an encoder's representation helps on small tasks.
 
-A linear probe and a short fine-tune for each task, on a part of its training
-data: three tasks take about a minute of CPU time for a model of 2 layers of
-128. The scores compare such models with each other, not with published results:
-those come from `electra-finetune`.
+A linear probe and a short fine-tune for each: the scores compare encoders with
+each other, not with published results, which come from `electra-finetune`.
 """
 
 import pathlib
@@ -51,11 +49,11 @@ def measure_loaded_encoder(
     """Scores an encoder in memory; its weights are the same afterwards.
 
     `tasks_dir` holds the official files of classification and tagging tasks of
-    the catalog. The seed is that of the choice of examples, the new layers,
-    order and dropout; 0 `max_examples` takes all, 0 `finetune_steps` none.
+    the catalog. The seed draws examples, new layers, order and dropout; 0
+    `max_examples` takes all, 0 `finetune_steps` none.
 
     Returns `{task}_probe` and, if there are steps, `{task}_finetune`: the
-    task's metric on its whole dev split as a share, 1 at best.
+    task's metric on its first dev split as a share, 1 at best.
     """
     results = {}
     variables = loaded.encoder.variables
@@ -104,12 +102,10 @@ def read_tasks(
     settings = finetuning_config.FinetuningConfig(
         finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
     )
-    tasks = catalog.build_tasks(settings)
-    return [(task, task.read_split("train"), _read_dev(task)) for task in tasks]
-
-
-def _read_dev(task: base.Task) -> Sequence[Any]:
-    return task.read_split(task.dev_splits[0])
+    return [
+        (task, task.read_split("train"), task.read_split(task.dev_splits[0]))
+        for task in catalog.build_tasks(settings)
+    ]
 
 
 def _read_rows(
@@ -137,10 +133,10 @@ def _read_rows(
 def _score(
     task: base.Task, dev: rows_lib.EncodedRows, outputs: base.Outputs
 ) -> float:
-    """The share of right answers, from `[labels, classes]` of each row."""
+    """Scores the logits of each row, `[labels, classes]`, as a share."""
     if _POSITIONS not in dev.ragged:
         outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
-    examples = _read_dev(task)
+    examples = task.read_split(task.dev_splits[0])
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / 100.0
 
@@ -198,12 +194,6 @@ def probe(
     """
     is_told, labels = _told_labels(train)
     present = np.unique(labels)
-    if len(present) < 2:
-        raise ValueError(
-            "A probe must be fitted to at least two different labels. "
-            f"Received: {len(labels)} times label {present.tolist()}. Take "
-            "more examples (max_examples)."
-        )
     model = pipeline.make_pipeline(
         preprocessing.StandardScaler(),
         linear_model.LogisticRegression(C=1.0, max_iter=_MAX_ITERATIONS),
@@ -224,7 +214,7 @@ def probe(
 
 
 def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
-    """Which labels of all rows are told, and those that are, flat."""
+    """Tells which labels of all rows are known, and returns those, flat."""
     if "tags" in rows.ragged:
         is_told = rows.ragged["tag_weights"].values > 0
         return is_told, rows.ragged["tags"].values[is_told]
@@ -239,27 +229,24 @@ def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
 def _collect_vectors(
     encoder: encoder_lib.Encoder, rows: rows_lib.EncodedRows
 ) -> list[np.ndarray]:
-    """The vectors of each row that have labels, `[labels, D or 2D]`."""
+    """Computes each row's vectors with labels, `[labels, D or 2D]`."""
+    positions = rows.ragged.get(_POSITIONS)
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def run(
-        ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def run(ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor) -> tf.Tensor:
         hidden = encoder(ids, mask, segments, None).sequence_output
+        if positions is not None:
+            return hidden
         weights = tf.cast(mask, hidden.dtype)[..., tf.newaxis]
         mean = tf.reduce_sum(hidden * weights, 1) / tf.reduce_sum(weights, 1)
-        return hidden, tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
+        return tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
 
-    positions = rows.ragged.get(_POSITIONS)
     states: list[Any] = [None] * rows.num_rows
     table = task_data.RowTable({"probe": rows}, {"probe": {}})
     order = task_data.order_for_prediction(rows.lengths, _PREDICTION_BATCH_SIZE)
     for chosen, length in zip(order.rows, order.lengths, strict=True):
         batch = table.batch(tf.constant(chosen), int(length))
-        hidden, sentences = run(
-            *(batch[name] for name in keras_models.FEATURES)
-        )
-        vectors = (sentences if positions is None else hidden).numpy()
+        vectors = run(*(batch[name] for name in keras_models.FEATURES)).numpy()
         for row, own in zip(chosen, vectors, strict=True):
             states[row] = own if positions is None else own[positions[row]]
     return states

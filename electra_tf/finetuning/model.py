@@ -1,10 +1,8 @@
 """The model that is fine-tuned: a pre-trained encoder, a head for each task.
 
-Rows of several tasks may share a batch. Each counts for its own task alone,
-and the loss is the sum over rows, not their mean, as in the original
-(`run_finetuning.py`, `FinetuningModel`): gradients are clipped to norm 1 after
-that, so the clipping is nearly always at work, and a mean would train
-otherwise.
+Rows of several tasks may share a batch; each counts for its own task alone. The
+loss is the sum over rows, as in the original (`run_finetuning.py`): clipping
+gradients to norm 1 is nearly always at work, so a mean would train otherwise.
 """
 
 import dataclasses
@@ -102,7 +100,7 @@ def build_encoder(
 
 
 def checksum(variables: Iterable[Any]) -> str:
-    """The beginning of the SHA-256 of the variables' values, in hex."""
+    """Returns 16 hex digits of the SHA-256 of the variables' values."""
     digest = hashlib.sha256()
     for variable in variables:
         digest.update(np.asarray(variable).tobytes())
@@ -154,8 +152,7 @@ class FinetuningModel(step_lib.TrainableModel):
         if "stream_ids" not in features:
             return features
         # From Keras' `fit`, which makes all rows one stream.
-        rows = {name: value[0] for name, value in features.items()}
-        return {name: rows[name] for name in rows if name != "stream_ids"}
+        return {n: v[0] for n, v in features.items() if n != "stream_ids"}
 
     def loss_normalizers(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
         """The number of rows, for the reported mean: the loss is a sum."""
@@ -370,10 +367,10 @@ class Predictor:
                     chosen, np.concatenate(parts), strict=True
                 ):
                     slots[row] = output
+        ragged = {"input_ids": rows.ids} | dict(rows.ragged)
         for key in head.padded_outputs.keys() & rows_by_output.keys():
-            feature = head.padded_outputs[key]
-            own = rows.ids if feature == "input_ids" else rows.ragged[feature]
-            pairs = zip(rows_by_output[key], own.lengths, strict=True)
+            lengths = ragged[head.padded_outputs[key]].lengths
+            pairs = zip(rows_by_output[key], lengths, strict=True)
             rows_by_output[key] = [output[:length] for output, length in pairs]
         return rows_by_output
 

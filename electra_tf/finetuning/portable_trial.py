@@ -53,20 +53,20 @@ def read_trial(
             f"their labels. Received: {error} Restore the file."
         ) from error
     task = tasks[results.choose_task(folder, list(tasks), name)]
-    checkpoint = trial_lib.final_checkpoint(folder, description.settings)
+    settings = description.settings
+    checkpoint = trial_lib.final_checkpoint(folder, settings)
     others = [other for other in tasks if other != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
     tensors = checkpoints.load_tensors(checkpoint, "model") if is_whole else {}
     labels = description.labels.get(task.name, ())
     conventions = (description.conventions or {}).get(task.name)
     portable_task = portable.describe_task(task, labels, conventions)
-    settings = description.settings
     # Settings of an own task are refused where there is none.
     none = finetuning_config.OwnTaskConfig()
     settings = dataclasses.replace(
         settings,
         task=dataclasses.replace(settings.task, names=task.name),
-        own=settings.own if task.name == "own" else none,
+        own=settings.own if task.name == own_files.NAME else none,
     )
     description = dataclasses.replace(
         description, settings=settings, labels={task.name: labels}
@@ -108,14 +108,12 @@ def write_trial(
         )
     if not kinds.find_kind(task.kind).outputs_are_labels:
         task = dataclasses.replace(task, labels=())
-    else:
-        task = _with_labels(task)
-        if not task.labels:
-            raise errors.ModelError(
-                f"The labels of {task.name!r} must be known, in the order of "
-                f"the outputs. Received: none in {model.origin}. Give them "
-                "with --labels=NAME,NAME,..."
-            )
+    elif not (task := _with_labels(task)).labels:
+        raise errors.ModelError(
+            f"The labels of {task.name!r} must be known, in the order of "
+            f"the outputs. Received: none in {model.origin}. Give them "
+            "with --labels=NAME,NAME,..."
+        )
     renamed = portable.rename_part(model.tensors, old_head, task.head)
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
@@ -195,19 +193,14 @@ def _settings(
     layers = {path.split("/")[2] for path in head}
     kind = kinds.find_kind(task.kind)
     sections = kind.restore_settings(task.options, layers)
-    sections["task"] = {
-        "names": task.name,
-        "hidden_layer": task.has_hidden_layer,
-    }
+    has_hidden_layer = task.has_hidden_layer
+    sections["task"] = {"names": task.name, "hidden_layer": has_hidden_layer}
     own = sections.pop("own", {})
     if task.name == own_files.NAME:
+        sections["own"] = own | {"kind": task.kind}
         # A label with a comma cannot stand there; the trial lists all apart.
-        is_listable = not any("," in label for label in task.labels)
-        own |= {
-            "kind": task.kind,
-            "labels": ",".join(task.labels) if is_listable else "",
-        }
+        if not any("," in label for label in task.labels):
+            sections["own"]["labels"] = ",".join(task.labels)
         if task.has_pairs:
-            own["text_pair_column"] = "text_pair"
-        sections["own"] = own
+            sections["own"]["text_pair_column"] = "text_pair"
     return schema.build(finetuning_config.FinetuningConfig, sections)

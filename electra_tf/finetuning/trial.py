@@ -1,8 +1,7 @@
 """One trial of a fine-tuning: trained, evaluated, resumable at any time.
 
-Its folder holds config.json (what it takes to load the trial), the vocabulary,
-checkpoints/, metrics.jsonl, tensorboard/ and, once it is done, results.json.
-The same command goes on from the newest checkpoint, to the bit.
+Its folder has config.json, the vocabulary, checkpoints, metrics.jsonl and, once
+it is done, results.json. The same command goes on from the newest checkpoint.
 """
 
 import dataclasses
@@ -156,11 +155,11 @@ def require_same(
     safe_to_change: Collection[str] = SAFE_TO_LOAD,
 ) -> None:
     """Raises `ModelError` unless the folder's trial is the one described."""
-    old, flag = read_description(folder), "--output_dir"
+    old = read_description(folder)
     # They follow from the training rows, and older trials have none.
     description = dataclasses.replace(description, conventions=old.conventions)
     checkpoints.require_same_settings(
-        folder, old, description, safe_to_change, flag
+        folder, old, description, safe_to_change, "--output_dir"
     )
 
 
@@ -220,17 +219,16 @@ class Trial:
     place: str = ""  # as one of several, which are told of in brief
 
     def __post_init__(self) -> None:
-        prepared, strategy = self.prepared, self.strategy
-        with strategy.scope():
-            self.model = build_model(self.settings, self.loaded, prepared)
-        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        with self.strategy.scope():
+            self.model = build_model(self.settings, self.loaded, self.prepared)
         # A TPU compiles for every length: there is to be one.
-        self.static_length = max(prepared.lengths.values()) if is_tpu else 0
+        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
+        self.static_length = is_tpu * max(self.prepared.lengths.values())
         batch_size = self.settings.training.eval_batch_size
         self._predictor = model_lib.Predictor(
-            strategy, self.model, batch_size, self.static_length
+            self.strategy, self.model, batch_size, self.static_length
         )
-        tasks = prepared.tasks.items()
+        tasks = self.prepared.tasks.items()
         self.deciding_metrics = {name: task.metric for name, task in tasks}
 
     def check(self) -> None:
@@ -276,12 +274,11 @@ class Trial:
         before_batch: Callable[[], None] = lambda: None,
     ) -> dict[str, dict[str, Score]]:
         """Writes predictions and returns scores, by default of dev splits."""
+        tasks, scores = self.prepared.tasks, dict[str, dict[str, Score]]()
         if splits is None:
-            tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
-        scores: dict[str, dict[str, Score]] = {name: {} for name in splits}
         for name, chosen in splits.items():
-            task = self.prepared.tasks[name]
+            task, scores[name] = tasks[name], {}
             for split in chosen:
                 examples = self.prepared.examples(name, split)
                 pair = examples, self.predict(name, split, before_batch)
@@ -320,23 +317,22 @@ class _Training(training_run.TrainingRun):
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        training = trial.settings.training
+        settings, training = trial.settings, trial.settings.training
         prepared, model = trial.prepared, trial.model
         columns = {name: head.columns for name, head in model.heads.items()}
         self.table = task_data.RowTable(prepared.training_rows, columns)
-        num_steps = prepared.num_steps
-        depth = trial.loaded.settings.num_hidden_layers
-        lora = trial.settings.lora
         adaptation.freeze(model.encoder, training.frozen_layers)
         with trial.strategy.scope():
-            if lora.rank:
-                model.lora.adapt(model.encoder, lora, training.seed)
+            if settings.lora.rank:
+                model.lora.adapt(model.encoder, settings.lora, training.seed)
             model.optimizer = model_lib.build_optimizer(
-                trial.settings.optimizer, num_steps, depth
+                settings.optimizer,
+                prepared.num_steps,
+                trial.loaded.settings.num_hidden_layers,
             )
             model.optimizer.build(model.trained_variables)
         super().__init__(
-            training, trial.strategy, model, trial.folder, num_steps
+            training, trial.strategy, model, trial.folder, prepared.num_steps
         )
         self.best_score: float | None = None
         self.scores: Scores | None = None  # of the weights as they are

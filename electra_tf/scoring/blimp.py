@@ -1,8 +1,7 @@
 """BLiMP: does a model prefer the acceptable one of two sentences?
 
-67 files of 1,000 minimal pairs each: sentences that differ in one point, which
-makes one of them unacceptable (Warstadt et al., "BLiMP: The Benchmark of
-Linguistic Minimal Pairs for English", 2020). Nothing is trained.
+67 files of 1,000 pairs, which differ in one point (Warstadt et al., "BLiMP: The
+Benchmark of Linguistic Minimal Pairs for English", 2020). Nothing is trained.
 """
 
 import pathlib
@@ -30,9 +29,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(
-    data_dir: pathlib.Path,
-    pairs_per_file: int = 30,
-    seed: int = 1,
+    data_dir: pathlib.Path, pairs_per_file: int = 30, seed: int = 1
 ) -> list[Pair]:
     """Reads the same number of pairs of every file, drawn by the seed.
 
@@ -47,17 +44,14 @@ def read_pairs(
         count += len(records)
         order = generator.permutation(len(records))
         for place in order[: pairs_per_file or None]:
-            pairs.append(Pair(*_read_texts(records[place])))
+            record = records[place]
+            texts = [record.values[name] for name in _COLUMNS]
+            if not all(isinstance(t, str) and t.strip() for t in texts):
+                expected = f"texts in {', '.join(_COLUMNS)}"
+                raise files.unexpected(record.place, expected, texts)
+            pairs.append(Pair(*texts))
     files.warn_of_count(folder, count, _NUM_PAIRS)
     return pairs
-
-
-def _read_texts(record: files.Record) -> list[str]:
-    texts = [record.values[name] for name in _COLUMNS]
-    if not all(isinstance(text, str) and text.strip() for text in texts):
-        expected = f"texts in {', '.join(_COLUMNS)}"
-        raise files.unexpected(record.place, expected, texts)
-    return texts
 
 
 def list_sentences(pairs: Sequence[Pair]) -> list[str]:
@@ -70,19 +64,12 @@ def judge(
 ) -> pd.Series:
     """Compares the two sentences of every pair: 1, 0.5 or 0 points for each.
 
-    A pair is right if the model finds the good sentence likelier as a whole,
-    the paper's "full sentence" method; two equal scores are half right.
-    `sentence_scores`, `[2 N]`, belong to `list_sentences`; a likelier sentence
-    has a higher one, as of `SentenceScorer.score`. The index of the points is
-    the pair's phenomenon.
+    A pair is right if the good sentence as a whole has the higher score, the
+    paper's "full sentence" method; two equal scores are half right.
+    `sentence_scores`, `[2 N]`, belong to `list_sentences`. The index of the
+    points is the pair's phenomenon.
     """
     scores = np.asarray(sentence_scores, np.float64).reshape(-1, 2)
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            "Scores of sentences must be finite numbers. Received: "
-            f"{np.sum(~np.isfinite(scores))} others for {scores.size} "
-            "sentences. The model's weights are damaged."
-        )
     points = (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
     return pd.Series(points, [pair.phenomenon for pair in pairs])
 

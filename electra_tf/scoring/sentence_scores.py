@@ -10,11 +10,9 @@ a value that depends on the network:
     two-tower LM      log p(x_t | all of x but x_t)
     masked LM         log p(x_t | x with [MASK] at t)
 
-A study asks the main network alone. The last is the pseudo-log-likelihood of
-Salazar et al., "Masked Language Model Scoring" (2020): each piece is masked in
-turn, a pass for every piece. The other networks never saw [MASK] and read the
-sentence as it stands, once: the sum is minus their training loss if nothing was
-replaced.
+The last is the pseudo-log-likelihood of Salazar et al., "Masked Language Model
+Scoring" (2020), a pass for every piece. The other networks never saw [MASK] and
+read the sentence as it stands, once.
 """
 
 import functools
@@ -56,11 +54,8 @@ _SCORED_TOWERS = (
 class SentenceScorer:
     """Scores sentences by a network.
 
-    Args:
-        tower: what an objective's `build_main` makes, or a generator with an
-            encoder, with its weights.
-        vocabulary: that it was trained with.
-        answer: what the tower says of a token.
+    `tower` is what an objective's `build_main` makes, or a generator with an
+    encoder, with its weights; `answer` is what it says of a token.
     """
 
     def __init__(
@@ -124,7 +119,7 @@ class SentenceScorer:
     def _mask_each(
         self, ids: np.ndarray, mask: np.ndarray, is_piece: np.ndarray
     ) -> np.ndarray:
-        """Log probabilities `[B, S]`, each piece masked in a row of its own."""
+        """Masks each piece in a row of its own; log probabilities `[B, S]`."""
         scores = np.zeros(ids.shape, np.float32)
         rows, places = np.nonzero(is_piece)
         for first in range(0, len(rows), _MAX_ROWS):
@@ -141,20 +136,15 @@ class SentenceScorer:
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
-    loaded = pretrained_lib.PretrainedModel.from_portable(
-        reading.read_model(path)
-    )
-    tower = loaded.networks.main
-    answer = loaded.answer
+    model = reading.read_model(path)
+    loaded = pretrained_lib.PretrainedModel.from_portable(model)
+    tower, answer = loaded.networks.main, loaded.answer
     if answer is None:
         # A head that only runs of this project have, or none.
         settings = own_run.load_settings(path)
-        answer = registry.find(settings).answer
-        tower = pretrained.load_network(
-            settings,
-            loaded.vocabulary,
-            checkpoints.find(path, "latest"),
-        )
+        answer, vocabulary = registry.find(settings).answer, loaded.vocabulary
+        checkpoint = checkpoints.find(path, "latest")
+        tower = pretrained.load_network(settings, vocabulary, checkpoint)
     return SentenceScorer(tower, loaded.vocabulary, answer)
 
 
@@ -163,18 +153,18 @@ def build_scorers(
 ) -> dict[str, SentenceScorer]:
     """Builds a scorer for each network that has a head, by name."""
     generator, main = electra.networks
-    is_energy = electra.answer is answers.Answer.ENERGY
-    name = "energies" if is_energy else "discriminator"
-    is_cloze = isinstance(generator, networks.TwoTowerGenerator)
-    model = "two-tower LM" if is_cloze else "masked LM"
-    masked_lm = answers.Answer.MASKED_LM
-    towers = {name: (main, electra.answer), model: (generator, masked_lm)}
-    if main is generator:
-        del towers[name]
+    towers: dict[str, tuple[Any, answers.Answer]] = {}
+    if main is not generator and electra.answer is not None:
+        is_energy = electra.answer is answers.Answer.ENERGY
+        name = "energies" if is_energy else "discriminator"
+        towers[name] = main, electra.answer
+    if isinstance(generator, _SCORED_TOWERS):
+        is_cloze = isinstance(generator, networks.TwoTowerGenerator)
+        name = "two-tower LM" if is_cloze else "masked LM"
+        towers[name] = generator, answers.Answer.MASKED_LM
     return {
         name: SentenceScorer(tower, electra.vocabulary, answer)
         for name, (tower, answer) in towers.items()
-        if answer is not None and isinstance(tower, _SCORED_TOWERS)
     }
 
 
@@ -187,19 +177,16 @@ def score_frequencies(
 
     A token that does not occur counts as half an occurrence.
     """
-    frequencies = networks.FixedGenerator(vocabulary.size, token_counts)
-    rows = tokenizer_lib.Tokenizer(vocabulary).tokenize(
-        tf.constant(texts, tf.string)
-    )
-    return np.array(
-        [frequencies.log_probs[row].sum() for row in rows.to_list()]
-    )
+    log_probs = networks.FixedGenerator(vocabulary.size, token_counts).log_probs
+    tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+    rows = tokenizer.tokenize(tf.constant(texts, tf.string)).to_list()
+    return np.array([log_probs[row].sum() for row in rows])
 
 
 def _read_as_it_stands(
     tower: Any, answer: answers.Answer, ids: tf.Tensor, input_mask: tf.Tensor
 ) -> tf.Tensor:
-    """Value of each token `[B, S]`, by the table of this module."""
+    """Computes each token's value, `[B, S]`, by the table of this module."""
     rows = ids, input_mask, tf.zeros_like(ids)
     if isinstance(
         tower, networks.MaskedLMGenerator | networks.TwoTowerGenerator
@@ -222,7 +209,7 @@ def _read_masked(
     places: tf.Tensor,
     true_ids: tf.Tensor,
 ) -> tf.Tensor:
-    """Log probability `[B]` of the true id at one place of each row."""
+    """Computes the log probability `[B]` of the id at a place of each row."""
     encoded = tower.encoder(shown_ids, input_mask, tf.zeros_like(shown_ids))
     hidden = masking.gather_positions(
         encoded.sequence_output, places[:, tf.newaxis]
@@ -232,5 +219,4 @@ def _read_masked(
 
 
 def _log_probabilities(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Of ids `[...]` by logits `[..., V]` of a masked LM head."""
     return -tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)

@@ -1,8 +1,7 @@
 """Defines studies: arms that differ in a few fields, at equal cost.
 
 A file of `configs/studies/` returns a `Study`; `plan_study` gives each arm its
-number of steps. Every arm has a schedule of its own; no arm is a checkpoint in
-the middle of a longer run.
+number of steps. No arm is a checkpoint in the middle of a longer run.
 """
 
 import bisect
@@ -145,7 +144,7 @@ class StudyPlan(NamedTuple):
 
     @property
     def num_runs(self) -> int:
-        """Runs of all arms and seeds."""
+        """The number of arms, times the number of seeds."""
         return len(self.arms) * len(self.study.seeds)
 
 
@@ -263,13 +262,12 @@ def with_flops(
 ) -> config.ExperimentConfig:
     """The same training, at the number of steps whose cost is nearest."""
 
-    def cost(num_steps: int) -> float:
-        return run_flops_fn(with_num_steps(settings, num_steps))
+    def excess(num_steps: int) -> float:
+        return run_flops_fn(with_num_steps(settings, num_steps)) - target
 
     # Steps may differ in cost, as those of a two-stage run do: so search.
-    enough = 1 + bisect.bisect_left(range(1, _MAX_STEPS), target, key=cost)
-    candidates = (enough, max(1, enough - 1))
-    nearest = min(candidates, key=lambda steps: abs(cost(steps) - target))
+    enough = 1 + bisect.bisect_left(range(1, _MAX_STEPS), 0.0, key=excess)
+    nearest = min(enough, max(1, enough - 1), key=lambda n: abs(excess(n)))
     return with_num_steps(settings, nearest)
 
 
@@ -277,20 +275,21 @@ def format_plan(plan: StudyPlan) -> str:
     """The plan as a table: steps and operations of every arm."""
     study = plan.study
     width = max(len("arm"), *(len(arm.name) for arm in plan.arms))
-    lines = [
-        f"{study.name}: {study.question}",
-        f"{plan.num_runs} runs: {len(plan.arms)} arms x seeds "
-        f"{', '.join(map(str, study.seeds))}, equal {study.cost}; tasks: "
-        f"{', '.join(study.tasks) or 'none'}.",
-        f"{'arm':<{width}} {'steps':>9} {'warm-up':>8} {'FLOPs/step':>11} "
-        f"{'FLOPs/run':>11}",
-    ]
-    lines += [
-        f"{arm.name:<{width}} {arm.num_steps:>9,} {arm.num_warmup_steps:>8,} "
-        f"{arm.flops_per_step:>11.3e} {arm.flops:>11.4e}"
-        for arm in plan.arms
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        (
+            f"{study.name}: {study.question}",
+            f"{plan.num_runs} runs: {len(plan.arms)} arms x seeds "
+            f"{', '.join(map(str, study.seeds))}, equal {study.cost}; tasks: "
+            f"{', '.join(study.tasks) or 'none'}.",
+            f"{'arm':<{width}}     steps  warm-up  FLOPs/step   FLOPs/run",
+            *(
+                f"{arm.name:<{width}} {arm.num_steps:>9,} "
+                f"{arm.num_warmup_steps:>8,} {arm.flops_per_step:>11.3e} "
+                f"{arm.flops:>11.4e}"
+                for arm in plan.arms
+            ),
+        )
+    )
 
 
 def _require_arm(what: str, name: str, arms: Collection[str]) -> None:

@@ -47,8 +47,7 @@ def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     pd.testing.assert_frame_equal(first.table, again.table)
     assert first.cells() == again.cells()
     assert first.notes == again.notes
-    names = {path.name for path in (tmp_path / "toy").iterdir()}
-    assert names >= {analysis.FINDINGS, analysis.TABLE, analysis.PICTURE}
+    assert (tmp_path / "toy" / analysis.PICTURE).exists()
     written = (tmp_path / "toy" / analysis.TABLE).read_text()
     assert "| all | 1 | 5,205,208,750 | 3e-12 |" in written
     analysis.run("toy", electra, analysis.Request("other"), folder)
@@ -67,10 +66,9 @@ def test_parts_that_are_known_are_not_measured_again(tmp_path):
     seen = []
 
     def measure(part):
-        if part[0] == 1_000 and len(seen) < 3:
-            seen.append(part[0])
-            raise KeyboardInterrupt
         seen.append(part[0])
+        if seen == [0, 500, 1_000]:
+            raise KeyboardInterrupt
         return np.array(part)
 
     with pytest.raises(KeyboardInterrupt):
@@ -85,8 +83,8 @@ def test_bounds_are_those_of_a_share():
     sums = np.stack([np.arange(100) < 30, np.ones(100)], -1)
     found = analysis.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
     error = 1.96 * (0.3 * 0.7 / 100) ** 0.5
-    assert found["low"] == pytest.approx(0.3 - error, abs=0.02)
-    assert found["high"] == pytest.approx(0.3 + error, abs=0.02)
+    expected = {"low": 0.3 - error, "high": 0.3 + error}
+    assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
@@ -128,22 +126,17 @@ def test_pieces_belong_to_words(electra):
     assert found["label"].tolist() == ["a", "b", "b", "b", "c", "c", ""]
     assert found["position"].tolist() == [1, 2, 3, 4, 5, 6, 1]
     assert found["flat_word"].tolist() == [0, 1, 1, 1, 2, 2, 3]
-    words = texts.list_words(sentences)
-    assert words["label"].tolist() == ["a", "b", "c", ""]
-    assert words["sentence"].tolist() == [0, 0, 0, 1]
 
 
 def test_groups_by_hand():
     pieces = pd.DataFrame({"id": [5, 6, 6, 7, 8, 9], "length": 6})
     pieces["label"] = ["noun", "noun", "verb", "verb", "verb", "noun"]
     pieces["position"] = pieces.index + 1
-    found = {name: list(own) for name, own in texts.groups(pieces)}
-    yes, no = [True], [False]
-    assert found["third of the sentence: first"] == yes * 2 + no * 4
-    assert found["third of the sentence: 2nd"] == no * 2 + yes * 2 + no * 2
-    assert found["third of the sentence: 3rd"] == no * 4 + yes * 2
-    assert found["piece occurs: 2 to 10"] == no + yes * 2 + no * 3
-    assert found["part of speech: verb"] == no * 2 + yes * 3 + no
+    found = {name: np.nonzero(own)[0] for name, own in texts.groups(pieces)}
+    assert found["third of the sentence: first"].tolist() == [0, 1]
+    assert found["third of the sentence: 3rd"].tolist() == [4, 5]
+    assert found["piece occurs: 2 to 10"].tolist() == [1, 2]
+    assert found["part of speech: verb"].tolist() == [2, 3, 4]
 
 
 def test_labels_are_what_the_discriminator_was_shown(

@@ -44,9 +44,8 @@ def test_a_calibrated_scorer_has_no_error_and_an_extreme_one_has():
 
 
 def test_the_error_of_two_bins_by_hand():
-    pieces = pd.DataFrame(
-        {"sentence": [0, 0, 1, 1], "is_replaced": [True, False, True, True]}
-    )
+    pieces = pd.DataFrame({"sentence": [0, 0, 1, 1]})
+    pieces["is_replaced"] = [True, False, True, True]
     # Probability 0.25 in a bin with a share of 0.5, 0.9 in one with 1.
     found = calibration.judge(pieces, np.array([0.25, 0.25, 0.9, 0.9]), seed=1)
     assert found["ECE"] == pytest.approx((2 * 0.25 + 2 * 0.1) / 4)

@@ -56,11 +56,8 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
     rates = found.table["WER"]
     assert rates["x: first guess"] == pytest.approx(20)
     assert rates["x: best choice"] == 0
-    # Fewer pieces are right in both.
-    assert rates["x: length"] <= 20
     assert found.table.loc["x: masked LM, sum", "passes"] > 1
     assert found.table.loc["x: discriminator, sum", "passes"] == 1
-    assert (found.table["won"] <= 1).all()
 
 
 LINE = '{"ref": "a", "hyps": [{"text": "a", "score": 1}]}'

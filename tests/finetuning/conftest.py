@@ -2,9 +2,6 @@
 
 import dataclasses
 import functools
-import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ VOCABULARY = vocabulary_lib.Vocabulary(
 
 
 @pytest.fixture(scope="session")
-def settings() -> config.ExperimentConfig:
+def settings():
     """The tiny model, for rows of 16 tokens, with dropout."""
     settings = tiny.with_dropout(tiny.build_settings())
     encoder = dataclasses.replace(settings.encoder, initializer_range=0.2)
@@ -38,25 +35,20 @@ def settings() -> config.ExperimentConfig:
 
 
 @pytest.fixture
-def loaded(settings: config.ExperimentConfig) -> model_lib.LoadedEncoder:
+def loaded(settings):
     """A random encoder of its own for every test."""
     return model_lib.random_encoder(settings.encoder, VOCABULARY, seed=5)
 
 
 @pytest.fixture(scope="session")
-def pretrained_dir(
-    settings: config.ExperimentConfig,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> pathlib.Path:
+def pretrained_dir(settings, tmp_path_factory):
     """A folder as a pre-training run leaves it."""
     folder = tmp_path_factory.mktemp("pretrained") / "model"
     loaded = model_lib.random_encoder(settings.encoder, VOCABULARY, seed=5)
     return write_run(folder, settings, loaded.encoder.variables)
 
 
-def write_run(
-    model_dir: pathlib.Path, settings: config.ExperimentConfig, variables: Any
-) -> pathlib.Path:
+def write_run(model_dir, settings, variables):
     """Writes what a run leaves: settings, vocabulary, a checkpoint."""
     VOCABULARY.save(model_dir)
     (model_dir / "config.json").write_text(config.to_json(settings))
@@ -66,17 +58,13 @@ def write_run(
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def data(tmp_path_factory):
     """The files of the little task."""
     return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
 
 
 @pytest.fixture(scope="session")
-def done(
-    data: pathlib.Path,
-    pretrained_dir: pathlib.Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[finetune.Request, Any]:
+def done(data, pretrained_dir, tmp_path_factory):
     """A fine-tuning of two trials on the little task, and its summary."""
     output = tmp_path_factory.mktemp("finetuned") / "out"
     request = little_task.build_request(
@@ -86,18 +74,15 @@ def done(
 
 
 @pytest.fixture
-def ask(
-    data: pathlib.Path, pretrained_dir: pathlib.Path, tmp_path: pathlib.Path
-) -> Callable[..., finetune.Request]:
+def ask(data, pretrained_dir, tmp_path):
     """Builds requests of the little task that write to `out`."""
-    output_dir = tmp_path / "out"
     return functools.partial(
-        little_task.build_request, data, pretrained_dir, output_dir
+        little_task.build_request, data, pretrained_dir, tmp_path / "out"
     )
 
 
 @pytest.fixture(scope="session")
-def tasks_dir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def tasks_dir(tmp_path_factory):
     """Files whose labels follow from one word, in the official layouts."""
     folder = tmp_path_factory.mktemp("tasks")
     generator = np.random.default_rng(1)
@@ -113,7 +98,7 @@ def tasks_dir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def _line(name: str, generator: np.random.Generator) -> str:
+def _line(name, generator):
     label = int(generator.integers(2))
     choices = (("the", "a"), _ADJECTIVES[label], _NOUNS, _VERBS)
     words = [str(generator.choice(own)) for own in choices]

@@ -12,8 +12,6 @@ from electra_tf.tasks import cells
 from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.sentences import text_task
 
-_OUTPUTS = ["count", "num_tokens", "num_truncated"]
-
 
 class CountingHead(task_heads.TaskHead):
     """A number from the sum over all tokens; squared error."""
@@ -91,17 +89,16 @@ class CountingTask(text_task.TextTask):
     @classmethod
     def export_texts(cls):
         texts = super().export_texts()
-        ids = ["input_ids", "input_mask", "segment_ids"]
         texts["signatures"] = {
             "count_text": {
                 "purpose": "Counts the words of raw text.",
                 "inputs": ["texts"],
-                "outputs": _OUTPUTS,
+                "outputs": ["count", "num_tokens", "num_truncated"],
             },
             "count_ids": {
                 "purpose": "Counts the words of rows of ids.",
-                "inputs": ids,
-                "outputs": _OUTPUTS[:1],
+                "inputs": ["input_ids", "input_mask", "segment_ids"],
+                "outputs": ["count"],
             },
         }
         texts["tensors"] = {

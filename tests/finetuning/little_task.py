@@ -1,7 +1,6 @@
 """A classification of one's own whose label follows from one word."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from electra_tf.training import reporting
 _ADJECTIVES = {"bad": ("poor", "awful"), "good": ("fine", "great")}
 
 
-def write_files(folder: pathlib.Path) -> pathlib.Path:
+def write_files(folder):
     """`train.csv`, `dev.csv`, and `test.csv` without labels."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(3)
@@ -33,11 +32,9 @@ def write_files(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def build_settings(
-    folder: pathlib.Path, **training: object
-) -> finetuning_config.FinetuningConfig:
-    """Settings of a short fine-tuning on these files."""
-    defaults: dict[str, object] = {
+def build_settings(data, **training):
+    """The settings of a short fine-tuning on these files."""
+    defaults = {
         "num_train_epochs": 3.0,
         "train_batch_size": 8,
         "eval_batch_size": 8,
@@ -49,47 +46,32 @@ def build_settings(
     return finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names="own"),
         own=finetuning_config.OwnTaskConfig(
-            train_file=str(folder / "train.csv"),
-            dev_file=str(folder / "dev.csv"),
-            test_file=str(folder / "test.csv"),
+            train_file=str(data / "train.csv"),
+            dev_file=str(data / "dev.csv"),
+            test_file=str(data / "test.csv"),
         ),
         optimizer=finetuning_config.FinetuningOptimizerConfig(
             learning_rate=5e-3, layerwise_lr_decay=0.9
         ),
         training=finetuning_config.FinetuningTrainingConfig(
-            **(defaults | training)  # type: ignore[arg-type]
+            **defaults | training
         ),
     )
 
 
-def build_request(
-    data: pathlib.Path,
-    pretrained_dir: pathlib.Path | None,
-    output_dir: pathlib.Path,
-    training: dict[str, object] | None = None,
-    **options: object,
-) -> finetune.Request:
-    """The request of a fine-tuning on the little task."""
-    settings = build_settings(data, **(training or {}))
-    return finetune.Request(
-        settings,
-        output_dir,
-        pretrained_dir,
-        **options,  # type: ignore[arg-type]
-    )
+def build_request(data, pretrained_dir, output_dir, training=None, **options):
+    """The request of such a fine-tuning."""
+    settings = build_settings(data, **training or {})
+    return finetune.Request(settings, output_dir, pretrained_dir, **options)
 
 
-def replace(
-    request: finetune.Request, section: str, **fields: object
-) -> finetune.Request:
+def replace(request, section, **fields):
     """A request with other fields in a section of its settings."""
     settings = schema.replace_fields(request.settings, **{section: fields})
     return dataclasses.replace(request, settings=settings)
 
 
-def run(
-    request: finetune.Request, stop: stopping.StopRequest | None = None
-) -> tuple[trial_lib.Trial, trial_lib.TrialResult | None]:
+def run(request, stop=None):
     """Starts the first trial and runs it; no result if it was stopped."""
     trial = finetune.Session(request).start(1)
     return trial, trial_lib.run_trial(trial, stop or stopping.StopRequest())
@@ -98,15 +80,15 @@ def run(
 class StopAfter(stopping.StopRequest):
     """Asks to stop once training has logged eight steps."""
 
-    def __init__(self, request: finetune.Request) -> None:
+    def __init__(self, request):
         super().__init__()
         self._path = request.folder(1) / "metrics.jsonl"
 
     @property
-    def signal_name(self) -> str:
+    def signal_name(self):
         lines = reporting.read_lines(self._path)
         return "SIGTERM" if lines and lines[-1]["step"] >= 8 else ""
 
     @signal_name.setter
-    def signal_name(self, value: str) -> None:
+    def signal_name(self, value):
         del value

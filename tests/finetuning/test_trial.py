@@ -152,7 +152,6 @@ def test_a_start_that_failed_claims_nothing(ask):
     described = json.loads((trial.folder / "config.json").read_text())
     assert described["settings"]["training"]["train_batch_size"] == 16
     assert described["source"] == "random weights"
-    assert (trial.folder / "vocab.txt").exists()
 
 
 def test_early_stopping_takes_the_best_weights(ask):
@@ -195,5 +194,5 @@ def test_a_trained_trial_predicts_without_its_training_data(finished):
     np.testing.assert_allclose(
         predictions.probabilities, expected.probabilities, atol=1e-6
     )
-    described = json.loads((trial.folder / "config.json").read_text())
-    assert described["labels"] == {"own": ["bad", "good"]}
+    described = trial_lib.read_description(trial.folder)
+    assert described.labels == {"own": ("bad", "good")}

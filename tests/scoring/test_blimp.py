@@ -56,7 +56,6 @@ def test_every_file_gives_the_same_number_of_pairs(tmp_path):
     for pair in pairs:
         assert pair.bad == pair.good.replace("good", "bad")
     assert len(set(pairs)) == 6
-    assert pairs == blimp.read_pairs(tmp_path / "blimp", 3)
     assert pairs != blimp.read_pairs(tmp_path, 3, seed=2)
     everything = blimp.read_pairs(tmp_path, 0)
     assert len(everything) == 16
@@ -75,5 +74,3 @@ def test_what_is_not_blimp_or_no_score_is_refused(tmp_path):
     )
     with pytest.raises(errors.DataError, match="line 1.*texts in .*5, 'a'"):
         blimp.read_pairs(tmp_path)
-    with pytest.raises(ValueError, match="finite numbers.* 8 others"):
-        blimp.judge([float("nan")] * 2 * len(PAIRS), PAIRS)

@@ -66,16 +66,15 @@ def test_a_table_has_mean_spread_and_number_of_every_measure():
 
 def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
     plan = toy_study.build_plan(budget_fractions=(0.5, 1.0))
-    scores = {"electra_x0.5": 0.2, "mlm_x0.5": 0.1, "electra_x1": 0.3}
-    scores["mlm_x1"] = 0.4
+    names = "electra_x0.5", "mlm_x0.5", "electra_x1", "mlm_x1"
     results = {
         (arm, 1): _result(cola_probe=score, loss=10 * score)
-        for arm, score in scores.items()
+        for arm, score in zip(names, (0.2, 0.1, 0.3, 0.4), strict=True)
     }
     text = _format(plan, results)
-    assert _cells(text, "electra_x0.5")["cola_probe"] == "**0.200** (1)"
-    assert _cells(text, "electra_x1")["cola_probe"] == "0.300 (1)"
-    assert _cells(text, "mlm_x1")["cola_probe"] == "**0.400** (1)"
+    shown = [_cells(text, arm)["cola_probe"] for arm in names]
+    best = ["**0.200** (1)", "0.100 (1)", "0.300 (1)", "**0.400** (1)"]
+    assert shown == best
     assert _cells(text, "mlm_x0.5")["loss"] == "1.000 (1)"
     assert "best mean at that budget." in text
 
@@ -119,8 +118,10 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
 
 def test_numbers_are_short():
     values = (0.0, 0.12345, -0.5, 37.1744, 123.456, 12345.6, 0.00012)
-    shown = [f"{value:{report.find_style(value)}}" for value in values]
-    assert " ".join(shown) == "0.000 0.123 -0.500 37.174 123.5 12,346 1e-04"
+    assert (
+        " ".join(map(report.format_cell, values))
+        == "0.000 0.123 -0.500 37.174 123.5 12,346 1e-04"
+    )
 
 
 @pytest.mark.parametrize("fractions", [(1.0,), (0.5, 1.0)])
@@ -135,16 +136,11 @@ def test_a_picture_is_drawn_at_one_budget_and_over_several(tmp_path, fractions):
 def test_a_curve_is_the_mean_over_runs_of_what_they_report(tmp_path):
     held_out = {"step": 10, "split": "validation"}
     train = {"step": 5, "split": "train", "masked_loss": 9.0}
-    lines = {
-        "joint": [train, held_out | {"masked_loss": 6.0}],
-        "mlm": [held_out | {"mlm_masked_loss": 5.0}],
-    }
-    for arm, own in lines.items():
-        folder = tmp_path / arm / study_run.MODEL_FOLDER
-        folder.mkdir(parents=True)
-        text = "".join(json.dumps(line) + "\n" for line in own)
-        (folder / "metrics.jsonl").write_text(text)
-    runs = {arm: [tmp_path / arm] for arm in (*lines, "later")}
+    folder = tmp_path / "joint" / study_run.MODEL_FOLDER
+    folder.mkdir(parents=True)
+    lines = json.dumps(train), json.dumps(held_out | {"masked_loss": 6.0})
+    (folder / "metrics.jsonl").write_text("\n".join(lines))
+    runs = {arm: [tmp_path / arm] for arm in ("joint", "later")}
     report.draw_curves(tmp_path / "curves.png", runs)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     report.draw_curves(tmp_path / "none.png", {"later": runs["later"]})

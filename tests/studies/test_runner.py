@@ -25,10 +25,8 @@ def _write_folders(tmp_path):
     (tmp_path / "dataset" / "train").mkdir(parents=True, exist_ok=True)
     (tmp_path / "dataset" / "train" / "manifest.json").write_text("{}")
     tasks = tmp_path / "tasks"
-    for name, text in (
-        ("CoLA", "x\t1\t\tA cat.\n"),
-        ("SST-2", "A\tB\nA cat\t1\n"),
-    ):
+    texts = {"CoLA": "x\t1\t\tA cat.\n", "SST-2": "A\tB\nA cat\t1\n"}
+    for name, text in texts.items():
         (tasks / name).mkdir(parents=True, exist_ok=True)
         for split in ("train", "dev"):
             (tasks / name / f"{split}.tsv").write_text(text)
@@ -69,14 +67,9 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
     assert results["guessing"] == {"cola": 0.0, "sst2": 0.5}
     arms = ["electra", "mlm", "untrained"]
     assert [run["arm"] for run in results["runs"]] == arms
-    assert results["runs"][1] == {
-        "name": "mlm",
-        "arm": "mlm",
-        "budget_fraction": 1.0,
-        "seed": 1,
-        "steps": 4,
-        "warmup_steps": 1,
-        "flops": 400.0,
+    run = {"name": "mlm", "arm": "mlm", "budget_fraction": 1.0, "seed": 1}
+    cost = {"steps": 4, "warmup_steps": 1, "flops": 400.0}
+    assert results["runs"][1] == run | cost | {
         "held_out": {"loss": 9.0, "gen_loss": 6.0},
         "tasks": {"cola_probe": 4.0, "sst2_probe": 40.0},
         "training_seconds": 1.5,
@@ -167,12 +160,8 @@ def test_results_of_other_settings_are_refused(tmp_path):
     del request["is_trained"], request["settings"]["masking"]
     path.write_text(json.dumps(request))
     assert _run(tmp_path, toy_study.fail_for_mlm) == []
-    request["dataset"]["train"] = "f"
-    path.write_text(json.dumps(request))
-    with pytest.raises(errors.ConfigError, match="dataset.train: 'f"):
-        _run(tmp_path)
     path.unlink()
-    with pytest.raises(errors.ConfigError, match="settings are not known"):
+    with pytest.raises(errors.ConfigError, match="without request.json"):
         _run(tmp_path)
 
 
@@ -180,7 +169,6 @@ def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
     in_use = pytest.raises(BlockingIOError, match="in use")
     with locks.hold(tmp_path / "study"), in_use:
         _run(tmp_path)
-    assert _run(tmp_path) == []
 
 
 def _log_step(request, step):

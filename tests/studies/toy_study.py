@@ -7,7 +7,6 @@ module, so it must not import TensorFlow or pandas.
 
 import dataclasses
 import os
-import pathlib
 import signal
 import time
 
@@ -34,29 +33,28 @@ _STUDY = definition.Study(
 )
 
 
-def build_study(**fields) -> definition.Study:
+def build_study(**fields):
     return dataclasses.replace(_STUDY, **fields)
 
 
-def flops(settings: config.ExperimentConfig) -> float:
+def _count_flops(settings):
     """A step of `mlm` costs half."""
     step = 100.0 if settings.objective["name"] == "mlm" else 200.0
     return step * settings.training.num_train_steps
 
 
-def build_plan(
-    num_train_steps: int = 0, has_tasks: bool = False, **fields
-) -> definition.StudyPlan:
-    study = build_study(**fields)
-    return definition.plan_study(study, 50, flops, num_train_steps, has_tasks)
+def build_plan(num_train_steps=0, has_tasks=False, **fields):
+    return definition.plan_study(
+        build_study(**fields), 50, _count_flops, num_train_steps, has_tasks
+    )
 
 
-def steps_taken(folder: pathlib.Path) -> list[str]:
+def steps_taken(folder):
     path = folder / "steps.txt"
     return path.read_text().split() if path.exists() else []
 
 
-def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
+def take_steps(request):
     """A run whose score is its seed plus the length of its arm's name."""
     if not request.asked.is_trained:
         scores = {"cola_probe": 0.25, "sst2_probe": 0.5}
@@ -80,12 +78,12 @@ def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
     )
 
 
-def fail_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
+def fail_for_mlm(request):
     if request.arm.name == "mlm":
         raise ValueError("Expected tea. Received: coffee.")
     return take_steps(request)
 
 
-def print_process(request: study_run.RunRequest) -> study_run.RunResult:
+def print_process(request):
     print("said by", request.arm.name, os.getpid())
     return study_run.RunResult({"loss": 1.0}, {}, 1.0, 0.0)
