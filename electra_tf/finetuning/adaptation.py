@@ -19,12 +19,14 @@ _LAYERS = {
 
 
 def freeze(encoder: encoder_lib.Encoder, num_layers: int) -> None:
-    """Freezes the embeddings and the lowest layers; -1 all. Dropout ends."""
+    """Freezes the embeddings and the lowest layers, or with -1 all layers.
+
+    What is frozen has no dropout.
+    """
     parts = [encoder.embeddings, encoder.embeddings_project, *encoder.blocks]
     count = {-1: len(parts), 0: 0}.get(num_layers, num_layers + 2)
-    for part in parts[:count]:
-        if part is not None:
-            part.trainable = False
+    for part in filter(None, parts[:count]):
+        part.trainable = False
 
 
 class _Adapter(NamedTuple):
@@ -38,9 +40,9 @@ class _Adapter(NamedTuple):
 class LoRA:
     """Adapters of an encoder (https://arxiv.org/abs/2106.09685), none at first.
 
-    W + alpha / rank * A B stands in the place of a kernel W `[in, out]`. A is
-    uniform within `in ** -0.5`, as in the authors' code, B is 0 at first. They
-    are a training's own, like moments, and no weights of the encoder.
+    A kernel W `[in, out]` becomes W + alpha / rank * A B. A begins uniform
+    within `in ** -0.5`, as in the authors' code, B at 0. They belong to the
+    training, like moments, and are no weights of the encoder.
     """
 
     def __init__(self) -> None:
@@ -53,9 +55,10 @@ class LoRA:
         options: finetuning_config.LoRAConfig,
         seed: int,
     ) -> None:
-        """Freezes the encoder and adapts the layers that were not frozen.
+        """Freezes the encoder, but not its dropout, and adds the adapters.
 
-        Dropout stays. To be called in the scope of the encoder's strategy.
+        Layers that were frozen before get none. Call it in the scope of the
+        encoder's strategy.
         """
         rank, self._scale = options.rank, options.alpha / options.rank
         for number, kernel in enumerate(encoder.trainable_variables):
@@ -65,13 +68,14 @@ class LoRA:
             own = [i for i, n in enumerate(names) if n in options.names]
             if not own or kind != "kernel":
                 continue
-            n, rows, columns = len(own), kernel.shape[0], kernel.shape[1]
-            r = rows**-0.5
-            init = keras.initializers.RandomUniform(-r, r, seed + number)
+            (rows, columns), limit = kernel.shape, kernel.shape[0] ** -0.5
+            init = keras.initializers.RandomUniform(
+                -limit, limit, seed + number
+            )
             base = keras.Variable(kernel.numpy(), trainable=False)
             with keras.name_scope("lora", override_parent=layer):
-                a = keras.Variable(init, (n, rows, rank), name="a")
-                shape = n, rank, columns // len(names)
+                a = keras.Variable(init, (len(own), rows, rank), name="a")
+                shape = len(own), rank, columns // len(names)
                 b = keras.Variable("zeros", shape, name="b")
             parts = tf.one_hot(own, len(names))
             self._adapters.append(_Adapter(kernel, base, parts, a, b))
@@ -79,11 +83,10 @@ class LoRA:
     @property
     def variables(self) -> dict[str, keras.Variable]:
         """All A and B, by path."""
-        pairs = [(adapter.a, adapter.b) for adapter in self._adapters]
-        return {v.path: v for pair in pairs for v in pair}
+        return {v.path: v for own in self._adapters for v in (own.a, own.b)}
 
     def compute_kernels(self) -> list[tuple[keras.Variable, tf.Tensor]]:
-        """The adapted kernels, each with the sum that stands for it."""
+        """Computes the value of each adapted kernel with its adapters."""
         kernels = []
         for kernel, base, parts, a, b in self._adapters:
             change = tf.einsum("nir,nrc,np->ipc", a.value, b.value, parts)
@@ -92,6 +95,6 @@ class LoRA:
         return kernels
 
     def merge(self) -> None:
-        """Puts the sums into the kernels, whose own values nothing reads."""
+        """Assigns to each kernel its value with its adapters."""
         for kernel, total in self.compute_kernels():
             kernel.assign(total)

@@ -148,8 +148,8 @@ class Session:
         values = schema.list_values(request.settings)
         distribution.require_same(self.strategy, values)
         self._prepared: task_data.PreparedTasks | None = None
-        # By trial: its scores on other data, or by another threshold, than
-        # those that its folder keeps.
+        # By trial: scores on other data, or by another threshold, than its
+        # folder keeps.
         self.rescored: dict[int, trial_lib.TrialResult] = {}
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
@@ -244,13 +244,13 @@ class Session:
 
 
 def finetune(request: Request) -> Result | None:
-    """Does what is asked, and prints a table of the scores.
+    """Does what is asked, prints and returns the scores; None without any.
 
     One model learns several tasks together; those of a benchmark get a model
-    each, as do combinations of a search. Returns all scores, or None if nothing
-    was scored. Raises `ValueError` for settings, data or folders that do not
-    fit, `BlockingIOError` for a trial that another process runs, `Stopped`
-    after a signal, `NonFiniteLossError` if a loss stops being a number.
+    each, as do combinations of a search. Raises `ValueError` for settings, data
+    or folders that do not fit, `BlockingIOError` for a trial that another
+    process runs, `Stopped` after a signal, `NonFiniteLossError` if a loss stops
+    being a number.
     """
     parts, task = request.parts(), request.settings.task
     if not parts:
@@ -407,8 +407,7 @@ def _run_in_turn(session: Session) -> bool:
             if len(numbers) > 1 and session.is_chief:
                 told = trial_lib.describe_result(request.folder(number))
                 print(f"Trial {number}: {told}", flush=True)
-            # A model that has been trained is a heap of cycles.
-            gc.collect()
+            gc.collect()  # A trained model is a heap of cycles.
     return not stop.signal_name
 
 

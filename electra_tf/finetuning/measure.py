@@ -76,10 +76,7 @@ def measure_guessing(
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
 ) -> dict[str, float]:
-    """Scores the answer that is always the commonest training label.
-
-    `loaded` gives the vocabulary and the length of rows; by task name.
-    """
+    """Task name to the score of always saying the commonest training label."""
     accuracies = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
         counts = np.bincount(_told_labels(train)[1]).astype(np.float64)
@@ -94,10 +91,7 @@ def measure_guessing(
 def read_tasks(
     tasks_dir: pathlib.Path, task_names: Sequence[str]
 ) -> list[tuple[base.Task, Sequence[Any], Sequence[Any]]]:
-    """Reads tasks, and their examples of `train` and of the dev split.
-
-    Of MNLI the matched one. All files are read before the first minute of work.
-    """
+    """Reads tasks, with their examples of `train` and the first dev split."""
     names, data_dir = ",".join(task_names), str(tasks_dir)
     settings = finetuning_config.FinetuningConfig(
         finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
@@ -187,10 +181,9 @@ def probe(
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
     It sees the frozen encoder's last layer, standardized: for classification
-    the mean over all tokens beside the vector of [CLS], for tagging the vector
-    of each word's first piece. It is logistic regression with an L2 penalty of
-    1 / (2 C) = 0.5 on the weights against the summed loss, fitted by at most
-    100 steps of L-BFGS from zero. There is nothing random in it.
+    the mean over all tokens beside [CLS], for tagging each word's first piece.
+    It is logistic regression with an L2 penalty of 1 / (2 C) = 0.5 against the
+    summed loss, by at most 100 steps of L-BFGS from zero; nothing is random.
     """
     is_told, labels = _told_labels(train)
     present = np.unique(labels)

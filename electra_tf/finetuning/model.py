@@ -76,10 +76,7 @@ def random_encoder(
     seed: int,
     precision: str = "float32",
 ) -> LoadedEncoder:
-    """Builds an encoder that has learned nothing, the baseline of any measure.
-
-    Keras draws the weights from global generators, so `seed` sets these.
-    """
+    """Builds an encoder of random weights; `seed` sets global generators."""
     keras.utils.set_random_seed(seed)
     sizes = networks.resolve_vocab_size(settings, vocabulary.size)
     encoder = build_encoder(sizes, precision)
@@ -111,8 +108,8 @@ def checksum(variables: Iterable[Any]) -> str:
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
-    `task_id` counts the built `heads` in their order. It is called with
-    features as `RowTable.batch` gives them.
+    It takes features as `RowTable.batch` gives them; their `task_id` counts the
+    built `heads`.
     """
 
     loss_coefficients = {"loss": 1.0}
@@ -177,10 +174,7 @@ class FinetuningModel(step_lib.TrainableModel):
     def compute_task_losses(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Computes the losses of all rows, `[B, number of tasks]` float32.
-
-        A row has 0 for tasks other than its own.
-        """
+        """Computes losses, `[B, tasks]` float32; 0 but for a row's own task."""
         hidden = self.encode(features, dropout_seed)
         losses = []
         for number, name in enumerate(self.task_names):
@@ -315,11 +309,10 @@ def build_optimizer(
 
 
 class Predictor:
-    """Runs a model's heads over rows; each head is traced once.
+    """Runs a model's heads over rows, all on every host; traces each once.
 
-    Every host of several predicts all rows. Batches are padded to
-    `static_length`, for devices that compile for every length; 0 pads each to
-    its own longest row.
+    Batches are padded to `static_length`, for devices that compile for every
+    length; 0 pads each to its own longest row.
     """
 
     def __init__(

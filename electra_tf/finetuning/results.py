@@ -1,8 +1,7 @@
 """The scores of all trials, and of all tasks of a benchmark, as tables.
 
-One training says little on small tasks: seeds alone move RTE by two points.
-The paper reports medians. A trial whose model says the same of everything is
-marked and counted: leaving it out would flatter.
+Seeds alone move RTE by two points, so there are medians, as in the paper. A
+trial whose model says the same of everything is marked and counted.
 """
 
 import collections
@@ -179,10 +178,7 @@ def summarize(
     output_dir: pathlib.Path,
     rescored: Mapping[int, trial_lib.TrialResult] | None = None,
 ) -> Summary:
-    """Summarizes the scores of the finished trials of a folder.
-
-    Those of `rescored` stand in for what the folder keeps.
-    """
+    """Summarizes a folder's finished trials; `rescored` replaces some."""
     by_number = read_trials(output_dir) | dict(rescored or {})
     trials = tuple(by_number.values())
     first = trials[0]

@@ -134,10 +134,7 @@ class PreparedTasks:
 
 
 def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
-    """Updates of a training: whole batches of an epoch, times epochs.
-
-    As the original counts (`finetune/preprocessing.py`); at least one.
-    """
+    """Counts updates like the original: whole batches of an epoch by epochs."""
     if num_rows < batch_size:
         return max(1, math.ceil(num_rows * num_epochs / batch_size))
     return max(1, int(num_rows // batch_size * num_epochs))

@@ -110,10 +110,7 @@ class TrialResult:
 
 
 def mean_merit(scores: Scores, metrics: Mapping[str, str]) -> float:
-    """Returns the mean over tasks of their deciding metric's merit.
-
-    Their first split decides; it is 0 if there is no score at all.
-    """
+    """Returns the mean over tasks of the deciding metric on the first split."""
     merits = [
         next(iter(splits.values())).merit(metrics[task])
         for task, splits in scores.items()

@@ -173,10 +173,7 @@ def score_frequencies(
     token_counts: np.ndarray,
     texts: Sequence[str],
 ) -> np.ndarray:
-    """Sums of log frequencies of tokens, `[N]` float64: a baseline.
-
-    A token that does not occur counts as half an occurrence.
-    """
+    """Sums log frequencies of tokens, `[N]`; one that never occurs has half."""
     log_probs = networks.FixedGenerator(vocabulary.size, token_counts).log_probs
     tokenizer = tokenizer_lib.Tokenizer(vocabulary)
     rows = tokenizer.tokenize(tf.constant(texts, tf.string)).to_list()

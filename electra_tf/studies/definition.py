@@ -179,10 +179,9 @@ def plan_study(
 ) -> StudyPlan:
     """Gives every arm the steps at which all cost the same.
 
-    `run_flops_fn` counts the operations of a whole training from its settings
-    and must grow with the number of steps. The reference arm trains for
-    `num_train_steps`, or the study's where that is 0. With tasks, the last arm
-    is the reference arm's model with random weights.
+    `run_flops_fn` counts the operations of a training and must grow with the
+    steps. The reference arm trains for `num_train_steps`; 0: the study's. With
+    tasks, the last arm is its model with random weights.
     """
     steps = num_train_steps or study.base.training.num_train_steps
     arms = {}
@@ -218,9 +217,8 @@ def plan_study(
 def select_arms(plan: StudyPlan, names: Sequence[str]) -> StudyPlan:
     """The plan with the named arms alone, and random weights if it has them.
 
-    A name is that of an arm, at all of its budgets, or at one: `mlm_x0.5`. Each
-    costs what it did, even if the reference arm is left out. Without names, all
-    arms stay.
+    A name is that of an arm, at all of its budgets, or at one: `mlm_x0.5`.
+    Without names, all arms stay.
     """
     known = dict.fromkeys(n for arm in plan.arms for n in (arm.arm, arm.name))
     for name in names:

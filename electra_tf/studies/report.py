@@ -267,8 +267,7 @@ def format_cell(
 def is_larger_better(name: str) -> bool | None:
     """Returns whether a larger value is better; None: not judged.
 
-    The total `loss` is not judged: its parts and weights differ by objective.
-    Nor is what the corpus gives away, or what [MASK] does not hide.
+    The parts of the total `loss` differ by objective, so it is not judged.
     """
     if name in _NOT_JUDGED:
         return None
@@ -286,11 +285,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def draw_measures(
     path: pathlib.Path, plan: definition.StudyPlan, measures: pd.DataFrame
 ) -> None:
-    """Draws a panel per measure, with a point per run and every arm's mean.
-
-    Studies at one budget show arms one below the other. Studies at several
-    budgets show each measure over the FLOPs of training.
-    """
+    """Draws a panel per measure: runs and means by arm, or over the FLOPs."""
     names = list(measures)[:_MAX_PANELS]
     columns = min(_MAX_COLUMNS, len(names))
     rows = -(-len(names) // columns)
@@ -371,11 +366,10 @@ def _draw_over_flops(
 def draw_curves(
     path: pathlib.Path, runs: Mapping[str, Sequence[pathlib.Path]]
 ) -> None:
-    """Draws held-out measures over the steps, the mean over an arm's runs.
+    """Draws held-out measures over the steps, as means over an arm's runs.
 
-    Dashed lines show what unigram frequencies alone reach. There is no
-    picture before the first run has measured something. `runs` are the folders
-    of the runs by the name of their arm.
+    Dashed lines show what unigram frequencies alone reach. `runs` are folders
+    by the name of their arm. Draws nothing before a run has measured something.
     """
     metrics = pd.DataFrame(
         {"arm": arm, **line}
@@ -406,10 +400,7 @@ def draw_curves(
 
 
 def average_curves(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The mean of a metric over runs, a row per step and a column per arm.
-
-    A run reports the metric under one of its names.
-    """
+    """The mean of a metric, under one of its names, by step and by arm."""
     values = metrics.reindex(columns=[*names]).bfill(axis=1).iloc[:, 0]
     means = values.groupby([metrics["step"], metrics["arm"]]).mean()
     return means.unstack("arm")

@@ -51,8 +51,8 @@ def run_study(
 ) -> list[Failure]:
     """Runs what is not finished yet, and rewrites the report after each run.
 
-    Without `tasks_dir` no tasks are measured. `num_parallel` runs at a time
-    share the cores. Raises `errors.Stopped` after a signal.
+    Without `tasks_dir` no tasks are measured. Runs side by side share the
+    cores. Raises `errors.Stopped` after a signal.
     """
     if tasks_dir is not None:
         if not tasks_dir.is_dir():
@@ -106,10 +106,7 @@ def build_requests(
     tasks_dir: pathlib.Path | None = None,
     num_parallel: int = 1,
 ) -> list[study_run.RunRequest]:
-    """All runs in the order in which they are made.
-
-    Seed by seed: a study that is stopped early has compared all arms.
-    """
+    """Lists the runs seed by seed: a stopped study has compared all arms."""
     dataset = {
         split: manifest.file_sha256(path)
         for split in (manifest.TRAIN, manifest.VALIDATION)
@@ -156,10 +153,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
 
 
 class StudyProgress(progress_lib.ProgressBar):
-    """Prints a line for every event, and a bar that is kept up to date.
-
-    The time left comes from the operations of training that are left.
-    """
+    """Prints events, and a bar; time left is by operations of training."""
 
     def __init__(self, requests: Sequence[study_run.RunRequest]) -> None:
         super().__init__("Study", _LINE_SECONDS, is_error=False)

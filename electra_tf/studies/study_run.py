@@ -126,8 +126,7 @@ def measure_tasks(
     """Measures the last checkpoint of a run, or random weights.
 
     Returns measure to score, from 0 to 1; and beside random weights task to the
-    score of a baseline that reads nothing: the commonest label everywhere, the
-    sentence of more frequent tokens.
+    score of what reads nothing: the commonest label, the more frequent tokens.
     """
     from electra_tf.finetuning import measure
     from electra_tf.finetuning import model as finetuning_model
