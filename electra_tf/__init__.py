@@ -50,6 +50,6 @@ def load(
     Raises `FileNotFoundError` if there is nothing; `ValueError` if it cannot be
     read as a whole, has no vocabulary, or does not fit its generator.
     """
-    from electra_tf.loaded_models import loading
+    from electra_tf.loaded_models import pretrained
 
-    return loading.load(path, format, generator_path, precision, task)
+    return pretrained.load(path, format, generator_path, precision, task)

@@ -68,10 +68,8 @@ class LoRA:
             own = [i for i, n in enumerate(names) if n in options.names]
             if not own or kind != "kernel":
                 continue
-            (rows, columns), limit = kernel.shape, kernel.shape[0] ** -0.5
-            init = keras.initializers.RandomUniform(
-                -limit, limit, seed + number
-            )
+            (rows, columns), r = kernel.shape, kernel.shape[0] ** -0.5
+            init = keras.initializers.RandomUniform(-r, r, seed + number)
             base = keras.Variable(kernel.numpy(), trainable=False)
             with keras.name_scope("lora", override_parent=layer):
                 a = keras.Variable(init, (len(own), rows, rank), name="a")
