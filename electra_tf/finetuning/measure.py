@@ -31,8 +31,8 @@ from electra_tf.training import training_run
 _LEARNING_RATE = 5e-4
 _BATCH_SIZE = 32
 _PREDICTION_BATCH_SIZE = 64
-# Part of what the score means: the last small steps of a fit would double its
-# time and hardly move the score, and every encoder gets the same number.
+# Fixed for all encoders: the last steps of a fit would double its time and
+# hardly change the score.
 _MAX_ITERATIONS = 100
 _POSITIONS = "word_positions"
 
@@ -146,7 +146,7 @@ def _fine_tune(
     """Trains everything for a few steps; predicts `dev`."""
     head = task.build_head(loaded.settings.hidden_size, seed)
     model = model_lib.FinetuningModel(loaded.encoder, {task.name: head}, seed)
-    # After so few steps, slow lower layers would stay where they were.
+    # In so few steps, lower layers with smaller rates would hardly change.
     options = finetuning_config.FinetuningOptimizerConfig(
         learning_rate=_LEARNING_RATE, layerwise_lr_decay=1.0
     )
@@ -159,7 +159,7 @@ def _fine_tune(
         train.lengths, _BATCH_SIZE, num_steps, seed
     )
     dataset = task_data.build_training_dataset(table, order, 0)
-    # Batches of any length: traced once.
+    # Traced once for batches of any length.
     step = tf.function(
         model.training_step,
         input_signature=[dataset.element_spec],

@@ -22,7 +22,7 @@ from electra_tf.tasks.sentences import glue
 
 BENCHMARK = "glue"
 """`task.names` that stands for all its tasks; `glue:cola,rte` for two."""
-# Stands beside the scores of a trial that says the same of everything.
+# Marks a trial whose model gives every example the same answer.
 _MARK = "*"
 # Numbers among a task's metrics that are no scores, so not for a table.
 _NO_SCORES = ("total", "_thresh")
@@ -33,7 +33,7 @@ class Numbers:
     """One metric over the trials."""
 
     values: tuple[float, ...]  # of each trial, in order
-    degenerate: tuple[int, ...]  # which of them say the same of everything
+    degenerate: tuple[int, ...]  # indices of trials that answer always alike
     median: float
     mean: float
     spread: float  # standard deviation of a sample; 0 for a single trial
@@ -53,10 +53,10 @@ class Summary:
     scores: Mapping[str, Mapping[str, Mapping[str, Numbers]]]
     trials: tuple[trial_lib.TrialResult, ...]
     best_trial: int  # its number
-    # Of the best trial, on labelled data that chose nothing.
+    # Of the best trial, on test data that have labels.
     test: trial_lib.Scores = dataclasses.field(default_factory=dict)
-    # Scores on other data, or by another threshold, than the training's are
-    # shown and not kept.
+    # False for scores on other data, or by another threshold, than those of
+    # the training: they are shown and not written.
     is_kept: bool = True
 
     def format_table(self) -> str:
@@ -111,7 +111,7 @@ class Line:
     numbers: Numbers  # the metric over the trials
 
     def format(self, *more: str) -> list[str]:
-        """Returns its cells of a table; `more` stands before the numbers."""
+        """Formats its cells; `more` stands before the numbers."""
         own, first = self.numbers, (self.title, self.split, self.metric)
         trials = f"{len(own.values)}"
         if own.degenerate:
@@ -128,7 +128,7 @@ class Report:
     missing: tuple[str, ...]  # titles of the benchmark's other tasks
 
     def format_table(self) -> str:
-        """Formats the table of papers, with what guessing reaches."""
+        """Formats the table of papers, with the scores of guessing."""
         heading = "task split metric majority median mean sd best trials"
         table = [heading.split()]
         table += [line.format(*_format([line.majority])) for line in self.lines]
@@ -148,7 +148,7 @@ class Ranking:
     best: Summary  # of the first
 
     def format_table(self) -> str:
-        """Formats the table, and what it is worth."""
+        """Formats the table, and warns of the score that chose."""
         heading = "combination split metric median mean sd best trials"
         table = [heading.split(), *(line.format() for line in self.lines)]
         text = (
@@ -227,11 +227,10 @@ def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
 
 
 def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
-    """Finds the trial that a folder means; None if it is no fine-tuning's.
+    """Finds the trial that a folder stands for; None if it holds none.
 
-    The output_dir of a fine-tuning means the trial with the best dev score,
-    that of a search the same of its best combination, that of a benchmark the
-    same of one task, which must be named.
+    A fine-tuning stands for its trial with the best dev score, a search for
+    that of its best combination, a benchmark for that of the task named.
     """
     # Looks for a file, which fails early in a folder without permission.
     has_config = (folder / trial_lib.CONFIG_FILE).is_file()
@@ -282,7 +281,7 @@ def benchmark_tasks(names: str) -> tuple[str, ...]:
 
 
 def line_of(name: str, data_dir: str, summary: Summary) -> Line:
-    """Returns what papers report of a task; its dev split is read."""
+    """Returns what papers report of a task; reads its dev split."""
     spec = glue.TASKS[name]
     split, metrics = next(iter(summary.scores[name].items()))
     metric, numbers = next(iter(metrics.items()))
@@ -334,7 +333,7 @@ def write_report(
 
 
 def _format(values: Sequence[float]) -> list[str]:
-    """With two decimals; with four if all are below 1, as errors are."""
+    """Formats with two decimals, or four if all are below 1."""
     digits = 4 if 0 < max(map(abs, values)) < 1 else 2
     return [f"{value:.{digits}f}" for value in values]
 
@@ -348,7 +347,7 @@ def _explain_marks(table: str) -> str:
 
 
 def _align(lines: Sequence[Sequence[str]]) -> str:
-    """Writes cells below one another, as a table of text."""
+    """Formats a table of text with aligned columns."""
     columns = []
     for place, column in enumerate(zip(*lines, strict=True)):
         side = "<" if place < 3 or place == len(lines[0]) - 1 else ">"

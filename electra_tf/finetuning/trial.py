@@ -73,11 +73,11 @@ class TrialDescription:
 
 @schema.frozen
 class Score:
-    """How a task went on one split."""
+    """Scores of a task on one split."""
 
     metrics: Mapping[str, pydantic.FiniteFloat]  # shares in percent
-    is_degenerate: bool  # the model says the same of everything
-    # Files of earlier versions do not tell; their only error was this one.
+    is_degenerate: bool  # the model gives every example the same answer
+    # Files of earlier versions lack it; they had one such metric.
     lower_is_better: tuple[str, ...] = ("mse",)
 
     def merit(self, metric: str) -> float:
@@ -124,7 +124,7 @@ def claim(
     description: TrialDescription,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
-    """Makes the folder this trial's; `ModelError` if it is another's."""
+    """Claims the folder; raises `ModelError` if it holds another trial."""
     has_begun = checkpoints.has_config(folder, "trial", "--output_dir") and (
         (folder / RESULT_FILE).exists() or checkpoints.latest(folder)
     )
@@ -136,7 +136,7 @@ def claim(
 
 
 def read_description(folder: pathlib.Path) -> TrialDescription:
-    """Reads what the trial in a folder is of; raises `ModelError` if none."""
+    """Reads the description of the trial in a folder, or `ModelError`."""
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise errors.ModelError(
@@ -153,7 +153,7 @@ def require_same(
 ) -> None:
     """Raises `ModelError` unless the folder's trial is the one described."""
     old = read_description(folder)
-    # They follow from the training rows, and older trials have none.
+    # Conventions follow from the training rows; older trials have none.
     description = dataclasses.replace(description, conventions=old.conventions)
     checkpoints.require_same_settings(
         folder, old, description, safe_to_change, "--output_dir"
@@ -163,7 +163,7 @@ def require_same(
 def is_scored_alike(
     folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
 ) -> bool:
-    """Whether settings score the folder's trial as its own ones did."""
+    """Whether these settings lead to the scores that the trial keeps."""
     before = read_description(folder).settings
     differences = schema.find_differences(before, settings)
     changed = {f"settings.{line.partition(':')[0]}" for line in differences}
@@ -171,7 +171,7 @@ def is_scored_alike(
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
-    """Writes a trial's result; it is done when the file is there."""
+    """Writes a trial's result, which makes the trial a finished one."""
     atomic.write_text(folder / RESULT_FILE, schema.to_json(result))
 
 
@@ -209,11 +209,11 @@ class Trial:
     """One trial: its model, its data and its folder."""
 
     settings: finetuning_config.FinetuningConfig  # with this trial's seed
-    loaded: model_lib.LoadedEncoder  # where it starts; its weights are changed
+    loaded: model_lib.LoadedEncoder  # which training changes
     prepared: task_data.PreparedTasks  # shared by all trials of a process
     strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
     folder: pathlib.Path
-    place: str = ""  # as one of several, which are told of in brief
+    place: str = ""  # `Trial 2 of 5`, if several are reported in brief
 
     def __post_init__(self) -> None:
         with self.strategy.scope():
@@ -229,7 +229,7 @@ class Trial:
         self.deciding_metrics = {name: task.metric for name, task in tasks}
 
     def check(self) -> None:
-        """Reads all data of a training, before it writes anything."""
+        """Checks settings and reads all data, before anything is written."""
         training = self.settings.training
         depth = self.loaded.settings.num_hidden_layers
         schema.require(
@@ -340,7 +340,8 @@ class _Training(training_run.TrainingRun):
             tasks = prepared.tasks.items()
             dev = [(n, split) for n, task in tasks for split in task.dev_splits]
             num_dev = sum(prepared.rows(*place).num_rows for place in dev)
-            # Scoring takes a third of learning: at most a tenth of the time.
+            # Scoring a row takes a third of the time of training on it:
+            # evaluation gets at most a tenth of the time.
             num_rows = len(self.table.row_lengths)
             rows = num_rows * math.ceil(3 * num_dev / num_rows)
             self.eval_steps = math.ceil(rows / self.units_per_step)
@@ -469,7 +470,7 @@ def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
 
 
 def describe_result(folder: pathlib.Path) -> str:
-    """One line about a finished trial, with its latest scores on dev."""
+    """Returns a line about a finished trial, with its latest dev scores."""
     result = schema.read_file(
         TrialResult, folder / RESULT_FILE, errors.ModelError
     )
