@@ -66,12 +66,9 @@ def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):
     assert not summary.test
     before = (request.folder(1) / "results.json").stat().st_mtime_ns
     # The dev file once more, so that the scores are known.
-    labelled = little_task.replace(
-        dataclasses.replace(request, actions=("train", "eval"), num_parallel=2),
-        "own",
-        test_file=str(data / "dev.csv"),
-    )
-    again = finetune.finetune(labelled)
+    scored = dataclasses.replace(request, actions=("train", "eval"))
+    dev = str(data / "dev.csv")
+    again = finetune.finetune(little_task.replace(scored, "own", test_file=dev))
     # Trials that are done are only read.
     assert (request.folder(1) / "results.json").stat().st_mtime_ns == before
     assert again.scores == summary.scores
