@@ -37,7 +37,6 @@ def _features(task_ids):
     count = len(task_ids)
     generator = np.random.default_rng(1)
     ids = generator.integers(5, 50, (count, 8))
-    tags = generator.integers(0, 4, (count, 3))
     return {
         "input_ids": tf.constant(ids, tf.int32),
         "input_mask": tf.ones([count, 8], tf.int32),
@@ -46,7 +45,9 @@ def _features(task_ids):
         "mood/label": tf.constant(generator.integers(0, 3, count), tf.int32),
         "score/target": tf.constant(generator.random(count), tf.float32),
         "tags/word_positions": tf.tile([[1, 3, 4]], [count, 1]),
-        "tags/tags": tf.constant(tags, tf.int32),
+        "tags/tags": tf.constant(
+            generator.integers(0, 4, (count, 3)), tf.int32
+        ),
         "tags/tag_weights": tf.tile([[1.0, 1.0, 0.0]], [count, 1]),
     }
 
