@@ -34,7 +34,7 @@ _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
 
 
 class NonFiniteLossError(ArithmeticError):
-    """The loss stopped being a number; the last good checkpoint is kept."""
+    """The loss stopped being a number; the last checkpoint is good."""
 
     def __init__(self, where: str, names: Iterable[str]) -> None:
         super().__init__(
@@ -58,8 +58,6 @@ class TrainingRun(abc.ABC):
     The model was built in the strategy's scope, with its optimizer.
 
     Attributes:
-        title: what the run is, as its first printed line begins.
-        unit: what its speed counts, `units_per_step` of them in a step.
         num_steps: the last step that it takes.
         total_steps: that of the whole training, of which it can be a part.
         start_step: updates that were made before this process.
@@ -68,12 +66,10 @@ class TrainingRun(abc.ABC):
         owes_evaluation: whether the step is saved, but still to be evaluated.
     """
 
-    title = "Training"
-    unit = "rows"
-    is_brief = False
-    """Whether it prints no table, as one of several."""
-    has_introduction = True  # what it is of, before the first step
-
+    title = "Training"  # how its first printed line begins
+    unit = "rows"  # what its speed counts, `units_per_step` of them in a step
+    is_brief = False  # whether it prints no table, as one of several
+    has_introduction = True  # whether it says first what it trains
     report: reporting.RunReport
     _is_traced: bool  # whether the step has run as `run_steps` has it
 
@@ -118,7 +114,7 @@ class TrainingRun(abc.ABC):
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
 
-        Returns False if `stop` asked to end before; all is saved then. Raises
+        False if `stop` asked to end before; all is saved then. Raises
         `NonFiniteLossError` if the loss stops being a number.
         """
         origin = self._restore()
@@ -158,7 +154,7 @@ class TrainingRun(abc.ABC):
                 ) from error
 
     def _restore(self) -> str:
-        """Takes up what an earlier process left; returns where from."""
+        """Takes up the newest checkpoint, if any; returns where from."""
         newest = checkpoints.latest(self.folder)
         step = checkpoints.step_of(newest) if newest else 0
         distribution.require_same(self.strategy, {"checkpoint": step})
@@ -291,9 +287,9 @@ class TrainingRun(abc.ABC):
             "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
             **self.cost(step),
         }
-        if self.model.loss_scale is not None:
+        if (scale := self.model.loss_scale) is not None:
             metrics["skipped_steps"] = num_skipped
-            metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
+            metrics["loss_scale"] = float(scale.value.numpy())
         timing = self.timing(*self._timed) if self._timed[1] else {}
         if is_due:
             self.report.write("train", step, metrics, timing)
@@ -320,13 +316,12 @@ class TrainingRun(abc.ABC):
         """Makes the model ready for the stage of a step."""
         starts = self.model.stage_starts
         stage = bisect.bisect_right(starts, step) - 1
-        if stage == self.stage:
-            return
-        is_beginning = step == starts[stage] and not self.owes_evaluation
-        self.model.enter_stage(stage, is_beginning)
-        if self.stage is not None:
-            self._trace_anew()
-        self.stage = stage
+        if stage != self.stage:
+            is_first = step == starts[stage] and not self.owes_evaluation
+            self.model.enter_stage(stage, is_first)
+            if self.stage is not None:
+                self._trace_anew()
+            self.stage = stage
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
@@ -370,7 +365,7 @@ class TrainingRun(abc.ABC):
             checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
     def _find_broken(self) -> list[str]:
-        """Names variables that hold what is not a finite number."""
+        """Names up to 8 variables that hold what is not a finite number."""
         return [
             name
             for name, variable in self.saved_variables().items()
