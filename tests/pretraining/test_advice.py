@@ -3,9 +3,6 @@
 import pytest
 
 from electra_tf.pretraining import advice
-from electra_tf.pretraining import run
-from electra_tf.training import training_run
-from tests import tiny_run
 
 
 @pytest.mark.parametrize(
@@ -62,23 +59,3 @@ def test_a_loss_that_rises_above_the_unigram_line_again_is_told(
     text = advice.explain_collapse([*held_out, {"masked_loss": 1.0}])
     assert (text is not None) == is_told
     assert text is None or all(p in text for p in ("5.40", "6.00", "clip_norm"))
-
-
-def test_a_run_that_collapses_says_so_at_once_and_at_its_end(
-    tmp_path, monkeypatch, capsys
-):
-    dataset = tiny_run.write_dataset(tmp_path / "dataset")
-    settings = tiny_run.build_settings(
-        dataset, num_train_steps=4, eval_steps=1, deterministic=False
-    )
-    held_out = iter([3.0, 2.0, 9.0, 9.5])
-    measure = training_run.TrainingRun.measure
-
-    def measured(self, *arguments):
-        return measure(self, *arguments) | {"masked_loss": next(held_out)}
-
-    monkeypatch.setattr(training_run.TrainingRun, "measure", measured)
-    assert run.pretrain(settings, tmp_path / "model")
-    printed = capsys.readouterr().out
-    assert printed.count("rose to 9.00 nats, after it had been 2.00") == 1
-    assert "rose to 9.50 nats" in printed.rpartition("summary.json")[2]

@@ -14,10 +14,6 @@ from electra_tf.training import devices
 from tests import script_modules
 from tests import tiny
 
-run_pretraining = script_modules.load("run_pretraining")
-
-_GB = 1e9
-
 
 def _load(name, vocab_size=30_522, **sections):
     settings = config.load_file(f"configs/pretrain/{name}.py")
@@ -50,11 +46,8 @@ def test_a_block_keeps_inputs_of_products_and_three_scores():
     sizes = {"hidden_size": 8, "num_layers": 1, "length": 5, "num_heads": 2}
     sizes["intermediate_size"] = 32
     # 6 x 8 + 32 entries of a token, 2 x 5 scores.
-    for options, expected in (
-        ({}, 4 * 80 + 12 * 10),
-        ({"entry_bytes": 2}, 2 * 80 + 8 * 10),
-    ):
-        block = flops.SavedTransformer(**sizes, **options).block()
+    for num_bytes, expected in ((4, 4 * 80 + 12 * 10), (2, 2 * 80 + 8 * 10)):
+        block = flops.SavedTransformer(**sizes, entry_bytes=num_bytes).block()
         assert block == 5 * expected
 
 
@@ -82,21 +75,18 @@ def test_activations_are_near_those_measured(name, length, measured):
 def test_speed_is_near_that_of_nvidias_base(device, precision, short, long):
     for length, rows_per_second in ((128, short), (512, long)):
         settings = _load("electra_base", data={"max_seq_length": length})
-        found = estimate.estimate(
-            settings, _find(device, precision), 1, 119_000_000
-        )
+        own = _find(device, precision)
+        found = estimate.estimate(settings, own, 1, 119_000_000)
         speed = found.tokens_per_second / length
         assert speed == pytest.approx(rows_per_second, rel=0.15)
-        tokens = 766_000 * 256 * length
-        seconds = tokens / found.tokens_per_second
-        assert found.hours == pytest.approx(seconds / 3600)
+        assert found.hours == pytest.approx(766_000 * 256 / speed / 3600)
 
 
 def test_devices_share_rows_and_time_but_not_the_state():
     settings, device = _load("electra_base"), _find("A100", "bfloat16")
     one, eight = (estimate.estimate(settings, device, n, 10**8) for n in (1, 8))
     assert eight.hours == pytest.approx(one.hours / 8)
-    assert eight.state_bytes == one.state_bytes == 1.6 * _GB
+    assert eight.state_bytes == one.state_bytes == 1.6e9
     assert eight.cut.num_parts == 1 < one.cut.num_parts
     # Each part has gradients of its own.
     whole = (one.activation_bytes - 4e8) * one.cut.num_parts
@@ -107,14 +97,13 @@ def test_devices_share_rows_and_time_but_not_the_state():
 
 def test_processors_work_on_as_many_parts(monkeypatch):
     settings, cpu = _load("electra_small"), _find("CPU", "float32")
-    found = []
+    sizes = []
     for count in (1, 4, 64):
         monkeypatch.setattr(devices, "num_processors", lambda n=count: n)
-        found.append(estimate.estimate(settings, cpu, 1, 10**7))
-    one, four, all_at_once = (p.activation_bytes for p in found)
-    assert {p.cut.num_parts for p in found} == {16}
-    assert four == pytest.approx(4 * one)
-    assert all_at_once == pytest.approx(16 * one)
+        found = estimate.estimate(settings, cpu, 1, 10**7)
+        assert found.cut.num_parts == 16
+        sizes.append(found.activation_bytes)
+    assert sizes == pytest.approx([n * sizes[0] for n in (1, 4, 16)])
 
 
 def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
@@ -144,10 +133,8 @@ def test_a_run_in_one_phase_is_planned_like_its_phases():
     parts = schema.replace_fields(
         plain, data={"phases": f"{length}x{rows}:1000,{length}x{rows}:1"}
     )
-    device = _find("A100", "bfloat16")
-    one, three = (
-        estimate.estimate(s, device, 1, 10**7) for s in (plain, parts)
-    )
+    own = _find("A100", "bfloat16"), 1, 10**7
+    one, three = (estimate.estimate(s, *own) for s in (plain, parts))
     assert three[1:] == pytest.approx(one[1:])
     assert three.cut == one.cut
 
@@ -159,7 +146,7 @@ def test_the_fewest_micro_batches_that_fit_are_taken():
 
     def count(room, **training):
         asked = schema.replace_fields(settings, training=training)
-        memory = (1.6 + whole / _GB * room) / 0.8
+        memory = (1.6 + whole / 1e9 * room) / 0.8
         other = device._replace(memory=memory)
         cut = estimate.estimate(asked, other, 1, 10**8).cut
         return cut and cut.num_parts

@@ -53,30 +53,23 @@ def model():
 
 
 def test_evaluate_gives_the_means_over_all_batches(model):
-    total: dict[str, np.ndarray] = {}
-    losses = []
+    losses, sums = [], []
     for number, rows in enumerate(_dataset()):
-        prepared = model.prepare(
-            step_lib.as_one_stream(rows), tf.constant(number, tf.int64), False
-        )
-        found = model.compute_statistics(prepared)
-        losses.append(model.summarize(found)["loss"])
-        for name, value in found.items():
-            total[name] = total.get(name, 0) + value.numpy()
-    expected = model.summarize(total)
-    found = _evaluate(model, _dataset())
-    assert found == pytest.approx(expected, rel=1e-4)
+        stream = step_lib.as_one_stream(rows)
+        prepared = model.prepare(stream, tf.constant(number, tf.int64), False)
+        sums.append(model.compute_statistics(prepared))
+        losses.append(model.summarize(sums[-1])["loss"])
+    total = {name: sum(own[name] for own in sums) for name in sums[0]}
+    measured = _evaluate(model, _dataset())
+    assert measured == pytest.approx(model.summarize(total), rel=1e-4)
     # The three batches differ, and the last is not the mean.
     assert len(set(losses)) == NUM_BATCHES
-    assert abs(found["loss"] - losses[-1]) > 1e-3
+    assert abs(measured["loss"] - losses[-1]) > 1e-3
     # A second evaluation begins anew; as a list the loss comes first.
-    assert model.evaluate(_dataset(), verbose=0)[0] == found["loss"]
+    assert model.evaluate(_dataset(), verbose=0)[0] == measured["loss"]
     # Equal batches have masks of their own.
-    one, both = (
-        _evaluate(model, _dataset(1).repeat(count))["gen_loss"]
-        for count in (1, 2)
-    )
-    assert one != both
+    one, both = (_evaluate(model, _dataset(1).repeat(n)) for n in (1, 2))
+    assert one["gen_loss"] != both["gen_loss"]
 
 
 def test_a_summary_shows_shapes_and_parameters(model):
@@ -88,78 +81,59 @@ def test_a_summary_shows_shapes_and_parameters(model):
     assert "?" not in text
 
 
-def test_what_fit_cannot_cut_is_refused():
-    model = _build(num_micro_batches=2)
-    with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
-        model.fit(_dataset(1), verbose=0)
-    with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
-        model.evaluate(_dataset(1), verbose=0)
-
-
 def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     model = _build(rate=3e-2)
     held_out = _dataset(seed=1)
     seen = []
+    path, callbacks = tmp_path / "best.keras", keras.callbacks
     history = model.fit(
         _dataset(),
         validation_data=held_out,
         epochs=4,
         verbose=0,
         callbacks=[
-            keras.callbacks.LambdaCallback(
+            callbacks.LambdaCallback(
                 on_epoch_end=lambda _, logs: seen.append(dict(logs))
             ),
-            keras.callbacks.ModelCheckpoint(
-                tmp_path / "best.keras", "val_loss", save_best_only=True
-            ),
-            keras.callbacks.TensorBoard(tmp_path / "tensorboard"),
+            callbacks.ModelCheckpoint(path, "val_loss", save_best_only=True),
+            callbacks.TensorBoard(tmp_path / "tensorboard"),
         ],
     ).history
+    losses = history["val_loss"]
     assert history["loss"][-1] < history["loss"][0]
-    assert [logs["val_loss"] for logs in seen] == history["val_loss"]
+    assert [logs["val_loss"] for logs in seen] == losses
     assert {"gen_loss", "val_disc_auc", "val_masked_accuracy"} <= set(history)
-    assert _evaluate(model, held_out)["loss"] == history["val_loss"][-1]
-    best = keras.models.load_model(tmp_path / "best.keras")
-    assert _evaluate(best, held_out)["loss"] == pytest.approx(
-        min(history["val_loss"]), rel=1e-6
-    )
+    assert _evaluate(model, held_out)["loss"] == losses[-1]
+    best = _evaluate(keras.models.load_model(path), held_out)["loss"]
+    assert best == pytest.approx(min(losses), rel=1e-6)
     assert list((tmp_path / "tensorboard").rglob("events.*"))
 
 
 def test_held_out_masks_are_the_same_in_every_epoch():
-    model = _build(rate=0.0)
-    stopping = keras.callbacks.EarlyStopping("val_loss", patience=1)
-    history = model.fit(
-        _dataset(),
-        validation_data=_dataset(seed=1),
-        epochs=9,
-        callbacks=[stopping],
-        verbose=0,
-    ).history
-    # Nothing is learned: the same loss, so it stops. In training they differ.
-    assert len(history["val_loss"]) == 2
+    options = {"validation_data": _dataset(seed=1), "verbose": 0, "epochs": 2}
+    history = _build(rate=0.0).fit(_dataset(), **options).history
+    # Nothing is learned, so the loss stays. In training the masks differ.
     assert len(set(history["val_loss"])) == 1
     assert len(set(history["gen_loss"])) == 2
 
 
-class _Interrupt(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch == 1:
-            raise KeyboardInterrupt
-
-
 def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
-    def fit(model, *callbacks):
+    def fit(*callbacks):
+        model = _build(ema_decay=0.9)
         model.fit(_dataset(), epochs=3, callbacks=callbacks, verbose=0)
         return model
 
     def backup():
         return keras.callbacks.BackupAndRestore(tmp_path / "backup")
 
-    whole = fit(_build(ema_decay=0.9))
+    def interrupt(epoch, logs):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+    whole = fit()
     with pytest.raises(KeyboardInterrupt):
-        fit(_build(ema_decay=0.9), _Interrupt(), backup())
-    resumed = fit(_build(ema_decay=0.9), backup())
+        fit(keras.callbacks.LambdaCallback(on_epoch_end=interrupt), backup())
+    resumed = fit(backup())
     assert int(resumed.optimizer.iterations.numpy()) == 3 * NUM_BATCHES
     values = (
         [*model.trainable_variables, *model.weight_average.averages]
@@ -191,22 +165,19 @@ def test_a_saved_config_with_the_settings_of_all_objectives_is_read(model):
 def test_fit_on_two_replicas_counts_the_batches_of_both(two_devices):
     with two_devices.scope():
         model = _build(is_traced=True)
-    history = model.fit(
-        _dataset(), validation_data=_dataset(seed=1), epochs=2, verbose=0
-    ).history
+    held_out = _dataset(seed=1)
+    history = model.fit(_dataset(), validation_data=held_out, verbose=0).history
     assert np.isfinite(list(history.values())).all()
-    found = _evaluate(model, _dataset(seed=1))
+    found = _evaluate(model, held_out)
     assert found["loss"] == pytest.approx(history["val_loss"][-1], rel=1e-6)
-    assert found["loss"] == pytest.approx(
-        found["gen_loss"] + 50 * found["disc_loss"], rel=1e-5
-    )
-    first, second = two_devices.experimental_local_results(
-        model.trainable_variables[0].value
-    )
+    total = found["gen_loss"] + 50 * found["disc_loss"]
+    assert found["loss"] == pytest.approx(total, rel=1e-5)
+    weights = model.trainable_variables[0].value
+    first, second = two_devices.experimental_local_results(weights)
     np.testing.assert_array_equal(first, second)
 
 
-def test_phases_and_rows_of_unknown_number_are_refused():
+def test_what_fit_cannot_do_is_refused():
     staged = registry.build_model(_settings("two_stage"), tiny.VOCABULARY)
     staged.compile(optimizer=optimizers.AdamWeightDecay(1e-3))
     with pytest.raises(ValueError, match="one stage"):
@@ -214,6 +185,10 @@ def test_phases_and_rows_of_unknown_number_are_refused():
     rows = tf.data.Dataset.from_tensor_slices(tiny.build_features()).batch(8)
     with pytest.raises(ValueError, match="drop_remainder=True"):
         _build(is_traced=True).fit(rows, verbose=0)
+    cut = _build(num_micro_batches=2)
+    for use in (cut.fit, cut.evaluate):
+        with pytest.raises(ValueError, match="no micro-batches.*batches=2"):
+            use(_dataset(1), verbose=0)
 
 
 def test_the_example_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
@@ -232,11 +207,11 @@ def test_the_example_to_read_first_trains_scores_and_exports(
 ):
     line = "the method returns a list of {} that the object holds {}\n"
     words = ["names", "values", "files", "strings", "numbers", "lines"]
-    text = tmp_path / "text.txt"
     documents = (
         "".join(line.format(one, other) for other in words) * 4
         for one in words * 8
     )
+    text = tmp_path / "text.txt"
     text.write_text("\n".join(documents))
     opened = corpus_lib.open_corpus([str(text)])
     monkeypatch.setattr(corpus_lib, "open_corpus", lambda _: opened)

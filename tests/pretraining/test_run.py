@@ -261,13 +261,11 @@ def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
 def test_a_longer_run_is_refused_until_it_is_told_how(
     dataset, tmp_path, capsys
 ):
+    folder, own = tmp_path / "run", {"eval_steps": 0}
     short, long = (
-        tiny_run.build_settings(
-            dataset, num_train_steps=steps, log_steps=steps, eval_steps=0
-        )
-        for steps in (4, 8)
+        tiny_run.build_settings(dataset, num_train_steps=n, log_steps=n, **own)
+        for n in (4, 8)
     )
-    folder = tmp_path / "run"
     assert run.pretrain(short, folder)
     assert "--extend" in _refused(long, folder, errors.ModelError)
     assert run.pretrain(long, folder, may_extend=True)
@@ -286,14 +284,13 @@ def test_a_longer_run_is_refused_until_it_is_told_how(
 
 def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
     model_dir, parts = whole
-    last = _lines_by_place(model_dir)["validation", 16]
     losses = {}
     for wanted in (0, 1, 2, 3, 99):
-        settings = tiny_run.replace(
-            parts.settings, training={"num_eval_batches": wanted}
-        )
+        change = {"num_eval_batches": wanted}
+        settings = tiny_run.replace(parts.settings, training=change)
         monkeypatch.setattr(parts, "settings", settings)
         losses[wanted] = parts.evaluate(16)[0]["loss"]
+    last = _lines_by_place(model_dir)["validation", 16]
     assert losses[0] == losses[3] == losses[99] == last["loss"]
     assert len({losses[1], losses[2], losses[3]}) == 3
 
@@ -439,13 +436,19 @@ def test_held_out_text_is_measured_by_the_training_text_as_it_is_masked(
 
 
 @pytest.mark.parametrize(("uniform", "num_warnings"), [(False, 1), (True, 0)])
-def test_a_run_warns_once_unless_there_is_nothing_to_learn(
+def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
     uniform, num_warnings, dataset, tmp_path, monkeypatch, capsys
 ):
+    measure, losses = run._Run.measure, iter([9.0, 2.0, 9.1, 9.5])
+
+    def measured(self, *arguments):
+        return measure(self, *arguments) | {"masked_loss": next(losses)}
+
+    monkeypatch.setattr(run._Run, "measure", measured)
     monkeypatch.setattr(advice, "_PLATEAU_TOKENS", 1)
     settings = tiny_run.replace(
         tiny_run.build_settings(
-            dataset, num_train_steps=2, eval_steps=1, deterministic=False
+            dataset, num_train_steps=4, eval_steps=1, deterministic=False
         ),
         # A quarter of which its default heads would not divide.
         encoder={"hidden_size": 516 if uniform else 16},
@@ -453,7 +456,10 @@ def test_a_run_warns_once_unless_there_is_nothing_to_learn(
     )
     assert run.pretrain(settings, tmp_path / "model")
     printed = capsys.readouterr().out
+    # Where nothing is learned, there is nothing to change.
     assert printed.count("unigram plateau") == num_warnings
+    assert printed.count("rose to 9.10 nats, after it had been 2.00") == 1
+    assert "rose to 9.50 nats" in printed.rpartition("summary.json")[2]
     assert "Always saying the commonest token is right in" in printed
     assert "% full" not in printed  # Rows of 6 to 16 tokens.
 
