@@ -61,62 +61,47 @@ def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     return schema.replace_fields(settings, encoder=rates)
 
 
+_ELECTRA = {"objective": {"name": "electra"}}
+_UNTIED = {"untied_generator_embeddings": True}
+_DEFAULT_SIZE = {"generator_hidden_size": 0.25}
 # Objective, or a name for a variant of one, to the settings that it needs.
-_OBJECTIVES: dict[str, dict[str, object]] = {
-    "electra": {},
-    "electra_15": {},
-    "sentence_order": {},
-    "replace_mlm": {},
+_OBJECTIVES: dict[str, dict[str, dict[str, Any]]] = {
+    "electra": {}, "electra_15": {}, "sentence_order": {}, "replace_mlm": {},
     "all_tokens_mlm": {},
     "mlm": {
-        "generator.generator_hidden_size": 0.25,
-        "masking.replace_prob": 0.8,
-        "masking.random_prob": 0.1,
+        "generator": _DEFAULT_SIZE,
+        "masking": {"replace_prob": 0.8, "random_prob": 0.1},
     },
-    "electric": {"generator.two_tower_generator": True},
+    "electric": {"generator": {"two_tower_generator": True}},
     "two_stage": {
-        "encoder.embedding_size": 16,
-        "encoder.num_attention_heads": 1,
-        "encoder.intermediate_size": 64,
-        "generator.generator_hidden_size": 1.0,
-        "generator.untied_generator_embeddings": True,
-        "objective.generator_steps": 4,
+        "encoder": {
+            "embedding_size": 16, "num_attention_heads": 1,
+            "intermediate_size": 64,
+        },
+        "generator": {"generator_hidden_size": 1.0} | _UNTIED,
+        "objective": {"generator_steps": 4},
     },
     "adversarial": {
-        "objective.adversarial_start_step": 1,
-        "objective.adversarial_full_step": 5,
+        "objective": {"adversarial_start_step": 1, "adversarial_full_step": 5},
     },
     "straight_through": {
-        "objective.name": "adversarial",
-        "objective.adversarial_estimator": "straight_through",
-        "objective.final_temperature": 2.0,
-        "objective.temperature_steps": 4,
-        "objective.final_gumbel_temperature": 0.5,
-        "objective.gumbel_temperature_steps": 3,
+        "objective": {
+            "name": "adversarial", "adversarial_estimator": "straight_through",
+            "final_temperature": 2.0, "temperature_steps": 4,
+            "final_gumbel_temperature": 0.5, "gumbel_temperature_steps": 3,
+        },
     },
-    "fast_electra": {
-        "generator.init_from": "elsewhere",
-        "generator.untied_generator_embeddings": True,
-    },
+    "fast_electra": {"generator": {"init_from": "elsewhere"} | _UNTIED},
+    "disentangled": {"generator": {"disentangled_embeddings": True}} | _ELECTRA,
+    "two_tower": {"generator": {"two_tower_generator": True}} | _ELECTRA,
+    # Without an encoder of its own, hence without a size of its own.
     "unigram": {
-        "objective.name": "electra",
-        "generator.unigram_generator": True,
-        "generator.generator_hidden_size": 0.25,  # its default: it has none
-    },
-    "disentangled": {
-        "objective.name": "electra",
-        "generator.disentangled_embeddings": True,
-    },
+        "generator": {"unigram_generator": True} | _DEFAULT_SIZE,
+    } | _ELECTRA,
     "one_encoder": {
-        "objective.name": "electra",
-        "generator.untied_generator": False,
-        "generator.generator_hidden_size": 0.25,  # its default: it has none
-    },
-    "two_tower": {
-        "objective.name": "electra",
-        "generator.two_tower_generator": True,
-    },
-}
+        "generator": {"untied_generator": False} | _DEFAULT_SIZE,
+    } | _ELECTRA,
+}  # fmt: skip
 
 OBJECTIVE_NAMES = tuple(sorted(_OBJECTIVES))
 
@@ -128,13 +113,10 @@ def with_objective(
 
     A run of Fast-ELECTRA also wants a run for `generator.init_from`.
     """
-    values = {"objective.name": name} | _OBJECTIVES[name]
-    settings = dataclasses.replace(settings, objective={"name": "electra"})
-    fields: dict[str, dict[str, object]] = {}
-    for place, value in values.items():
-        section, field = place.split(".")
-        fields.setdefault(section, {})[field] = value
-    return schema.replace_fields(settings, **fields)
+    sections = _OBJECTIVES[name]
+    objective = {"name": name} | sections.get("objective", {})
+    settings = dataclasses.replace(settings, objective=objective)
+    return schema.replace_fields(settings, **sections)
 
 
 def build_features(num_rows: int = 8, seed: int = 0) -> dict[str, tf.Tensor]:
