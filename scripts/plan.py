@@ -32,10 +32,6 @@ _PARTS = {
     "encoder, masked-LM head": "masked_lm",
     "encoder, vocabulary and copy heads on all tokens": "copying_masked_lm",
 }
-_HEADER = (
-    "device       precision  micro-batches  state GB  activations GB"
-    "    tokens/s      hours"
-)
 
 
 def main() -> None:
@@ -68,11 +64,20 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         f"{estimate.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
     )
     for phase in config.split_phases(settings):
-        _print_rows(phase)
+        length, tokens = phase.settings.data.max_seq_length, phase.num_tokens
+        # Fitted to records of 32 and of 128 tokens.
+        size, millions = tokens * (60 / length + 4), tokens / 1e6
+        print(
+            f"{phase.end - phase.start:,} steps of "
+            f"{phase.settings.training.train_batch_size:,} rows of {length} "
+            f"tokens: {millions:,.{millions < 10:d}f} M tokens, "
+            f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs)."
+        )
     print(
         f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
         f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
-        f"{_HEADER}"
+        "device       precision  micro-batches  state GB  activations GB"
+        "    tokens/s      hours"
     )
     fits = True
     for device in devices.DEVICES:
@@ -95,47 +100,29 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         )
 
 
-def _print_rows(phase: config.RowPhase) -> None:
-    batch = phase.settings.training.train_batch_size
-    length, tokens = phase.settings.data.max_seq_length, phase.num_tokens / 1e6
-    # Fitted to records of 32 and of 128 tokens.
-    size = phase.num_tokens * (60 / length + 4)
-    print(
-        f"{phase.end - phase.start:,} steps of {batch:,} rows of {length} "
-        "tokens: "
-        f"{tokens:,.{tokens < 10:d}f} M tokens, {size / 1e9:,.1f} GB of "
-        "records (a tenth for 10 epochs)."
-    )
-
-
 def _print_operations(settings: config.ExperimentConfig) -> None:
-    columns = ("original", "exact")
-    counts = [_count(settings, name) for name in columns]
-    width = max(map(len, counts[0]))
-    print("  ".join([" " * width, *(f"{name:>20}" for name in columns)]))
-    for title in counts[0]:
-        cells = [f"{column[title]:20.15g}" for column in counts]
-        print("  ".join([title.ljust(width), *cells]))
+    original, exact = (_count(settings, n) for n in ("original", "exact"))
+    width = max(map(len, original))
+    print(f"{'':{width}}  {'original':>20}  {'exact':>20}")
+    for title, count in original.items():
+        print(f"{title:{width}}  {count:20.15g}  {exact[title]:20.15g}")
 
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     """Title to operations, in the order of the lines."""
     from electra_tf.pretraining import cost
 
-    counted = cost.Cost(settings, name)
-    convention, training = counted.convention, settings.training
-    starts = counted.starts
-    counts = {}
-    for start in starts:
-        where = f" from step {start:,}" if len(starts) > 1 else ""
+    counted, counts = cost.Cost(settings, name), {}
+    for start in counted.starts:
+        where = f" from step {start:,}" if len(counted.starts) > 1 else ""
         counts[f"training, a row{where}"] = counted.row_flops(start)
         counts[f"training, a step{where}"] = counted.step_flops(start)
-    counts[f"training, all {training.num_train_steps:,} steps"] = (
-        counted.run_flops()
-    )
+    num_steps = settings.training.num_train_steps
+    counts[f"training, all {num_steps:,} steps"] = counted.run_flops()
     counts["inference, a row"] = counted.inference_flops()
     for title, part in _PARTS.items():
-        counts[f"forward, a row: {title}"] = getattr(convention, part)().forward
+        operations = getattr(counted.convention, part)()
+        counts[f"forward, a row: {title}"] = operations.forward
     return counts
 
 

@@ -252,10 +252,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         )
 
     @property
-    def _summed_sizes(self) -> dict[str, int]:
+    def statistic_sizes(self) -> dict[str, int]:
         """Also the scalars that `ratios` divides."""
         counts = itertools.chain(*self.ratios.values())
-        return dict.fromkeys(counts, 1) | super()._summed_sizes
+        return dict.fromkeys(counts, 1) | super().statistic_sizes
 
     def reset_difference(self) -> None:
         """Makes the main network's token embeddings those of the generator.

@@ -75,15 +75,11 @@ class TrainableModel(keras.Model, abc.ABC):
     """Statistics beside those of the losses, and the length of each vector."""
 
     @property
-    def statistic_sizes(self) -> Mapping[str, int]:
+    def statistic_sizes(self) -> dict[str, int]:
         """Statistic name to the length of its vector."""
-        normalizers = map(normalizer_of, self.loss_coefficients)
-        return dict.fromkeys(normalizers, 1) | self._summed_sizes
-
-    @property
-    def _summed_sizes(self) -> dict[str, int]:
-        """The statistics of `compute_losses`."""
-        return dict.fromkeys(self.loss_coefficients, 1) | dict(self.extra_sizes)
+        losses = self.loss_coefficients
+        names = *losses, *map(normalizer_of, losses)
+        return dict.fromkeys(names, 1) | dict(self.extra_sizes)
 
     @property
     def stage_starts(self) -> tuple[int, ...]:
@@ -152,7 +148,13 @@ class TrainableModel(keras.Model, abc.ABC):
         with fusion.switched(self.xla_scope):
             sums = self._accumulate(prepared, normalizers, step)
         gradients, statistics = sums
-        gradients = self._reduce_gradients(gradients)
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync > 1:
+            how = "MEAN" if self.means_per_replica else "SUM"
+            gradients = context.all_reduce(how, gradients)
+        if self.loss_scale is not None:
+            inverse = 1.0 / self.loss_scale.value
+            gradients = [gradient * inverse for gradient in gradients]
         gradients, norm = self._clip(gradients, variables)
         num_skipped = tf.zeros([])
         if self.loss_scale is None:
@@ -311,7 +313,7 @@ class TrainableModel(keras.Model, abc.ABC):
         )
 
     def _empty_statistics(self) -> Tensors:
-        return {name: tf.zeros([k]) for name, k in self._summed_sizes.items()}
+        return {name: tf.zeros([k]) for name, k in self.statistic_sizes.items()}
 
     def total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
@@ -321,16 +323,6 @@ class TrainableModel(keras.Model, abc.ABC):
         means = {n: weighted_mean(sums[n], normalizers[n]) for n in sums}
         factors = self.loss_factors(step)
         return tf.add_n([factors[n] * means[n] for n in factors if n in means])
-
-    def _reduce_gradients(self, gradients: Gradients) -> Gradients:
-        context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync > 1:
-            how = "MEAN" if self.means_per_replica else "SUM"
-            gradients = context.all_reduce(how, gradients)
-        if self.loss_scale is not None:
-            inverse = 1.0 / self.loss_scale.value
-            gradients = [gradient * inverse for gradient in gradients]
-        return gradients
 
     def _clip(
         self, gradients: Gradients, variables: Sequence[Any]
