@@ -1,8 +1,7 @@
-"""Checks the index file of a checkpoint, which lists its tensors.
+"""Checks the index file of a checkpoint: TensorFlow ends at impossible sizes.
 
-TensorFlow ends the process when sizes are impossible. The index is a table of
-LevelDB without compression: blocks of sorted keys, each of which stores only
-its difference from the key before it. The values are protocol buffers.
+It is a table of LevelDB without compression: blocks of sorted keys, each stored
+as its difference from the one before. The values are protocol buffers.
 """
 
 import math
@@ -22,22 +21,12 @@ _FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
 
 def check(prefix: str) -> None:
     """Raises `ValueError` unless the index at a prefix describes its files."""
-    try:
-        _check_table(prefix)
-    except (IndexError, TypeError, message.DecodeError) as error:
-        raise ValueError(f"{prefix}.index is damaged: {error}") from error
-
-
-def _check_table(prefix: str) -> None:
-    """Reads the table in which a header and tensors stand in order."""
     path = storage.path(f"{prefix}.index")
     data = path.read_bytes() if path.stat().st_size < _MAX_INDEX_BYTES else b""
-    footer = data[-_FOOTER_BYTES:]
-    schema.require(footer.endswith(_END), f"{path} lists no tensors")
-    sizes: list[int] = []
-    last, num_bytes = b"", -1
-    for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
-        for key, value in _entries(data, *_numbers(place, 0, 2)[0]):
+    schema.require(data.endswith(_END), f"{path} lists no tensors")
+    sizes, last, num_bytes = list[int](), b"", -1
+    try:
+        for key, value in _all_entries(data):
             is_next = key > last if sizes else not key
             schema.require(is_next, f"{path} is not in order")
             last = key
@@ -49,7 +38,16 @@ def _check_table(prefix: str) -> None:
                 ending = f"{number:05d}-of-{header.num_shards:05d}"
                 shard = storage.path(f"{prefix}.data-{ending}")
                 sizes.append(shard.stat().st_size)
+    except (IndexError, TypeError, message.DecodeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     schema.require(num_bytes < sum(sizes), f"{path}: tensors share bytes")
+
+
+def _all_entries(data: bytes) -> Iterator[tuple]:
+    """Yields the entries of all blocks, which the last block lists."""
+    footer = data[-_FOOTER_BYTES:]
+    for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
+        yield from _entries(data, *_numbers(place, 0, 2)[0])
 
 
 def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:

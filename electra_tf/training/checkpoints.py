@@ -33,9 +33,8 @@ from electra_tf.training import checkpoint_index
 
 CONFIG_FILE = "config.json"
 
-# Fields that may differ when a training is resumed: they change neither the
-# model nor the masks, samples and order of the examples. (Another number of
-# devices changes rounding alone.)
+# Fields that may differ when a training is resumed: they change neither model
+# nor masks, samples and order. (The number of devices changes rounding alone.)
 SAFE_TO_CHANGE = {
     "training.strategy",
     "training.tpu",
@@ -166,6 +165,7 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     """The checkpoint that is `latest`, `best` or in a folder."""
+    remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
     if which == "latest":
         checkpoint = latest(model_dir)
         remedy = "Train first with electra-pretrain."
@@ -174,7 +174,6 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
         remedy = "Evaluation makes one (training.eval_steps); or take latest."
     else:
         checkpoint = storage.path(which)
-        remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
     if checkpoint is None or not checkpoint.is_dir():
         raise FileNotFoundError(
             f"--checkpoint={which} must be in {model_dir}, or a folder. "
@@ -309,9 +308,8 @@ def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
     """Sets variables by path; tensors without a variable are left out."""
-    saved = load_tensors(checkpoint, prefix)
-    wanted = {name: saved[name] for name in saved if name in variables}
-    assign(checkpoint, wanted, variables)
+    saved = load_tensors(checkpoint, prefix).items()
+    assign(checkpoint, {n: v for n, v in saved if n in variables}, variables)
 
 
 def assign(
@@ -343,16 +341,14 @@ def read_tensors(prefix: str, beginning: str = "") -> Arrays:
     checkpoint_index.check(prefix)
     reader = tf.compat.v1.train.NewCheckpointReader(prefix)
     names = sorted(reader.get_variable_to_shape_map())
-    chosen = [name for name in names if name.startswith(beginning)]
-    return {name: reader.get_tensor(name) for name in chosen}
+    return {n: reader.get_tensor(n) for n in names if n.startswith(beginning)}
 
 
 @contextlib.contextmanager
 def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     try:
         yield
-    # Damaged files make TensorFlow raise nearly everything.
-    except Exception as error:
+    except Exception as error:  # nearly everything, of damaged files
         remedy = (
             "It is missing or damaged. Remove this folder to go on from the "
             "checkpoint before it."

@@ -55,9 +55,8 @@ def configure_process(settings: Settings, is_shared: bool = False) -> None:
     if settings.precision == "float32" and not has_gpu:
         # The graph optimizers do not make the step faster, and the first call
         # of a traced step takes 5.5 s without and 7.8 s with them.
-        tf.config.optimizer.set_experimental_options(
-            {"disable_meta_optimizer": True}
-        )
+        options = {"disable_meta_optimizer": True}
+        tf.config.optimizer.set_experimental_options(options)
     if is_shared and settings.strategy == "one_device" and not has_gpu:
         # One thread for each operation is faster then. TensorFlow refuses this
         # if the program has computed something.
@@ -101,8 +100,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
-        # TensorFlow would reserve the memory of all GPUs. It refuses this if
-        # the program has computed something.
+        # TensorFlow would reserve the memory of all of them.
         with contextlib.suppress(RuntimeError):
             tf.config.set_visible_devices(gpus[:1], "GPU")
     return tf.distribute.get_strategy()
@@ -117,15 +115,14 @@ def read_cluster(text: str) -> tuple[str, dict[str, str]]:
     """The address of this host and those of the others, by task."""
     try:
         described = json.loads(text)
-        task = described["task"]
-        own = described["cluster"][task["type"]][task["index"]]
-        others = {
+        task, cluster = described["task"], described["cluster"]
+        own = cluster[task["type"]][task["index"]]
+        return own, {
             f"{job} {index}": address
             for job in ("chief", "worker")
-            for index, address in enumerate(described["cluster"].get(job, ()))
+            for index, address in enumerate(cluster.get(job, ()))
             if address != own
         }
-        return own, others
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             "The strategy multi_worker needs the environment variable "
@@ -137,10 +134,9 @@ def read_cluster(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
-    """Waits until all other hosts listen on their ports, and names the missing.
+    """Waits until all other hosts listen, and names those that do not.
 
-    TensorFlow would wait without a message; the first worker without limit and
-    without handling signals.
+    TensorFlow would wait without a message, the first worker without limit.
     """
 
     def is_missing(address: str) -> bool:
@@ -206,8 +202,8 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
 @functools.cache
 def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
     def average(own: tf.Tensor) -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
         # `identity` puts the argument on the replica's device.
+        context = tf.distribute.get_replica_context()
         return context.all_reduce("MEAN", tf.identity(own))
 
     return tf.function(
@@ -219,8 +215,7 @@ def require_same(
     strategy: tf.distribute.Strategy, values: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` unless the named values are equal on all hosts."""
-    # First the names: hosts with other versions have other names, and would
-    # wait for each other.
+    # First the names: hosts of other versions would wait for each other.
     names = {"settings, so the same version of electra_tf": ", ".join(values)}
     with naming_lost_workers(strategy):
         for name, value in (names | dict(values)).items():
