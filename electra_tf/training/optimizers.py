@@ -24,11 +24,8 @@ from electra_tf.training import step_state
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 NO_DECAY_PATTERNS = ("LayerNorm", "layer_norm", "bias")
-"""Names the original does not decay (`model/optimization.py`).
-
-They are searched, not matched in full: `output_bias` is not decayed either.
-Embeddings are decayed.
-"""
+"""What the original does not decay (`model/optimization.py`): `output_bias`,
+too, but embeddings are decayed."""
 
 
 class Scalars(NamedTuple):
@@ -97,21 +94,17 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Creates the moments, in the scope of the variables' strategy."""
         if self.built:
             return
-        for variable in variables:
-            if variable.dtype != "float32":
-                raise ValueError(
-                    f"Expected float32 variables. Received: {variable.path} of "
-                    f"{variable.dtype}. Use a mixed precision policy: it "
-                    "computes in 16 bits and keeps variables in float32."
-                )
-        paths = [variable.path for variable in variables]
-        self.rate_multipliers = schedules.resolve_rules(
-            self.rate_rules, paths, "learning rate"
-        )
-        exclusions = [(pattern, 0.0) for pattern in self.decay_exclusions]
-        self.decay_multipliers = schedules.resolve_rules(
-            exclusions + self.decay_rules, paths, "weight decay"
-        )
+        if wrong := [v for v in variables if v.dtype != "float32"]:
+            raise ValueError(
+                f"Expected float32 variables. Received: {wrong[0].path} of "
+                f"{wrong[0].dtype}. Use a mixed precision policy: it computes "
+                "in 16 bits and keeps variables in float32."
+            )
+        paths, resolve = [v.path for v in variables], schedules.resolve_rules
+        self.rate_multipliers = resolve(self.rate_rules, paths, "learning rate")
+        rules = [(pattern, 0.0) for pattern in self.decay_exclusions]
+        rules += self.decay_rules
+        self.decay_multipliers = resolve(rules, paths, "weight decay")
         # Weights, gradients and both moments.
         layers.require_memory(4 * sum(math.prod(v.shape) for v in variables))
         super().build(list(variables))
@@ -127,8 +120,8 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Updates variables once, within the calling replica; returns the rate.
 
         Every replica must pass the same gradients, reduced over all replicas.
-        `variables` are some of those given to `build`, None for all; the
-        others keep values and moments.
+        Other variables of `build` than `variables` (None: all) stay as they
+        are, and their moments, too.
         """
         chosen = self._trainable_variables if variables is None else variables
         now = self._scalars(self.learning_rate)
@@ -234,9 +227,9 @@ class AdamWeightDecay(ReplicaOptimizer):
 
         w = w - rate * (m / (sqrt(v) + epsilon) + weight_decay * w)
 
-    Departures from Adam and AdamW as usually given: no bias correction,
-    epsilon stands outside the root and is 1e-6, LayerNorm and biases are not
-    decayed. The arguments are those of `ReplicaOptimizer`.
+    Unlike the usual AdamW it corrects no bias, has an epsilon of 1e-6 outside
+    the root, and does not decay LayerNorm and biases. The arguments are those
+    of `ReplicaOptimizer`.
     """
 
     def __init__(
@@ -338,10 +331,9 @@ class LAMB(ReplicaOptimizer):
     The ratio of the two Euclidean norms is 1 if one of them is 0, so that a
     variable that starts at 0 moves. It is also 1 for variables that match
     `exclude_from_layer_adaptation`; None takes the patterns of
-    `exclude_from_weight_decay`, an empty list none (tensorflow-addons takes an
-    empty list for None). The decay stands inside the trust ratio
-    (https://arxiv.org/abs/1904.00962, algorithm 2); Keras' own `Lamb` keeps it
-    out.
+    `exclude_from_weight_decay` (in tensorflow-addons an empty list does, too).
+    The decay stands inside the ratio (https://arxiv.org/abs/1904.00962,
+    algorithm 2), in Keras' own `Lamb` outside.
     """
 
     def __init__(
@@ -410,12 +402,11 @@ def build(
 def clip_by_global_norm(
     gradients: Sequence[Gradient], clip_norm: float
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Gradients scaled down to a joint norm of at most `clip_norm`.
+    """Gradients scaled down to a joint norm of at most `clip_norm`; 0: any.
 
-    Returns dense float32 gradients, and their norm before clipping; 0 clips
-    none. A norm that is not finite turns every clipped gradient into NaN. The
-    rows of lookup gradients are summed first, so that the norm is the true
-    one. (The original counts every occurrence of a row by itself.)
+    Returns dense float32 gradients, and their norm before clipping. A norm that
+    is not finite turns every clipped gradient into NaN. Rows of lookup
+    gradients are summed first; the original counts each occurrence by itself.
     """
     dense = [densify(gradient) for gradient in gradients]
     # One sum of squares for all vectors, which most variables are.

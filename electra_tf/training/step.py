@@ -87,10 +87,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return (0,)
 
     def enter_stage(self, stage: int, is_beginning: bool) -> None:
-        """Called before the first step of a stage, and after a resume.
-
-        `is_beginning` says whether no step of the stage has been taken.
-        """
+        """Called when a stage begins (`is_beginning`), and after a resume."""
 
     @property
     def trained_variables(self) -> Sequence[Any]:
@@ -107,17 +104,14 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> Any:
         """Turns what a replica received into what `compute_losses` takes.
 
-        Features are `[n, k, S]` and `stream_ids` `[n]`; the result is a nest
-        of tensors whose first axes can be split into the micro-batches. Masks
-        depend on `step`, the index of the global batch.
+        Features are `[n, k, S]` and `stream_ids` `[n]`; the result is a nest of
+        tensors whose first axes can be split into micro-batches. `step` is the
+        index of the global batch.
         """
 
     @abc.abstractmethod
     def loss_normalizers(self, prepared: Any) -> Tensors:
-        """Loss name to the scalar that its sum is divided by.
-
-        Known before the forward pass: it may not depend on weights.
-        """
+        """Loss name to the divisor of its sum, which depends on no weights."""
 
     @abc.abstractmethod
     def compute_losses(
@@ -186,11 +180,11 @@ class TrainableModel(keras.Model, abc.ABC):
     def compute_statistics(self, prepared: Any) -> Tensors:
         """All statistics of a prepared batch, without dropout."""
         zeros = self._empty_statistics()
-
-        def compute(part: Any, _: Any) -> Tensors:
-            return zeros | _collect(self.compute_losses(part, None))
-
-        statistics = self._sum_parts(prepared, compute, zeros)
+        statistics = self._sum_parts(
+            prepared,
+            lambda part, _: zeros | _collect(self.compute_losses(part, None)),
+            zeros,
+        )
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -307,10 +301,8 @@ class TrainableModel(keras.Model, abc.ABC):
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        return (
-            [*map(tf.convert_to_tensor, gradients)],
-            self._empty_statistics() | _collect(sums),
-        )
+        dense = [*map(tf.convert_to_tensor, gradients)]
+        return dense, self._empty_statistics() | _collect(sums)
 
     def _empty_statistics(self) -> Tensors:
         return {name: tf.zeros([k]) for name, k in self.statistic_sizes.items()}
@@ -331,12 +323,11 @@ class TrainableModel(keras.Model, abc.ABC):
         labels, clipped, norms = self.clip_groups(variables), [*gradients], []
         for group in sorted(set(labels)):
             members = [i for i, label in enumerate(labels) if label == group]
-            parts, norm = optimizers.clip_by_global_norm(
-                [gradients[i] for i in members], self.clip_norm
-            )
+            own = [gradients[i] for i in members]
+            own, norm = optimizers.clip_by_global_norm(own, self.clip_norm)
             norms.append(norm)
-            for i, part in zip(members, parts, strict=True):
-                clipped[i] = part
+            for i, gradient in zip(members, own, strict=True):
+                clipped[i] = gradient
         return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
     def _update(self, gradients: Gradients, variables: Sequence[Any]) -> None:

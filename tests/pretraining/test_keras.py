@@ -89,7 +89,7 @@ def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     history = model.fit(
         _dataset(),
         validation_data=held_out,
-        epochs=4,
+        epochs=2,
         verbose=0,
         callbacks=[
             callbacks.LambdaCallback(
