@@ -81,8 +81,7 @@ class Table:
         train 1000/9000    2:13:05  37.174  3.919  0.029 0.6651 0.508   39.62
         valid 1000/9000    2:13:05  36.902  3.871  0.031 0.6592 0.513
 
-    The heading comes again every so many lines. Where a line has no room for
-    all columns, the least important are left out.
+    Where a line has no room for all columns, the least important are left out.
     """
 
     def __init__(
@@ -137,8 +136,7 @@ class RunReport(contextlib.AbstractContextManager):
         title: of the progress bar.
         is_brief: prints a line now and then instead of a table.
         work_until: the work of the first n steps; for the time left.
-        owes_evaluation: whether the first step is still to be evaluated, so
-            that its held-out metrics are removed, too.
+        owes_evaluation: whether held-out metrics of the first step go, too.
     """
 
     def __init__(
@@ -194,8 +192,7 @@ class RunReport(contextlib.AbstractContextManager):
     def advance(self, step: int) -> bool:
         """Shows the progress; returns whether to `print` metrics early.
 
-        Before the first line of the log that is after two steps, and then
-        after more and more seconds.
+        Until the log has a line: after two steps, then ever more seldom.
         """
         if self._path is None:
             return False
@@ -281,8 +278,7 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
             line["split"], line["step"] = str(line["split"]), int(line["step"])
             lines.append(line)
         except Exception:  # whatever the bytes are
-            # The last one may be half a line.
-            if number < len(texts):
+            if number < len(texts):  # the last may be half a line
                 logging.warning("%s: line %d is damaged: skipped", path, number)
     return lines
 
