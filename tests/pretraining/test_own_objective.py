@@ -2,8 +2,8 @@
 
 import pathlib
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
@@ -64,21 +64,17 @@ def test_it_trains_resumes_exports_and_scores(settings, tmp_path):
 
 
 def test_its_setting_is_used_and_counted(settings):
-    resolved = base.resolve(settings, tiny.VOCABULARY.size)
-    plain = tiny_run.replace(resolved, objective={"label_smoothing": 0.0})
-    models = [
-        run.build_model_and_optimizer(own, tiny.VOCABULARY)
-        for own in (resolved, plain)
-    ]
-    tiny_objectives.randomize(models[0].trainable_variables)
-    for variable, same in zip(*(m.variables for m in models), strict=True):
-        same.assign(variable)
-    prepared = tiny_objectives.prepare(models[0])
-    smooth, sharp = (
-        float(model.compute_losses(prepared, None).losses["disc_loss"])
-        for model in models
-    )
-    assert not np.isclose(smooth, sharp, rtol=1e-3)
+    resolved, losses = base.resolve(settings, tiny.VOCABULARY.size), set()
+    for smoothing in (0.0, 0.1):
+        objective = {"label_smoothing": smoothing}
+        own = tiny_run.replace(resolved, objective=objective)
+        tf.keras.utils.set_random_seed(3)
+        model = run.build_model_and_optimizer(own, tiny.VOCABULARY)
+        tiny_objectives.randomize(model.trainable_variables)
+        prepared = tiny_objectives.prepare(model)
+        loss = tiny_objectives.loss_of(model, prepared)["disc_loss"]
+        losses.add(round(float(loss), 2))
+    assert len(losses) == 2
     work = cost.Cost(resolved)
     expected = work.convention.discriminator().total
     assert work.row_flops(0) == expected > 0
@@ -87,10 +83,7 @@ def test_its_setting_is_used_and_counted(settings):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"label_smoothing": 2.0},
-            "objective.label_smoothing` must be at most",
-        ),
+        ({"label_smoothing": 2.0}, "objective.label_smoothing` must be at mo"),
         ({"label_smooth": 0.1}, "Did you mean 'label_smoothing'"),
         ({"disc_weight": 1.0}, "`objective.disc_weight` has no effect on"),
     ],

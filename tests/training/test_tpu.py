@@ -1,6 +1,5 @@
 """Training on a stand-in for a TPU, a device that compiles whole steps."""
 
-import dataclasses
 import functools
 
 import keras
@@ -37,15 +36,11 @@ HEADS = {
 
 def _build_finetuning(kind):
     keras.utils.set_random_seed(3)
-    settings = tiny_objectives.build_settings("electra").encoder
-    settings = dataclasses.replace(settings, vocab_size=50)
     head = HEADS[kind](seed=1, name="task")
-    with keras.name_scope("task_specific"):
-        head.build((None, None, settings.hidden_size))
-    encoder = encoder_lib.build_encoder(settings, "electra")
-    model = finetuning.FinetuningModel(
-        encoder, {"task": head}, num_micro_batches=2
-    )
+    head.build((None, None, tiny.ENCODER.hidden_size))
+    encoder = encoder_lib.build_encoder(tiny.ENCODER, "electra")
+    heads = {"task": head}
+    model = finetuning.FinetuningModel(encoder, heads, num_micro_batches=2)
     model.optimizer = optimizers.build(config.OptimizerConfig(), 1e-3)
     model.optimizer.build(model.trainable_variables)
     tiny_objectives.randomize(model.trainable_variables)
