@@ -52,16 +52,15 @@ def main() -> None:
 
 def _print_plan(settings: config.ExperimentConfig) -> None:
     from electra_tf.pretraining import cost
-    from electra_tf.pretraining import estimate
     from electra_tf.training import devices
 
     known = {device.name: device for device in devices.DEVICES}
     if FLAGS.device:
         config.require_choice("--device", FLAGS.device, tuple(known))
-    weights = estimate.count_weights(settings)
+    weights = cost.count_weights(settings)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
-        f"{estimate.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
+        f"{cost.CHECKPOINT_BYTES * weights / 1e9:.2f} GB."
     )
     for phase in config.split_phases(settings):
         length, tokens = phase.settings.data.max_seq_length, phase.num_tokens
@@ -82,7 +81,7 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     fits = True
     for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
-            need = estimate.estimate(settings, device, FLAGS.count, weights)
+            need = cost.estimate(settings, device, FLAGS.count, weights)
             fits &= need.cut is not None
             cut = need.cut.num_parts if need.cut else "do not fit"
             print(

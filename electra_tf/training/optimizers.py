@@ -384,9 +384,12 @@ def build(
     **more: Any,
 ) -> ReplicaOptimizer:
     """The optimizer that a config names, with a schedule of its rate."""
-    kinds = {"adam": AdamWeightDecay, "addons_adamw": AddonsAdamW, "lamb": LAMB}
-    kind: Any = kinds[options.name]
-    return kind(
+    kinds: dict[str, Any] = {
+        "adam": AdamWeightDecay,
+        "addons_adamw": AddonsAdamW,
+        "lamb": LAMB,
+    }
+    return kinds[options.name](
         schedule,
         weight_decay=options.weight_decay_rate,
         beta_1=options.beta_1,

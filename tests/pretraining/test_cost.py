@@ -8,7 +8,6 @@ from electra_tf.config import schema
 from electra_tf.modeling import flops
 from electra_tf.objectives import base
 from electra_tf.pretraining import cost
-from electra_tf.pretraining import estimate
 from electra_tf.pretraining import run
 from electra_tf.training import devices
 from tests import script_modules
@@ -32,14 +31,14 @@ def _find(name, precision):
 def test_the_state_is_what_the_variables_take(objective):
     settings = tiny.with_objective(tiny.build_settings(), objective)
     settings = base.resolve(settings, tiny.VOCABULARY.size)
-    weights = estimate.count_weights(settings)
+    weights = cost.count_weights(settings)
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY, [1] * 50)
     moments = [v for v in model.optimizer.variables if v.shape.rank]
     values = 2 * [v.value for v in model.trainable_variables]
     sizes = [v.shape.num_elements() for v in [*values, *moments]]
-    planned = estimate.estimate(settings, devices.DEVICES[0], 1, weights)
+    planned = cost.estimate(settings, devices.DEVICES[0], 1, weights)
     assert planned.state_bytes == 4 * sum(sizes)
-    assert estimate.CHECKPOINT_BYTES * weights == 3 * planned.state_bytes / 4
+    assert cost.CHECKPOINT_BYTES * weights == 3 * planned.state_bytes / 4
 
 
 def test_a_block_keeps_inputs_of_products_and_three_scores():
@@ -76,7 +75,7 @@ def test_speed_is_near_that_of_nvidias_base(device, precision, short, long):
     for length, rows_per_second in ((128, short), (512, long)):
         settings = _load("electra_base", data={"max_seq_length": length})
         own = _find(device, precision)
-        found = estimate.estimate(settings, own, 1, 119_000_000)
+        found = cost.estimate(settings, own, 1, 119_000_000)
         speed = found.tokens_per_second / length
         assert speed == pytest.approx(rows_per_second, rel=0.15)
         assert found.hours == pytest.approx(766_000 * 256 / speed / 3600)
@@ -84,7 +83,7 @@ def test_speed_is_near_that_of_nvidias_base(device, precision, short, long):
 
 def test_devices_share_rows_and_time_but_not_the_state():
     settings, device = _load("electra_base"), _find("A100", "bfloat16")
-    one, eight = (estimate.estimate(settings, device, n, 10**8) for n in (1, 8))
+    one, eight = (cost.estimate(settings, device, n, 10**8) for n in (1, 8))
     assert eight.hours == pytest.approx(one.hours / 8)
     assert eight.state_bytes == one.state_bytes == 1.6e9
     assert eight.cut.num_parts == 1 < one.cut.num_parts
@@ -92,7 +91,7 @@ def test_devices_share_rows_and_time_but_not_the_state():
     whole = (one.activation_bytes - 4e8) * one.cut.num_parts
     assert eight.activation_bytes == pytest.approx(whole / 8)
     with pytest.raises(errors.ConfigError, match="replicas=3.*num_streams="):
-        estimate.estimate(settings, device, 3, 10**8)
+        cost.estimate(settings, device, 3, 10**8)
 
 
 def test_processors_work_on_as_many_parts(monkeypatch):
@@ -100,7 +99,7 @@ def test_processors_work_on_as_many_parts(monkeypatch):
     sizes = []
     for count in (1, 4, 64):
         monkeypatch.setattr(devices, "num_processors", lambda n=count: n)
-        found = estimate.estimate(settings, cpu, 1, 10**7)
+        found = cost.estimate(settings, cpu, 1, 10**7)
         assert found.cut.num_parts == 16
         sizes.append(found.activation_bytes)
     assert sizes == pytest.approx([n * sizes[0] for n in (1, 4, 16)])
@@ -134,7 +133,7 @@ def test_a_run_in_one_phase_is_planned_like_its_phases():
         plain, data={"phases": f"{length}x{rows}:1000,{length}x{rows}:1"}
     )
     own = _find("A100", "bfloat16"), 1, 10**7
-    one, three = (estimate.estimate(s, *own) for s in (plain, parts))
+    one, three = (cost.estimate(s, *own) for s in (plain, parts))
     assert three[1:] == pytest.approx(one[1:])
     assert three.cut == one.cut
 
@@ -142,13 +141,13 @@ def test_a_run_in_one_phase_is_planned_like_its_phases():
 def test_the_fewest_micro_batches_that_fit_are_taken():
     settings = _load("electra_base")
     device = _find("A100", "bfloat16")
-    whole = estimate.estimate(settings, device, 32, 10**8).activation_bytes * 32
+    whole = cost.estimate(settings, device, 32, 10**8).activation_bytes * 32
 
     def count(room, **training):
         asked = schema.replace_fields(settings, training=training)
         memory = (1.6 + whole / 1e9 * room) / 0.8
         other = device._replace(memory=memory)
-        cut = estimate.estimate(asked, other, 1, 10**8).cut
+        cut = cost.estimate(asked, other, 1, 10**8).cut
         return cut and cut.num_parts
 
     assert count(1.001) == 1
