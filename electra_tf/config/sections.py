@@ -69,7 +69,7 @@ class EncoderConfig:
     def initializer_stddev(self) -> float:
         """The standard deviation that `initializer_range` stands for.
 
-        BERT's 0.02 fits a width of 768. Narrower encoders then stay on the
+        BERT's 0.02 fits a width of 768; with it, narrower encoders stay on the
         unigram plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`,
         as in LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
         """
@@ -358,11 +358,10 @@ class ExperimentConfig:
     def check_warm_up(self, stages: Sequence[int] = (0,)) -> None:
         """Raises `ConfigError` unless every stage outlasts the warm-up.
 
-        Args:
-            stages: first steps of the stages of the objective.
+        `stages` are the first steps of the stages of the objective.
         """
         warmup, steps = self.num_warmup_steps, self.training.num_train_steps
-        ends = (*stages[1:], steps)
+        ends = *stages[1:], steps
         shortest = min(end - s for s, end in zip(stages, ends, strict=True))
         share = round(self.optimizer.warmup_proportion * steps)
         remedy = f"num_warmup_steps={max(1, shortest // 10)}"

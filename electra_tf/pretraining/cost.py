@@ -108,22 +108,22 @@ def estimate(
     seconds /= count
     state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
     room = max(1.0, _USABLE * 1e9 * device.memory - state)
-    cut = devices.cut_batch(settings, count, device.name == "CPU")
+    least = devices.cut_batch(settings, count, device.name == "CPU")
     shares = data.num_streams // count
-    later = range(cut.num_parts, shares + 1)
-    cuts = [cut, *(devices.Cut(n) for n in later if shares % n == 0)]
-    largest, sizes = max(map(saved.step_flops, saved.starts)) / count, []
-    for each in cuts:
-        at_once = min(each.at_a_time, each.num_parts)
+    more = range(least.num_parts, shares + 1)
+    largest = max(map(saved.step_flops, saved.starts)) / count
+    for cut in [least, *(devices.Cut(n) for n in more if shares % n == 0)]:
+        at_once = min(cut.at_a_time, cut.num_parts)
         # Each part has gradients of its own until they are added.
-        own = 4.0 * num_weights * at_once if each.num_parts > 1 else 0.0
-        sizes.append(largest * at_once / each.num_parts + own)
-    first = next((i for i, size in enumerate(sizes) if size <= room), None)
+        own = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
+        size = largest * at_once / cut.num_parts + own
+        if size <= room:
+            break
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
     return Estimate(
-        cut=None if first is None else cuts[first],
+        cut=cut if size <= room else None,
         state_bytes=state,
-        activation_bytes=sizes[-1 if first is None else first],
+        activation_bytes=size,
         tokens_per_second=num_tokens / seconds,
         hours=seconds / 3600,
     )
