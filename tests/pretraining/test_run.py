@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 
@@ -346,18 +347,15 @@ def _refused(settings, model_dir, error):
 def test_other_examples_are_refused(whole, tmp_path):
     other = tiny_run.write_dataset(tmp_path / "other", seed=5)
     message = _refused(_whole_settings(other), whole[0], errors.ModelError)
-    assert "trained on other examples" in message
-    assert "init_from" in message
+    assert re.search("trained on other examples.*init_from", message)
 
 
 def test_a_checkpoint_of_numbers_that_are_not_finite_is_refused(
     whole, dataset, tmp_path
 ):
-    model_dir, parts = whole
-    folder = shutil.copytree(model_dir, tmp_path / "run")
-    newest, variables = checkpoints.latest(folder), parts.saved_variables()
-    state = checkpoints.load_state(newest)
-    name = min(variables)
+    folder = shutil.copytree(whole[0], tmp_path / "run")
+    newest, variables = checkpoints.latest(folder), whole[1].saved_variables()
+    state, name = checkpoints.load_state(newest), min(variables)
     variables[name] = tf.fill(variables[name].shape, np.nan)
     shutil.rmtree(newest)
     checkpoints.save(folder, state["step"], variables, state, keep=2)
@@ -366,8 +364,7 @@ def test_a_checkpoint_of_numbers_that_are_not_finite_is_refused(
 
 
 def test_means_of_replicas_need_the_same_number_of_them(whole, monkeypatch):
-    model_dir, parts = whole
-    newest = checkpoints.latest(model_dir)
+    newest, parts = checkpoints.latest(whole[0]), whole[1]
     state = checkpoints.load_state(newest) | {"num_replicas": 2}
     parts.resume(state, newest)
     monkeypatch.setattr(parts.model, "means_per_replica", True)
@@ -383,24 +380,22 @@ def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
 
     monkeypatch.setattr(reporting, "draw_training_curves", fail)
     message = _refused(_whole_settings(dataset), whole[0], OSError)
-    assert "summary.json could not be written" in message
-    assert "No space left" in message
+    assert re.search(r"summary\.json could not be written.*No space", message)
 
 
 @pytest.mark.parametrize(
-    "mistake",
+    ("mistake", "message"),
     [
-        {"training": {"init_from": "/no/such/folder"}},
-        {"encoder": {"vocab_size": 30_522}},
+        ({"training": {"init_from": "/no/such/folder"}}, "A model is"),
+        ({"encoder": {"vocab_size": 30_522}}, "30,?522"),
     ],
 )
 def test_a_mistake_leaves_the_folder_free_for_the_next_try(
-    mistake, dataset, tmp_path
+    mistake, message, dataset, tmp_path
 ):
     good = tiny_run.build_settings(dataset, num_train_steps=1)
-    bad = tiny_run.replace(good, **mistake)
-    with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
-        run.pretrain(bad, tmp_path / "new")
+    with pytest.raises((OSError, ValueError), match=message):
+        run.pretrain(tiny_run.replace(good, **mistake), tmp_path / "new")
     own_run.check(tmp_path / "new", good, tiny.VOCABULARY)
 
 
