@@ -34,7 +34,7 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
         ("build_pretraining_dataset", f"--corpus={corpus}",
          f"--vocab_file={tmp_path}/vocabulary",
          f"--output_dir={tmp_path}/dataset", "--max_seq_length=32",
-         "--validation_fraction=0.1", "--num_processes=2"),
+         "--validation_fraction=0.1"),
         ("run_pretraining", f"--config={ROOT}/configs/pretrain/tiny.py",
          f"--config.data.dataset_dir={tmp_path}/dataset",
          f"--model_dir={model_dir}",

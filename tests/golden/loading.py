@@ -79,7 +79,7 @@ def build_head(head_class, arrays, **options):
     for variable in head.weights:
         variable.assign(weights.pop(variable.path))
     if weights:
-        raise ValueError(f"{head_class.__name__} has no {sorted(weights)}.")
+        raise ValueError(f"{type(head).__name__} has no {sorted(weights)}.")
     return head
 
 

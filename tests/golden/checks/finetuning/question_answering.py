@@ -12,13 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.finetuning import QuestionAnsweringConfig
-from electra_tf.modeling.task_heads import QuestionAnsweringHead
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
-from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import scores as qa_scores
 from electra_tf.tasks.question_answering import spans
+from electra_tf.tasks.question_answering.answering_task import (
+    QuestionAnsweringTask,
+)
 from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
@@ -36,8 +37,8 @@ _RECORDS = {
     records.SQUAD2: "squad_v2_style.json",
     records.MRQA: "mrqa_style.jsonl",
 }
-_FEATURES = ("input_mask", "segment_ids", "is_impossible")
 _OPTIONS = (
+    *("max_query_length", "doc_stride"),
     *("joint_prediction", "beam_size", "n_best_size", "max_answer_length"),
     *("answerable_classifier", "answerable_uses_start_logits"),
     "answerable_weight",
@@ -45,10 +46,7 @@ _OPTIONS = (
 
 
 def list_cases(folder):
-    """The names of the files tell what there is.
-
-    One of a pair is enough for a case, which then misses the other.
-    """
+    """The names of the files tell; of a pair one is enough for a case."""
     names = sorted(path.stem for path in folder.glob("*.*"))
     split = "features_(?:train_|eval_)?"
     for task in _find_tags(names, split):
@@ -68,29 +66,33 @@ def _find_tags(names, beginning):
     return sorted({match[1] for match in matches if match})
 
 
-def _read_records(folder, task):
-    """The questions of the folder in the form of a task of the original."""
-    form = _FORMS.get(task, records.MRQA)
-    path = folder / _RECORDS[form]
-    if form == records.MRQA:
-        return records.read_mrqa(path)
-    return records.read_squad(path, form == records.SQUAD2)
-
-
-def _build_rows(folder, examples, settings, is_training):
-    do_lower_case = settings.get("do_lower_case", True)
-    tokenizer = loading.load_tokenizer(folder, do_lower_case=do_lower_case)
-    names = ("max_query_length", "doc_stride")
-    windows = questions.Settings(**{name: settings[name] for name in names})
-    length = settings["max_seq_length"]
-    return questions.build_rows(
-        examples, tokenizer, length, windows, is_training
+def _build_task(name, settings):
+    """A task of the original, with the settings of a file."""
+    given = {n: settings[n] for n in _OPTIONS if n in settings}
+    form = _FORMS.get(name, records.MRQA)
+    return QuestionAnsweringTask(
+        name, {}, QuestionAnsweringConfig(**given), form
     )
 
 
-def _check_features(folder, task, split):
+def _read_records(folder, task):
+    path = folder / _RECORDS[task.form]
+    if task.form == records.MRQA:
+        return records.read_mrqa(path)
+    return records.read_squad(path, task.has_unanswerable)
+
+
+def _build_rows(folder, task, examples, settings, is_training):
+    do_lower_case = settings.get("do_lower_case", True)
+    tokenizer = loading.load_tokenizer(folder, do_lower_case=do_lower_case)
+    length = settings["max_seq_length"]
+    return task.build_rows(examples, tokenizer, length, is_training)
+
+
+def _check_features(folder, name, split):
     """Examples and rows, exactly: what is learned or predicted from."""
-    settings = loading.read_json(folder / f"features_{task}.json")
+    settings = loading.read_json(folder / f"features_{name}.json")
+    task = _build_task(name, settings)
     examples, counts = _read_records(folder, task), {}
     is_training = split == "train"
     if is_training:
@@ -99,26 +101,26 @@ def _check_features(folder, task, split):
         counts["dropped_ids"] = dropped
         examples = [e for e in examples if e.id not in dropped]
         counts["n_examples"] = len(examples)
-    rows = _build_rows(folder, examples, settings, is_training)
+    rows = _build_rows(folder, task, examples, settings, is_training)
     arrays = classification.pad(rows, settings["max_seq_length"])
     arrays["eid"] = 1000 * rows.examples + _number_windows(rows)
     if is_training:
         counts["n_features"] = rows.num_rows
         described, expected = _describe_examples(examples, rows), "examples"
-        arrays["start_positions"] = rows.columns["start_position"]
-        arrays["end_positions"] = rows.columns["end_position"]
-        arrays["is_impossible"] = rows.columns["is_impossible"]
+        names = {"start_position": "start_positions"}
+        names |= {"end_position": "end_positions"}
+        arrays |= {names.get(n, n): c for n, c in rows.columns.items()}
     else:
         counts["n_eval_features"] = rows.num_rows
         described, expected = _describe_rows(examples, rows), "eval_features"
         arrays |= _describe_tokens(rows, settings["max_seq_length"])
-    line = Line(f"qa, features_{split}_{task}")
-    for name, count in counts.items():
-        line.add(name, count != settings[name])
+    line = Line(f"qa, features_{split}_{name}")
+    for key, count in counts.items():
+        line.add(key, count != settings[key])
     line.add(expected, _count_unequal(described, settings[expected]))
-    path = folder / f"features_{split}_{task}.npz"
-    for name, theirs in loading.read_arrays(path).items():
-        line.compare(name, arrays[name], theirs)
+    path = folder / f"features_{split}_{name}.npz"
+    for key, theirs in loading.read_arrays(path).items():
+        line.compare(key, arrays[key], theirs)
     yield line
 
 
@@ -204,8 +206,8 @@ def _check_head(folder, tag):
     heads = loading.read_json(folder / "heads.json")
     options = {entry["tag"]: entry for entry in heads}[tag]
     arrays = loading.read_arrays(folder / f"head_{tag}.npz")
-    given = {name: options[name] for name in _OPTIONS if name in options}
-    head = loading.build_head(QuestionAnsweringHead, arrays, **given)
+    task = _build_task("", options)
+    head = loading.build_head(task.new_head, arrays)
     outputs = _compute_outputs(head, options["is_training"], arrays)
     line = Line(f"qa, head_{tag}", _TOLERANCE)
     for name, output in outputs.items():
@@ -226,11 +228,11 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
-    names = dict(zip(_FEATURES, _FEATURES, strict=True)) | {
-        "start_position": "start_positions_in",
-        "end_position": "end_positions_in",
-    }
-    features = {own: tf.constant(arrays[n]) for own, n in names.items()}
+    names = ("input_mask", "segment_ids", "is_impossible")
+    given = {name: arrays[name] for name in names}
+    given["start_position"] = arrays["start_positions_in"]
+    given["end_position"] = arrays["end_positions_in"]
+    features = {name: tf.constant(array) for name, array in given.items()}
     hidden = tf.constant(arrays["final_hidden"])
     starts = features["start_position"]
     outputs = head.predict(hidden, features)
@@ -258,21 +260,17 @@ def _check_postprocessing(folder, tag):
     """Answers, n-best lists and null odds from fed outputs."""
     settings = loading.read_json(folder / f"postprocess_{tag}.json")
     outputs = loading.read_arrays(folder / f"postprocess_{tag}.npz")
-    examples = _read_records(folder, settings["task"])
-    rows = _build_rows(folder, examples, settings, False)
+    task = _build_task(settings["task"], settings)
+    examples = _read_records(folder, task)
+    rows = _build_rows(folder, task, examples, settings, False)
     texts = Line(f"qa, postprocess_{tag}, texts")
     numbers = Line(f"qa, postprocess_{tag}, numbers", _TOLERANCE)
     eid = 1000 * rows.examples + _number_windows(rows)
     texts.compare("eid", eid, outputs.pop("eid"))
     if not settings["answerable_classifier"]:
         outputs.pop("answerable_logit", None)
-    given = {name: settings[name] for name in _OPTIONS if name in settings}
-    decoded = answers.decode(
-        rows,
-        {name: list(array) for name, array in outputs.items()},
-        QuestionAnsweringConfig(**given),
-        _FORMS.get(settings["task"]) == records.SQUAD2,
-    )
+    outputs = {name: list(array) for name, array in outputs.items()}
+    decoded = task.decode(examples, rows, outputs)
     different = decoded.texts.items() ^ settings["predictions"].items()
     texts.add("predictions", len(different))
     numbers.compare_all(decoded.null_odds, settings["null_odds"] or {}, "odds ")
@@ -289,19 +287,13 @@ def _check_postprocessing(folder, tag):
 def _check_postprocessing_scores(path):
     """Official scores of the reference's own predictions."""
     line = Line("qa, postprocess_scores", _SCORE_TOLERANCE)
-    folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
     for tag, expected in loading.read_json(path).items():
-        run = loading.read_json(folder / f"postprocess_{tag}.json")
-        form, texts = _FORMS.get(run["task"], records.MRQA), run["predictions"]
-        golds = _golds(_read_records(folder, run["task"]))
-        if form == records.SQUAD2:
-            odds = run["null_odds"]
-            ours = qa_scores.compute_squad2_scores(
-                golds, texts, odds, threshold
-            )
-        else:
-            is_mrqa = form == records.MRQA
-            ours = qa_scores.compute_squad1_scores(golds, texts, is_mrqa)
+        run = loading.read_json(path.with_name(f"postprocess_{tag}.json"))
+        task = _build_task(run["task"], run)
+        predictions = answers.Predictions(
+            run["predictions"], {}, run["null_odds"]
+        )
+        ours = task.score(_read_records(path.parent, task), predictions)
         line.compare_all(ours, expected, f"{tag} ")
     yield line
 
@@ -324,7 +316,8 @@ def _check_evaluation(path):
     line = Line("qa, evaluation", _SCORE_TOLERANCE)
     expected = loading.read_json(path)
     gold_path = path.with_name("evaluation_gold.json")
-    golds = _golds(records.read_squad(gold_path))
+    examples = records.read_squad(gold_path)
+    golds = {example.id: example.golds or () for example in examples}
     texts, odds = expected["predictions"], expected["null_odds"]
     raw = qa_scores.compute_raw_scores(golds, texts)
     missing = expected["missing_in_v1"]
@@ -352,10 +345,6 @@ def _check_normalized_answers(path):
         ours = qa_scores.normalize_answer(case["text"])
         line.add(repr(case["text"]), ours != case["normalized"])
     yield line
-
-
-def _golds(examples):
-    return {example.id: example.golds or () for example in examples}
 
 
 _CHECKS_OF_FILES = {
