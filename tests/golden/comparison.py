@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 
 import numpy as np
 
@@ -65,10 +64,6 @@ class Line:
             f"{self.tolerance:.2g}",
             "pass" if self.passed else "MISS",
         )
-
-
-# Whether two values of plain Python are different.
-differ = operator.ne
 
 
 def compare(case, entries, tolerance=0.0, measure=None):

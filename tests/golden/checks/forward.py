@@ -45,11 +45,7 @@ _OTHER_METRICS = ("disc_auc", "disc_loss")  # defined otherwise, see above
 
 
 def check_configuration(folder):
-    """Everything that there is of one configuration.
-
-    `outputs_left_out` in `info.json`, if it is there, names arrays that a copy
-    of a reference goes without.
-    """
+    """Everything that there is of one configuration."""
     replay = Replay(folder)
     yield from guard(replay.name, _check_pass, replay)
     for name, check, *arguments in training.list_checks(replay):
@@ -90,9 +86,8 @@ def _check_sizes(replay):
     line.add("special ids", model.masking.special_ids != ids)
     line.compare("[MASK]", model.mask_id, ids[-1])
     weights = split_all(model, model.trainable_variables)
-    shapes = {name: list(weight.shape) for name, weight in weights.items()}
-    for name in {*shapes, *info["variables"]}:
-        line.add(name, shapes.get(name) != info["variables"].get(name))
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    line.compare_all(shapes, info["variables"])
     return line
 
 
@@ -101,8 +96,9 @@ def _compare_outputs(replay, ours, expected):
     integers = Line(f"{title}, ids, positions, labels")
     groups = {name: Line(f"{title}, {name}", _TOLERANCE) for name in _GROUPS}
     rounded = Line(f"{title}, next to nothing but padding", _ROUNDED_TOLERANCE)
-    # Only Electric needs the probability of what the discriminator sees.
+    # Of a copy of a reference, arrays may be left out.
     optional = {*replay.info.get("outputs_left_out", ())}
+    # Only Electric needs the probability of what the discriminator sees.
     optional |= set() if replay.is_electric else {"log_q"}
     optional |= {name for name in ours if name.endswith("attention_probs")}
     for key in sorted({*(ours.keys() - optional), *expected}):
@@ -158,8 +154,7 @@ def _score_errors(key, ours, theirs):
 def _compute_outputs(replay):
     """Our side of `outputs.npz`, by its names, and the metrics.
 
-    What the step never needs is made here by the functions that it is made
-    of: losses of single rows and tokens.
+    Losses of single rows and tokens are made by the functions of the step.
     """
     model = replay.model
 

@@ -1,9 +1,7 @@
-"""Files and outputs of Hugging Face's transformers.
+"""Models that Hugging Face's transformers wrote, and what they compute.
 
-Each folder is a model that transformers wrote, with inputs and what it
-computed for them. Ours is built from the files; every layer, the logits and
-the loss are compared. Then the model goes through all formats and must come
-back bit by bit.
+Every layer, the logits and the loss are compared. Then the model goes through
+all formats and must come back bit by bit.
 """
 
 import dataclasses

@@ -36,9 +36,8 @@ def list_checks(replay):
 def name_losses(replay, trace, means):
     """The losses of a pass by the reference's names.
 
-    There the generator's loss is `mlm_loss`. A two-tower generator learns by
-    `cloze_loss`; its `mlm_loss` is that of the masked positions, which the
-    reference notes too.
+    There the generator's loss is `mlm_loss`, of a two-tower one `cloze_loss`;
+    its `mlm_loss` is that of the masked positions.
     """
     named = dict(means)
     if replay.is_two_tower:
@@ -120,10 +119,11 @@ def _check_run(replay, run):
         ]
         line.compare_all(*both)
         yield line
-    rates = ours["learning_rate"], expected["learning_rate"]
-    line = Line(f"{title}, learning_rate", _RATE_TOLERANCE)
-    line.add("learning_rate", comparison.scaled_error(*rates))
-    yield line
+    rates = "learning_rate", ours["learning_rate"], expected["learning_rate"]
+    scaled = comparison.scaled_error
+    yield comparison.compare(
+        f"{title}, learning_rate", [rates], _RATE_TOLERANCE, scaled
+    )
     line = Line(f"{title}, samples and labels", _TIE_TOLERANCE)
     line.add("sampled_ids", np.max(ours["sample_margin"]))
     flips = comparison.count_unequal(ours["is_fake"], expected["is_fake"])

@@ -13,6 +13,8 @@ goes wrong:
   wrong. They are compared on the words that are left.
 """
 
+import operator
+
 import numpy as np
 import tensorflow as tf
 
@@ -60,9 +62,8 @@ def _check_label_mapping(path):
     info = loading.read_json(path)
     sentences = [s for split in info["n_examples"] for s in _read(path, split)]
     tags = [sentence.tags or () for sentence in sentences]
-    listed = spans.list_classes(tags, "BIO")
-    line = Line("tagging, label mapping")
-    ours = {tag: number for number, tag in enumerate(listed)}
+    listed, line = spans.list_classes(tags, "BIO"), Line("tagging, labels")
+    ours = dict(zip(listed, range(len(listed)), strict=True))
     line.compare_all(ours, info["label_mapping"])
     yield line
 
@@ -92,17 +93,17 @@ def _check_examples(path):
         own = _read(path, split)
         entries.append((f"{split}: number", len(own), len(cases)))
         for number, (ours, case) in enumerate(zip(own, cases, strict=False)):
-            row = {"words": list(ours.words), "labels": _labels(ours, info)}
+            title = f"{split} {number}"
             entries += [
-                (f"{split} {number}: {name}", row[name], case[name])
-                for name in row
+                (f"{title}: words", list(ours.words), case["words"]),
+                (f"{title}: labels", _labels(ours, info), case["labels"]),
             ]
     yield _compare_exactly("sentences", entries)
 
 
 def _compare_exactly(title, entries):
     title = f"tagging, {title}"
-    return comparison.compare(title, entries, measure=comparison.differ)
+    return comparison.compare(title, entries, measure=operator.ne)
 
 
 def _check_features(path, info_path):
