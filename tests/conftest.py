@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -131,6 +132,15 @@ def _exports_are_checked_in_forks() -> Iterator[None]:
         fork = types.SimpleNamespace(run=run)
         patch.setattr(self_check, "subprocess", fork)
         yield
+
+
+@pytest.fixture
+def forked_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools fork their processes of one that has imported TensorFlow."""
+    context = multiprocessing.get_context("forkserver")
+    modules = "electra_tf.studies.study_run", "electra_tf.finetuning.finetune"
+    context.set_forkserver_preload([*modules])
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: context)
 
 
 @pytest.fixture

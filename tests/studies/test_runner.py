@@ -17,6 +17,7 @@ from electra_tf.studies import runner
 from electra_tf.studies import study_run
 from tests.studies import toy_study
 
+pytestmark = pytest.mark.usefixtures("forked_pools")
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
