@@ -30,7 +30,7 @@ from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.processes import atomic
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -172,7 +172,7 @@ def _describe_task(
 ) -> portable.PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
-    kind = kinds.find_kind(task.kind) if task else None
+    kind = base.find_kind(task.kind) if task else None
     takes_labels = bool(kind and kind.outputs_are_labels) or not labels
     takes_pairs = bool(kind and kind.takes_pairs)
     if not takes_labels or (options.has_pairs and not takes_pairs):
@@ -339,7 +339,7 @@ def write_card(
         result = history.result
         scores = result.scores.get(task.name, {}) if result else {}
     has_pairs = task is not None and portable_trial.reads_pairs(task)
-    note = kinds.find_kind(task.kind).card_note(task.options) if task else ""
+    note = base.find_kind(task.kind).card_note(task.options) if task else ""
     for path in sorted(folder.rglob(hugging_face.CONFIG_FILE)):
         (architecture,) = schema.read_object(path)["architectures"]
         texts = {

@@ -237,6 +237,6 @@ def render_sections(
 
 def _find_kind(name: str) -> Any:
     # Clients read exports without TensorFlow, which this imports.
-    from electra_tf.tasks import kinds
+    from electra_tf.tasks import base
 
-    return kinds.find_kind(name)
+    return base.find_kind(name)

@@ -16,10 +16,9 @@ from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
+from electra_tf.tasks import base
 from electra_tf.tasks import catalog
-from electra_tf.tasks import kinds
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import own_files
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -66,7 +65,7 @@ def read_trial(
     settings = dataclasses.replace(
         settings,
         task=dataclasses.replace(settings.task, names=task.name),
-        own=settings.own if task.name == own_files.NAME else none,
+        own=settings.own if task.name == base.OWN else none,
     )
     description = dataclasses.replace(
         description, settings=settings, labels={task.name: labels}
@@ -101,12 +100,12 @@ def write_trial(
     vocabulary = model.require_vocabulary()
     task = cast(portable.PortableTask, model.task)  # It is fine-tuned.
     old_head = task.head
-    if task.name != own_files.NAME and _find_standard(task) is None:
+    if task.name != base.OWN and _find_standard(task) is None:
         # It reads pairs if it did.
         task = dataclasses.replace(
-            task, name=own_files.NAME, has_pairs=reads_pairs(task)
+            task, name=base.OWN, has_pairs=reads_pairs(task)
         )
-    if not kinds.find_kind(task.kind).outputs_are_labels:
+    if not base.find_kind(task.kind).outputs_are_labels:
         task = dataclasses.replace(task, labels=())
     elif not (task := _with_labels(task)).labels:
         raise errors.ModelError(
@@ -145,7 +144,7 @@ def write_trial(
 
 
 def _find_conventions(task: portable.PortableTask) -> dict[str, Any] | None:
-    known = kinds.find_kind(task.kind).restore_conventions(task.options)
+    known = base.find_kind(task.kind).restore_conventions(task.options)
     return dataclasses.asdict(known) if known else None
 
 
@@ -182,7 +181,7 @@ def _find_standard(
 
 def reads_pairs(task: portable.PortableTask) -> bool:
     """Whether a model of a task reads pairs of texts, told or known."""
-    is_known = kinds.find_kind(task.kind).takes_pairs
+    is_known = base.find_kind(task.kind).takes_pairs
     spec = glue.TASKS.get(task.name) if is_known else None
     return task.has_pairs or (spec is not None and spec.has_pairs)
 
@@ -191,12 +190,12 @@ def _settings(
     task: portable.PortableTask, head: portable.Tensors
 ) -> finetuning_config.FinetuningConfig:
     layers = {path.split("/")[2] for path in head}
-    kind = kinds.find_kind(task.kind)
+    kind = base.find_kind(task.kind)
     sections = kind.restore_settings(task.options, layers)
     has_hidden_layer = task.has_hidden_layer
     sections["task"] = {"names": task.name, "hidden_layer": has_hidden_layer}
     own = sections.pop("own", {})
-    if task.name == own_files.NAME:
+    if task.name == base.OWN:
         sections["own"] = own | {"kind": task.kind}
         # A label with a comma cannot stand there; the trial lists all apart.
         if not any("," in label for label in task.labels):

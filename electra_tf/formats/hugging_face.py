@@ -31,7 +31,6 @@ from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
 from electra_tf.modeling import answers
 from electra_tf.tasks import base
-from electra_tf.tasks import kinds
 from electra_tf.tasks.question_answering import answering_task
 
 CONFIG_FILE = "config.json"
@@ -340,7 +339,7 @@ def _find_kind(
     if stated:
         # A file from elsewhere must not choose which code is imported.
         is_here = stated in TASK_KINDS or stated in sys.modules
-        kind = kinds.find_kind(stated) if is_here else None
+        kind = base.find_kind(stated) if is_here else None
         if kind is None or kind.hugging_face != class_name:
             raise errors.ModelError(
                 f"{file}: `electra_tf_kind` must be a kind of task that is a "
@@ -348,7 +347,7 @@ def _find_kind(
                 "defines it, import that first."
             )
         return kind
-    known_kinds = map(kinds.find_kind, TASK_KINDS)
+    known_kinds = map(base.find_kind, TASK_KINDS)
     candidates = [k for k in known_kinds if k.hugging_face == class_name]
     usual = _REGRESSION if num_outputs == 1 else candidates[0].problem_type
     problem = known.problem_type or usual
@@ -392,7 +391,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
     table, stated = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
-        architecture = kinds.find_kind(model.task.kind).hugging_face
+        architecture = base.find_kind(model.task.kind).hugging_face
         if architecture not in HEAD_CLASSES:
             raise errors.ModelError(
                 "Hugging Face has no class for tasks of the kind "
@@ -433,7 +432,7 @@ def _task_fields(
 ) -> dict[str, Any]:
     """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
-    kind = kinds.find_kind(task.kind)
+    kind = base.find_kind(task.kind)
     if head.names_outputs:
         labels = task.labels if kind.outputs_are_labels else ("LABEL_0",)
         if not labels:

@@ -25,8 +25,6 @@ from electra_tf.modeling import networks
 from electra_tf.objectives import base as objective_base
 from electra_tf.objectives import registry
 from electra_tf.tasks import base
-from electra_tf.tasks import kinds
-from electra_tf.tasks.sentences import own_files
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
@@ -70,7 +68,7 @@ class PortableTask:
 
     def __post_init__(self) -> None:
         if self.options is None:
-            options = kinds.find_kind(self.kind).options_class()
+            options = base.find_kind(self.kind).options_class()
             object.__setattr__(self, "options", options)
 
     @property
@@ -142,7 +140,7 @@ def describe_task(
     task: base.Task, labels: tuple[str, ...], conventions: Any = None
 ) -> PortableTask:
     """Describes a task of the catalog, as a trained model has it."""
-    is_own = task.name == own_files.NAME
+    is_own = task.name == base.OWN
     return PortableTask(
         task.name,
         task.kind,
@@ -308,7 +306,7 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
         for path, shape in there.items()
         if path.startswith(start)
     }
-    head = kinds.find_kind(task.kind).restore_head(
+    head = base.find_kind(task.kind).restore_head(
         len(task.labels), own, task.has_hidden_layer, seed=0, name=task.name
     )
     shapes = _built_shapes(head, None, None, hidden_size)

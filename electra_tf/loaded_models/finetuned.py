@@ -25,7 +25,7 @@ from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 
 _CONFIG = "configs/finetune/own.py"
 _PAIR = "text_pair"
@@ -249,7 +249,7 @@ def build_settings(
     kind = given.get("kind") or _guess_kind(frame, given)
     values = config.run_file(_CONFIG, kind).to_dict()
     known = values["own"] | dict(given)
-    own |= kinds.find_kind(kind).describe_frame(frame, known) | dict(given)
+    own |= base.find_kind(kind).describe_frame(frame, known) | dict(given)
     # What a program does later needs no deterministic kernels.
     values["training"]["deterministic"] = False
     for name, fields in {**sections, "own": own}.items():
@@ -265,6 +265,6 @@ def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:
     # The first kind that recognizes the data, or else the default.
     own = finetuning_config.OwnTaskConfig(**given)
     for name in finetuning_config.TASK_KINDS:
-        if kinds.find_kind(name).recognizes(frame, own):
+        if base.find_kind(name).recognizes(frame, own):
             return name
     return own.kind

@@ -323,10 +323,9 @@ class QuestionAnsweringHead(TaskHead):
         start = features["start_position"]
         start_logits = self._start_logits(hidden, features)
         end_logits = self.compute_end_logits(hidden, features, start)
-        losses = 0.5 * (
-            _cross_entropy(start, start_logits)
-            + _cross_entropy(features["end_position"], end_logits)
-        )
+        losses = _cross_entropy(start, start_logits)
+        losses += _cross_entropy(features["end_position"], end_logits)
+        losses *= 0.5
         if not self.answerable_classifier:
             return losses
         no_answer = tf.nn.sigmoid_cross_entropy_with_logits(
@@ -416,11 +415,7 @@ class QuestionAnsweringHead(TaskHead):
     def _joint_parts(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The hidden layer's terms of starts and of places.
-
-        Returns:
-            `[N, 512]` and `[B, S, 512]`; their sum is the layer's input.
-        """
+        """Terms of the layer's input: starts, `[N, 512]`, and `[B, S, 512]`."""
         # The kernel's first D rows are those of the start.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (

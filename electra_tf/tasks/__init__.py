@@ -1,4 +1,4 @@
 """Downstream tasks: text to rows, and a head's outputs to answers.
 
-Read `task` first, then `rows`, then the `task` of one of the kinds.
+Read `base` first, then `rows`, then the task of one of the kinds.
 """

@@ -7,6 +7,7 @@ in other formats, and asked: no other file names a kind.
 
 import abc
 import dataclasses
+import importlib
 import inspect
 import json
 import pathlib
@@ -37,11 +38,16 @@ Outputs = Mapping[str, Sequence[np.ndarray]]
 Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the row's own
 tokens or words.
 """
+Row = Mapping[str, np.ndarray]
+"""Output of a signature to what it is for one row."""
+Rows = rows_lib.EncodedRows
+OwnSettings = finetuning_config.OwnTaskConfig
 Settings = finetuning_config.FinetuningConfig
 Tensors = dict[str, tf.Tensor]
 Texts = tuple[bytes, ...]
 """One row's inputs of a signature for raw text, in UTF-8."""
-
+OWN = "own"
+"""The name of the task of a user's own files."""
 
 _EXAMPLE = """\
 print(model.signatures["{signature}"](
@@ -58,11 +64,8 @@ class Task(abc.ABC):
     """A downstream task, with a function that reads each of its splits.
 
     Training needs the split `train`, evaluation the `dev_splits`, which have
-    labels to score on, the deciding one first, prediction all others.
-
-    Args:
-        name: that of the catalog, and the variable scope of the head.
-        readers: split to the function that reads its examples.
+    labels to score on, the deciding one first, prediction all others. `name` is
+    that of the catalog, and the variable scope of the head.
     """
 
     # The kind: a key of `finetuning_config.TASK_KINDS`, or `__name__` in a
@@ -110,15 +113,10 @@ class Task(abc.ABC):
     # Data.
 
     @classmethod
-    def build_own(
-        cls, settings: Settings, labels: Sequence[str] = ()
-    ) -> "Task":
+    def build_own(cls, settings: Settings, labels: Sequence[str] = ()) -> Any:
         """Builds the task of a user's own files, section `own`.
 
-        Args:
-            settings: of the fine-tuning.
-            labels: those of a trained model, which then are not looked for in
-                files.
+        Labels of a trained model are not looked for in files.
         """
         raise ValueError(
             f"{cls.__name__} cannot be the kind of the task `own`: it has no "
@@ -126,9 +124,7 @@ class Task(abc.ABC):
         )
 
     @classmethod
-    def recognizes(
-        cls, frame: Any, own: finetuning_config.OwnTaskConfig
-    ) -> bool:
+    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
         """Whether a pandas frame of examples looks like one of this kind."""
         return False
 
@@ -174,7 +170,7 @@ class Task(abc.ABC):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.EncodedRows:
+    ) -> Rows:
         """Makes rows of at most `max_seq_length` tokens; labels may be missing.
 
         To learn from there may be more of them, or fewer, than to predict from.
@@ -208,11 +204,8 @@ class Task(abc.ABC):
     ) -> task_heads.TaskHead:
         """Creates the head that stored variables belong to.
 
-        Args:
-            num_labels: 0 where they are not known.
-            shapes: of the head's variables, by `layer/variable`.
-            has_hidden_layer: see `TaskConfig.hidden_layer`.
-            **kwargs: `seed` and `name`.
+        `num_labels` is 0 where they are not known, `shapes` are those of the
+        variables by `layer/variable`, other arguments `seed` and `name`.
         """
         if cls.takes_hidden_layer:
             kwargs["has_hidden_layer"] = has_hidden_layer
@@ -223,9 +216,7 @@ class Task(abc.ABC):
     # Predictions and scores.
 
     @abc.abstractmethod
-    def decode(
-        self, examples: Examples, rows: rows_lib.EncodedRows, outputs: Outputs
-    ) -> Any:
+    def decode(self, examples: Examples, rows: Rows, outputs: Outputs) -> Any:
         """Reads predictions off `TaskHead.predict` of the rows of examples."""
 
     @abc.abstractmethod
@@ -280,14 +271,10 @@ class Task(abc.ABC):
     def build_signatures(self, model: Any) -> Any:
         """Builds the object that computes the answers of an export.
 
-        Args:
-            model: an `export.models.finetuned.FinetunedModule`.
-
-        Returns:
-            An object with `answer_text`, for the raw texts of `input_names`,
-            and `answer_ids`, for rows of ids, which it checks by
-            `model.check_ids`. Both return tensors by their names in the
-            signature.
+        `model` is an `export.models.finetuned.FinetunedModule`. The object has
+        `answer_text`, for the raw texts of `input_names`, and `answer_ids`, for
+        rows of ids, which it checks by `model.check_ids`. Both return tensors
+        by their names in the signature.
         """
         raise ValueError(
             f"The task {self.name!r} cannot be exported: its class "
@@ -298,10 +285,9 @@ class Task(abc.ABC):
     def export_texts(cls) -> dict[str, Any]:
         """Returns what exports and the demo page say of this kind.
 
-        Returns:
-            Sections `readme` and `page`, by default those of `<kind>.toml`
-            beside the module, if it is there; a kind whose signatures are new
-            adds `signatures` and `tensors` (see `export/signatures.toml`).
+        Sections are `readme` and `page`, by default those of `<kind>.toml`
+        beside the module, if it is there; a kind whose signatures are new adds
+        `signatures` and `tensors` (see `export/signatures.toml`).
         """
         name = f"{cls.kind.rpartition('.')[2]}.toml"
         path = pathlib.Path(inspect.getfile(cls)).with_name(name)
@@ -322,18 +308,10 @@ class Task(abc.ABC):
         return {}
 
     @classmethod
-    def read_prediction(
-        cls, metadata: Any, texts: Texts, row: Mapping[str, np.ndarray]
-    ) -> Any:
-        """Reads the prediction for a text off a row of a signature's outputs.
+    def read_prediction(cls, metadata: Any, texts: Texts, row: Row) -> Any:
+        """Reads the prediction for a row's texts, a dataclass of the kind.
 
-        Args:
-            metadata: the `ExportMetadata` of the model.
-            texts: the row's inputs.
-            row: output to what it is for this row.
-
-        Returns:
-            A dataclass of the kind's own.
+        `metadata` is the `ExportMetadata` of the model.
         """
         raise ValueError(f"{cls.__name__} has no method `read_prediction`.")
 
@@ -363,23 +341,15 @@ class Task(abc.ABC):
     # Other formats.
 
     def options(self, conventions: Any = None) -> Any:
-        """Returns an `options_class` of this task.
-
-        Args:
-            conventions: those that a trained model keeps.
-        """
+        """Returns an `options_class`, of a trained model's conventions."""
         return self.options_class()
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Iterable[str]) -> dict:
         """Returns sections of a config for a model that was read elsewhere.
 
-        Args:
-            options: an `options_class`.
-            layers: names of the head's layers.
-
-        Returns:
-            Section to fields. The section `own` counts for own tasks alone.
+        `options` is an `options_class`, `layers` name those of the head. The
+        section `own` counts for own tasks alone.
         """
         return {}
 
@@ -403,3 +373,39 @@ def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
     """Writes lines, all of them or no file; returns the path."""
     atomic.write_text(path, "".join(f"{line}\n" for line in lines))
     return path
+
+
+def find_kind(name: str) -> type[Task]:
+    """Imports the class of a kind of task.
+
+    Args:
+        name: a key of `finetuning_config.TASK_KINDS`, or a module of the
+            user's own that defines one subclass of `Task`.
+
+    Raises:
+        ConfigError: if there is no such class.
+    """
+    # Exports of this kind have another name.
+    name = "qa" if name == "question_answering" else name
+    if name in finetuning_config.TASK_KINDS:
+        path = f"electra_tf.tasks.{finetuning_config.TASK_KINDS[name]}"
+        module_name, _, class_name = path.rpartition(".")
+        known: type[Task] = getattr(
+            importlib.import_module(module_name), class_name
+        )
+        return known
+    finetuning_config.require_kind(name)
+    own = [
+        value
+        for value in vars(importlib.import_module(name)).values()
+        if isinstance(value, type)
+        and issubclass(value, Task)
+        and value.__module__ == name
+    ]
+    schema.require(
+        len(own) == 1 and own[0].kind == name,
+        f"The module {name} must define one subclass of `Task`, with the "
+        f"attribute `kind = __name__`. Received: {len(own)} classes. "
+        "CONTRIBUTING.md shows an example.",
+    )
+    return own[0]

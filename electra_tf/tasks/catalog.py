@@ -3,14 +3,11 @@
 import types
 from collections.abc import Mapping, Sequence
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import base
-from electra_tf.tasks import kinds
 from electra_tf.tasks.question_answering import answering_task
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.tagging import tagging_task
 
 ALIASES: Mapping[str, str] = {
@@ -22,32 +19,22 @@ ALIASES: Mapping[str, str] = {
 }
 """Tasks that the original calls otherwise, also in its variables' names."""
 
-Settings = finetuning_config.FinetuningConfig
-
-TASK_NAMES = (
-    *glue.NAMES,
-    *records.SOURCES,
-    tagging_task.CHUNKING,
-    own_files.NAME,
-)
+TASK_NAMES = (*glue.NAMES, *records.SOURCES, tagging_task.CHUNKING, base.OWN)
 """The names that `task.names` may list."""
 
 
 def build_task(
     name: str,
-    settings: Settings,
+    settings: base.Settings,
     labels: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
 ) -> base.Task:
     """Builds the task of one of `TASK_NAMES` or `ALIASES`.
 
-    Args:
-        name: of the task.
-        settings: of the fine-tuning.
-        labels: those of a trained model by task, instead of the files' own.
+    `labels` are those of a trained model by task, instead of the files' own.
     """
     known = ALIASES.get(name, name)
-    if known == own_files.NAME:
-        kind = kinds.find_kind(settings.own.kind)
+    if known == base.OWN:
+        kind = base.find_kind(settings.own.kind)
         task = kind.build_own(settings, labels.get(known, ()))
         # It is scored if it has labels.
         task.test_splits = tuple(s for s in task.splits if s == "test")
@@ -68,7 +55,7 @@ def build_task(
 
 
 def build_tasks(
-    settings: Settings,
+    settings: base.Settings,
     labels: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
 ) -> list[base.Task]:
     """Builds all tasks that a config names; `mnli` and `ax` are the same."""

@@ -5,6 +5,7 @@ Every function raises `DataError`, which names the file and the line, for a cell
 that it cannot read.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -38,19 +39,16 @@ def read_labels(
 ) -> tuple[str, ...]:
     """Reads the label of a row, or all of them.
 
-    Args:
-        record: the row.
-        column: that of the labels.
-        separator: stands between the labels in a string; a list of JSON needs
-            none. Empty: there is exactly one label.
+    A `separator` stands between the labels in a string; a list of JSON needs
+    none. If it is empty there is exactly one label.
     """
-    values: Any = [record.values.get(column)]
-    if separator and isinstance(values[0], list):
-        values = values[0]
+    cell: Any = record.values.get(column)
+    values = [cell]
+    if separator and isinstance(cell, list):
+        values = cell
     elif separator:
-        cell = "" if values[0] is None else str(values[0])
-        values = [part.strip() for part in cell.split(separator)]
-        values = [part for part in values if part]
+        parts = "" if cell is None else str(cell)
+        values = [p for part in parts.split(separator) if (p := part.strip())]
     for value in values:
         if isinstance(value, list | dict | None) or not str(value).strip():
             raise files.unexpected(record.place, "a label", value)
@@ -75,10 +73,8 @@ def read_number(
     number = files.parse_number(value)
     if not low <= number <= high:
         expected = f"a number from {low} to {high} as {column!r}"
-        remedy = (
-            "Repair the row, or set --config.own.min_value and "
-            "--config.own.max_value."
-        )
+        flags = "--config.own.min_value and --config.own.max_value"
+        remedy = f"Repair the row, or set {flags}."
         raise files.unexpected(record.place, expected, value, remedy)
     return number
 
@@ -87,17 +83,13 @@ def read_words(record: files.Record, column: str) -> tuple[str, ...]:
     """Reads a list of strings, or the parts of a string between blanks."""
     items: Any = record.values[column]
     if isinstance(items, str) and items.lstrip().startswith('["'):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             items = json.loads(items)
-        except (ValueError, RecursionError):
-            items = None
     elif isinstance(items, str):
         items = items.split()
-    if (
-        not isinstance(items, list)
-        or not items
-        or not all(isinstance(item, str) and item.strip() for item in items)
-        or any("\t" in item or "\n" in item for item in items)
+    if not (items and isinstance(items, list)) or not all(
+        isinstance(item, str) and item.strip() and not set(item) & set("\t\n")
+        for item in items
     ):
         expected = (
             f"in {column!r} a list of strings, none of them empty or with tabs "

@@ -169,14 +169,11 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
                 codec = "utf-8-sig" if number == 1 else "utf-8"
                 yield number, line.decode(codec)
         except UnicodeDecodeError as error:
-            place = f"{path}, line {number}"
-            raise unexpected(
-                place, "UTF-8", line[:60], "Save the file as UTF-8."
-            ) from error
+            place, remedy = f"{path}, line {number}", "Save the file as UTF-8."
+            raise unexpected(place, "UTF-8", line[:60], remedy) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise unexpected(
-                path, "compressed lines", error, "Download the file again."
-            ) from error
+            expected, remedy = "compressed lines", "Download the file again."
+            raise unexpected(path, expected, error, remedy) from error
 
 
 def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
@@ -208,25 +205,21 @@ def parse_number(value: Any) -> float:
 
 
 def resolve_format(
-    path: pathlib.Path,
-    file_format: str,
-    endings: Mapping[str, str] = ENDINGS,
+    path: pathlib.Path, file_format: str, endings: Mapping[str, str] = ENDINGS
 ) -> str:
     """Returns the format of a file, for `auto` by the ending of its name."""
     require_table(path)
-    expected, received = "", file_format
+    found, received = file_format, file_format
+    formats = dict.fromkeys(endings.values())
+    expected = f"one of the formats {', '.join(formats)}"
     if file_format == "auto":
-        file_format = endings.get(path.suffix.lower(), "")
-        if not file_format:
-            expected = f"a name that ends with one of {', '.join(endings)}"
-            received = path.suffix
-    elif file_format not in endings.values():
-        known = ", ".join(dict.fromkeys(endings.values()))
-        expected = f"one of the formats {known}"
-    if expected:
+        received = path.suffix
+        found = endings.get(received.lower(), "")
+        expected = f"a name that ends with one of {', '.join(endings)}"
+    if found not in formats:
         remedy = "Rename the file or give --config.own.file_format."
         raise unexpected(path, expected, received, remedy)
-    return file_format
+    return found
 
 
 def read_table(
@@ -254,7 +247,6 @@ def read_table(
 def _read_rows(
     path: pathlib.Path, file_format: str, columns: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Places, and what the rows there hold."""
     if file_format == "jsonl":
         for number, line in read_filled_lines(path):
             place = f"{path}, line {number}"
@@ -313,11 +305,9 @@ def _require_columns(
     place: str, present: Sequence[str], columns: Sequence[str]
 ) -> None:
     for name in columns:
-        count = present.count(name)
-        if count != 1:
-            hint = "Rename the others"
-            if not count:
-                hint = f"{schema.suggest(name, present)} Rename it"
+        if (count := present.count(name)) != 1:
+            hint = f"{schema.suggest(name, present)} Rename it"
+            hint = "Rename the others" if count else hint
             setting = f"the setting of --config.own that says {name!r}"
             remedy = f"{hint}, or change {setting}."
             raise unexpected(place, f"one column {name!r}", count, remedy)
@@ -357,10 +347,9 @@ def open_tfds(name: str) -> Any:
         builder = tfds.builder(name)
     except Exception as error:
         # Its errors derive from several types, by what it looked for.
-        lines = str(error).splitlines() or [repr(error)]
-        raise errors.DataError(
-            f"TensorFlow Datasets does not know {name}: {lines[0]}"
-        ) from error
+        reason = (str(error).splitlines() or [repr(error)])[0]
+        message = f"TensorFlow Datasets does not know {name}: {reason}"
+        raise errors.DataError(message) from error
     if not builder.is_prepared():
         raise errors.DataError(
             f"Expected {name} in the folder of TensorFlow Datasets "

@@ -58,12 +58,8 @@ def split_words(texts: tf.Tensor, blanks: str) -> Words:
     )
     # Between two blanks in a row stands an empty part.
     is_word = parts.with_values(sizes > 0)
-    return Words(
-        *(
-            tf.ragged.boolean_mask(parts.with_values(values), is_word)
-            for values in (parts.values, starts, starts + sizes)
-        )
-    )
+    columns = map(parts.with_values, (parts.values, starts, starts + sizes))
+    return Words(*(tf.ragged.boolean_mask(c, is_word) for c in columns))
 
 
 class Windows(NamedTuple):
@@ -115,10 +111,10 @@ def find_best_window(
     of the window's length; the first of equals wins. Windows are numbered for
     each text. `pieces`, `[...]` int64, are of `texts`, which broadcast to them.
     """
-    rooms = tf.gather(windows.rooms, texts)[..., tf.newaxis]
-    strides = tf.gather(windows.strides, texts)[..., tf.newaxis]
-    totals = tf.gather(windows.totals, texts)[..., tf.newaxis]
-    counts = tf.gather(windows.counts, texts)[..., tf.newaxis]
+    sizes = windows.rooms, windows.strides, windows.totals, windows.counts
+    rooms, strides, totals, counts = (
+        tf.gather(values, texts)[..., tf.newaxis] for values in sizes
+    )
     pieces = pieces[..., tf.newaxis]
     first = tf.maximum(-((rooms - 1 - pieces) // strides), 0)
     # No piece is in more windows than these.
@@ -324,12 +320,6 @@ def pack_split(
 
     Returns ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
     """
-    if max_length < MIN_LENGTH:
-        raise ValueError(
-            f"`max_seq_length` must be at least {MIN_LENGTH}, for [CLS], "
-            "[SEP], [SEP] and one piece of each text. Received: "
-            f"{max_length}."
-        )
     packed = []
     for begin in range(0, len(texts), _CHUNK):
         part = slice(begin, begin + _CHUNK)

@@ -148,15 +148,6 @@ def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):
     assert answer["num_truncated"][4] > 0
 
 
-def test_bytes_that_are_no_utf8_are_in_no_word(load):
-    data = encode(b"the \xffcat\xc3 sat \xe6\x9d", "")
-    answer = load("chunking")("tag_text", texts=data)
-    starts, ends = answer["tagged_starts"][0], answer["tagged_ends"][0]
-    for word, start, end in zip(answer["words"][0], starts, ends, strict=True):
-        assert (start < 0) == (word == b"")
-        assert start < 0 or data[0][start:end] == word
-
-
 def test_ids_with_positions_are_tagged_as_their_text(load):
     call = load("chunking")
     text = call("tag_text", texts=encode("the cat sat"))
@@ -281,7 +272,6 @@ def test_inputs_that_cannot_be_are_refused(
 @pytest.mark.parametrize(
     "options",
     [
-        {"joint_prediction": False},
         {"answerable_classifier": False},
         {"joint_prediction": False, "answerable_classifier": False},
         {"doc_stride": 1, "answerable_uses_start_logits": False},
@@ -343,11 +333,10 @@ def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     assert b"" not in (first, last)
 
 
-@pytest.mark.parametrize("scheme", ["IOB1", "BILOU"])
-def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
+def test_words_and_tags_are_written_as_in_the_training_file(tmp_path):
     labels = ("B-X", "I-X", "E-X", "S-X", "S-Y", "O")
     settings = finetuned_tiny.build_own_settings(32, kind="tagging")
-    conventions = {"own": {"scheme": scheme, "splits_punctuation": True}}
+    conventions = {"own": {"scheme": "IOB1", "splits_punctuation": True}}
     trial = finetuned_tiny.write_trial(
         tmp_path, settings, {"own": labels}, conventions=conventions
     )
@@ -360,10 +349,8 @@ def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
     for found, wanted in zip(found_tags, expected_tags, strict=True):
         before, expected = "O", []
         for word, tag in wanted:
-            place = {"E": "L", "S": "U"}.get(tag[0], tag[0])
-            if scheme == "IOB1" and tag != "O":
-                follows = tag[0] in "BS" and tag[1:] == before[1:]
-                place = "B" if follows else "I"
+            follows = tag[0] in "BS" and tag[1:] == before[1:]
+            place = "O" if tag == "O" else "B" if follows else "I"
             expected.append((word, place + tag[1:]))
             before = tag
         assert found == expected
@@ -397,14 +384,9 @@ def test_several_labels_are_those_of_the_trainer(tmp_path):
     np.testing.assert_array_equal(expected.classes, probabilities >= 0.4)
 
 
-@pytest.mark.parametrize("kind", ["ranking", "multiple_choice"])
-def test_what_is_compared_has_the_trainers_scores(tmp_path, kind):
-    pair = "pair" if kind == "ranking" else ""
-    trained, found, expected = ask_own(
-        tmp_path, kind=kind, text_pair_column=pair
-    )
-    assert trained.module.kind == kind
-    np.testing.assert_allclose(
-        found["choice_score"], expected.scores, rtol=1e-4, atol=1e-5
-    )
+def test_what_is_compared_has_the_trainers_scores(tmp_path):
+    trained, found, expected = ask_own(tmp_path, kind="multiple_choice")
+    assert trained.module.kind == "multiple_choice"
+    scores = found["choice_score"]
+    np.testing.assert_allclose(scores, expected.scores, rtol=1e-4, atol=1e-5)
     assert np.ptp(expected.scores) > 0.1

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
 from electra_tf.tasks import cells
-from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.sentences import text_task
 
 
@@ -62,8 +62,8 @@ class CountingTask(text_task.TextTask):
 
     @classmethod
     def build_own(cls, settings, labels=()):
-        task = cls(own_files.NAME, {})
-        own_files.connect(task, settings.own)
+        task = cls(base.OWN, {})
+        task.use_own(settings.own)
         task.use_metrics(list(cls.known_metrics))
         return task
 

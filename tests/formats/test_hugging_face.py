@@ -12,7 +12,7 @@ import safetensors.numpy
 from electra_tf import errors
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 from tests.formats import tiny_models
 
 
@@ -259,7 +259,7 @@ def test_a_task_is_what_its_class_and_config_say(
     kind, problem, stated, expected
 ):
     fields = {"id2label": _LABELS, "text_pairs": True, "problem_type": problem}
-    head = hugging_face.HEAD_CLASSES[kinds.find_kind(kind).hugging_face]
+    head = hugging_face.HEAD_CLASSES[base.find_kind(kind).hugging_face]
     known = hugging_face._Config(**fields | stated)
     task = hugging_face._read_task(known, head, {}, pathlib.Path("a"))
     assert task == portable.PortableTask(

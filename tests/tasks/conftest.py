@@ -7,6 +7,9 @@ import pytest
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import base
 from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -18,6 +21,13 @@ VOCABULARY = vocabulary_lib.Vocabulary(
         *("##ese", "red", "old"),
     )
 )
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Splits are made into rows in several chunks, as large ones are."""
+    for module, size in ((rows_lib, 4), (words_lib, 70), (questions, 2)):
+        monkeypatch.setattr(module, "_CHUNK", size)
 
 
 @pytest.fixture(scope="session")

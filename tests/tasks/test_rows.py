@@ -118,12 +118,9 @@ def _pack(tokenizer, texts, pairs, length):
 
 
 def test_sentences_and_pairs_stand_between_special_tokens(tokenizer):
-    rows, starts = _pack(
-        tokenizer,
-        ["The cat", "the", "", "\x00", "cat", "cat " * 5],
-        [None, "unable", "sat", None, " \x00", "sat " * 2],
-        8,
-    )
+    texts = ["The cat", "the", "", "\x00", "cat", "cat " * 5]
+    pairs = [None, "unable", "sat", None, " \x00", "sat " * 2]
+    rows, starts = _pack(tokenizer, texts, pairs, 8)
     assert rows == [
         [CLS, THE, CAT, SEP],
         [CLS, THE, SEP, UN, ABLE, SEP],
@@ -162,15 +159,3 @@ def test_cutting_equals_taking_one_token_at_a_time():
         pairs = zip(first, second, strict=True)
         theirs = [_cut_one_at_a_time(a, b, length) for a, b in pairs]
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_chunks_join_into_one_split(tokenizer, monkeypatch):
-    texts = ["cat " * (count % 5) for count in range(11)]
-    pairs = ["sat " * (count % 3) or None for count in range(11)]
-    whole = rows_lib.pack_split(texts, pairs, tokenizer, 9)
-    monkeypatch.setattr(rows_lib, "_CHUNK", 4)
-    parts = rows_lib.pack_split(texts, pairs, tokenizer, 9)
-    np.testing.assert_array_equal(whole[0].values, parts[0].values)
-    np.testing.assert_array_equal(whole[0].splits, parts[0].splits)
-    np.testing.assert_array_equal(whole[1], parts[1])
-    assert parts[0].values.dtype == parts[1].dtype == np.int32

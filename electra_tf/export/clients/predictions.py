@@ -8,7 +8,7 @@ from typing import Any
 
 from electra_tf.export import export_metadata
 from electra_tf.export.clients import text_models
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 from electra_tf.tasks.question_answering.signatures import AnswerPrediction
 from electra_tf.tasks.sentences.classification import LabelPrediction
 from electra_tf.tasks.sentences.comparisons import ComparisonPrediction
@@ -43,7 +43,7 @@ def predict(
     Yields:
         The texts in UTF-8 and what the model says of them, in their order.
     """
-    kind, signature = kinds.find_kind(metadata.kind), metadata.signatures[0]
+    kind, signature = base.find_kind(metadata.kind), metadata.signatures[0]
     wanted = export_metadata.SIGNATURES[signature].inputs
     given = {n: list(texts) for n, texts in inputs.items() if texts is not None}
     sizes = {len(texts) for texts in given.values()} - {1} or {1}
@@ -80,4 +80,4 @@ def describe(
         )
     given = {name: texts or None for name, texts in inputs.items()}
     rows = predict(export, metadata, given)
-    yield from kinds.find_kind(metadata.kind).show_all(metadata, rows)
+    yield from base.find_kind(metadata.kind).show_all(metadata, rows)

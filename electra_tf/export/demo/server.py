@@ -28,7 +28,7 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 
 MAX_CHARACTERS = 5000
 MAX_BYTES = 49_152
@@ -115,7 +115,7 @@ def _build_predictor(
     names = export_metadata.SIGNATURES[metadata.signatures[0]].inputs
     facts = {
         "kind": metadata.kind,
-        "page": kinds.find_kind(metadata.kind).export_texts()["page"],
+        "page": base.find_kind(metadata.kind).export_texts()["page"],
         "inputs": [name.removesuffix("s") for name in names],
         "range": [metadata.min_value, metadata.max_value],
     }

@@ -6,14 +6,11 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
 from electra_tf.tasks import files
-from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
@@ -31,11 +28,12 @@ PLAIN_HEAD_FLAGS = (
 _MAX_CONTEXT = 200
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 _HEAD_OPTIONS = (
-    "joint_prediction",
-    "beam_size",
-    "answerable_classifier",
-    "answerable_uses_start_logits",
-    "answerable_weight",
+    *("joint_prediction", "beam_size", "answerable_classifier"),
+    *("answerable_uses_start_logits", "answerable_weight"),
+)
+_EXPORTED = (
+    *("max_query_length", "doc_stride", "max_answer_length"),
+    "qa_na_threshold",
 )
 
 Examples = Sequence[records.Example]
@@ -72,16 +70,12 @@ class QuestionAnsweringTask(base.Task):
         self.metric = "best_f1" if self.has_unanswerable else "f1"
 
     @classmethod
-    def build_own(
-        cls, settings: Settings, labels: Sequence[str] = ()
-    ) -> "QuestionAnsweringTask":
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own questions, some unanswerable."""
         own = settings.own
-        readers = {
-            split: functools.partial(records.read_own, own, split)
-            for split in own.files
-        }
-        task = cls("own", readers, settings.qa, records.SQUAD2)
+        read = functools.partial(records.read_own, own)
+        readers = {s: functools.partial(read, s) for s in own.files}
+        task = cls(base.OWN, readers, settings.qa, records.SQUAD2)
         if own.metric:
             schema.require_choice("own.metric", own.metric, _OWN_METRICS)
             task.metric = own.metric
@@ -105,7 +99,7 @@ class QuestionAnsweringTask(base.Task):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.EncodedRows:
+    ) -> base.Rows:
         """Makes the windows of questions (`questions.build_rows`)."""
         return questions.build_rows(
             examples, tokenizer, max_seq_length, self.settings, is_training
@@ -130,10 +124,7 @@ class QuestionAnsweringTask(base.Task):
         )
 
     def decode(
-        self,
-        examples: Examples,
-        rows: rows_lib.EncodedRows,
-        outputs: base.Outputs,
+        self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> Predictions:
         """Reads answers, n-best lists, and null odds of `SQUAD2`."""
         return answers.decode(
@@ -150,15 +141,12 @@ class QuestionAnsweringTask(base.Task):
                 f"{len(missing)} questions, {files.list_some(missing)}. "
                 "Predict without scoring, or name a file with answers."
             )
-        texts = predictions.texts
+        texts, odds = predictions.texts, predictions.null_odds
         if self.has_unanswerable:
             threshold = self.settings.qa_na_threshold
-            return scores.compute_squad2_scores(
-                golds, texts, predictions.null_odds, threshold
-            )
-        return scores.compute_squad1_scores(
-            golds, texts, self.form == records.MRQA
-        )
+            return scores.compute_squad2_scores(golds, texts, odds, threshold)
+        is_mrqa = self.form == records.MRQA
+        return scores.compute_squad1_scores(golds, texts, is_mrqa)
 
     def has_labels(self, examples: Examples) -> bool:
         """Whether all questions tell their answers, and some have one."""
@@ -203,19 +191,15 @@ class QuestionAnsweringTask(base.Task):
         Where questions may be unanswerable, null odds too, and a submission in
         SQuAD 2.0's form: empty where the odds exceed `qa.qa_na_threshold`.
         """
-        contents: dict[str, Any] = {
-            "predictions": predictions.texts,
-            "nbest": predictions.nbest,
-        }
+        texts, nbest = predictions.texts, predictions.nbest
+        contents: dict[str, Any] = {"predictions": texts, "nbest": nbest}
         if self.has_unanswerable:
             contents["null_odds"] = predictions.null_odds
             contents["submission"] = self._submit(predictions)
-        return [
-            base.write_file(
-                folder / f"{split}_{name}.json", [json.dumps(content)]
-            )
-            for name, content in contents.items()
-        ]
+        paths = [folder / f"{split}_{name}.json" for name in contents]
+        for path, content in zip(paths, contents.values(), strict=True):
+            base.write_file(path, [json.dumps(content)])
+        return paths
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -228,26 +212,20 @@ class QuestionAnsweringTask(base.Task):
 
     def describe_export(self) -> dict[str, Any]:
         """Returns the windows and the decoding, as it was trained."""
-        windows = ("max_query_length", "doc_stride")
-        decoding = ("max_answer_length", "qa_na_threshold")
-        return {n: getattr(self.settings, n) for n in windows + decoding}
+        return {name: getattr(self.settings, name) for name in _EXPORTED}
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.AnswerPrediction:
         """Reads the answer, and whether there seems to be one."""
         text = bytes(row["answers"]).decode("utf-8", "replace")
         places = int(row["answer_starts"]), int(row["answer_ends"])
         score, odds = float(row["answer_scores"]), float(row["null_odds"])
-        dev: Mapping[str, float] = next(
-            iter((metadata.scores or {}).values()), {}
-        )
+        dev: Any = next(iter((metadata.scores or {}).values()), {})
         most = dev.get("best_f1_thresh", metadata.qa_na_threshold or 0.0)
-        is_answerable = bool(text) and odds <= most
-        return signatures.AnswerPrediction(
-            text, *places, score, odds, is_answerable
-        )
+        is_known = bool(text) and odds <= most
+        return signatures.AnswerPrediction(text, *places, score, odds, is_known)
 
     @classmethod
     def show_prediction(
@@ -304,10 +282,6 @@ def _find_options(layers: set[str]) -> dict[str, bool]:
 def build_task(name: str, settings: Settings) -> QuestionAnsweringTask:
     """Builds a published task, a key of `records.SOURCES`."""
     source = records.SOURCES[name]
-    readers = {
-        split: functools.partial(
-            source.read_split, settings.task.data_dir, split
-        )
-        for split in records.SPLITS
-    }
+    read = functools.partial(source.read_split, settings.task.data_dir)
+    readers = {s: functools.partial(read, s) for s in records.SPLITS}
     return QuestionAnsweringTask(name, readers, settings.qa, source.form)

@@ -7,6 +7,7 @@ stand for, `Steve Smith` (`get_final_text` of the original).
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def decode(
 
 def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The outputs of all rows as one array; fillers are never an answer."""
-    arrays = [np.asarray(array) for array in arrays]
+    arrays = list(map(np.asarray, arrays))
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
     dtype, filler = arrays[0].dtype, 0.0
     if np.issubdtype(dtype, np.floating):
@@ -95,18 +96,18 @@ def _add_answers(
     settings: questions.Settings,
     predictions: Predictions,
 ) -> None:
-    """Adds answers and n-best lists of some questions."""
     texts = _SpanTexts(chunk)
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
         own = slice(splits[number], splits[number + 1])
         entries_by_text: dict[str, tuple] = {}
+        context = chunk.context_of_example[number]
         for first, last, *numbers in zip(
             *(column[own].tolist() for column in columns), strict=True
         ):
             if len(entries_by_text) == settings.n_best_size:
                 break
-            text, *place = texts.find(number, first, last)
+            text, *place = texts.find(context, first, last)
             entries_by_text.setdefault(text, (text, 1.0, *numbers, *place))
         entries = entries_by_text.values() or [_NONE]
         nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
@@ -119,9 +120,7 @@ def _add_answers(
 
 
 def _list_spans(
-    chunk: questions.Chunk,
-    outputs: spans.Tensors,
-    settings: questions.Settings,
+    chunk: questions.Chunk, outputs: spans.Tensors, settings: questions.Settings
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The spans of N questions that count, best first.
 
@@ -187,18 +186,14 @@ class _SpanTexts:
         self._pieces = contexts.pieces.values.numpy()
         self._word_of_piece = contexts.pieces.value_rowids().numpy()
         self._begins = contexts.ids.row_starts().numpy()
-        self._found: dict[tuple[int, int, int], tuple[str, int, int]] = {}
+        self._texts = list(dict.fromkeys(e.context for e in chunk.examples))
+        self.find = functools.cache(self._find)
 
-    def find(self, number: int, first: int, last: int) -> tuple[str, int, int]:
+    def _find(
+        self, context: int, first: int, last: int
+    ) -> tuple[str, int, int]:
         """Text, first character and the one after the last of some pieces."""
-        context = int(self._chunk.context_of_example[number])
-        key = (context, first, last)
-        if key in self._found:
-            return self._found[key]
-        first, last = (
-            self._begins[context] + first,
-            self._begins[context] + last,
-        )
+        first, last = (self._begins[context] + n for n in (first, last))
         tokens = self._chunk.vocabulary.tokens
         pieces = self._pieces[first : last + 1]
         predicted = join_pieces([tokens[piece] for piece in pieces])
@@ -209,16 +204,14 @@ class _SpanTexts:
         normalized = " ".join(n for w in index if (n := self._normalized[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
-        text = self._chunk.examples[number].context
-        data = text.encode(errors="surrogatepass")
+        data = self._texts[context].encode(errors="surrogatepass")
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, self._word_starts[begin:end], strict=True):
             place = len(data[:byte].decode(errors="surrogatepass"))
             places += range(place, place + len(word) + 1)
-        span = original[start:stop], places[start], places[stop - 1] + 1
-        return self._found.setdefault(key, span)
+        return original[start:stop], places[start], places[stop - 1] + 1
 
 
 def join_pieces(tokens: Sequence[str]) -> str:
@@ -245,9 +238,7 @@ def project(
     """
     first = normalized.find(predicted)
     last = first + len(predicted) - 1
-    if first < 0 or not predicted:
-        return None
-    if " " in (normalized[first], normalized[last]):
+    if first < 0 or not predicted or predicted != predicted.strip(" "):
         return None
     places = [i for i, char in enumerate(original) if char != " "]
     if len(places) != len(normalized) - normalized.count(" "):

@@ -60,7 +60,7 @@ class Chunk(NamedTuple):
 
     examples: Sequence[records.Example]  # the questions
     contexts: Contexts  # their distinct contexts
-    context_of_example: np.ndarray  # `[N]` int64
+    context_of_example: list[int]  # N
     rows: QuestionRows  # of these questions
     vocabulary: vocabulary_lib.Vocabulary  # of the pieces
 
@@ -141,15 +141,13 @@ def build_rows(
         asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
         _require_room(part, asked, max_seq_length, settings.max_query_length)
         numbers: dict[str, int] = {}
-        owner = np.array(
-            [numbers.setdefault(e.context, len(numbers)) for e in part]
-        )
+        owner = [numbers.setdefault(e.context, len(numbers)) for e in part]
         contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
         rows = lay_out(
             tokenizer.vocabulary,
             asked,
             contexts.ids,
-            tf.constant(owner),
+            tf.constant(owner, tf.int64),
             max_seq_length,
             settings,
             least=0,
@@ -198,17 +196,15 @@ def _label_windows(
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
     first, last = find_answer_pieces(chunk, tokenizer)[questions].T
-    is_impossible = np.array([e.is_impossible for e in chunk.examples])
     # It stays false where another window has the answer.
+    is_impossible = np.array([e.is_impossible for e in chunk.examples])
     is_impossible = is_impossible[questions]
     is_inside = ~is_impossible & (first >= starts) & (last < ends)
-    return np.stack(
-        [
-            np.where(is_inside, first + shifts - starts, 0),
-            np.where(is_inside, last + shifts - starts, 0),
-            is_impossible,
-        ]
+    begin, end = (
+        np.where(is_inside, place + shifts - starts, 0)
+        for place in (first, last)
     )
+    return np.stack([begin, end, is_impossible])
 
 
 def find_answer_pieces(
@@ -253,8 +249,4 @@ def _locate(example: records.Example) -> Iterator[int]:
     """The bytes at which the words that cover the answer begin and end."""
     # Others are not in the examples to learn from: `records.keep_answered`.
     for character in records.find_answer(example) or ():
-        if example.context.isascii():
-            yield character
-        else:
-            head = example.context[:character]
-            yield len(head.encode(errors="surrogatepass"))
+        yield len(example.context[:character].encode(errors="surrogatepass"))

@@ -362,16 +362,14 @@ def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
         examples = _read_table(path, file_format, settings, split != "test")
     if split == "test":
         return examples
-    missing = find_unanswered(examples, path)
-    for example in examples:
-        if example.id in missing:
-            place = f"{path}, question {example.id!r}"
-            _require_answer(place, example.context, example.answer)
+    missing = set(find_unanswered(examples, path))
+    for example in (e for e in examples if e.id in missing):
+        place = f"{path}, question {example.id!r}"
+        _require_answer(place, example.context, example.answer)
     return keep_answered(examples, path) if split == "train" else examples
 
 
 def _require_answer(place: str, context: str, answer: Answer | None) -> None:
-    """Raises if an answer is not at the place where it is said to be."""
     text, start = (answer.text, answer.start) if answer else ("", 0)
     there = context[max(start, 0) :][: len(text)]
     if there != text or start < 0:
@@ -393,8 +391,7 @@ def _read_table(
     has_answers: bool,
 ) -> list[Example]:
     required = [settings.question_column, settings.context_column]
-    if settings.id_column:
-        required.append(settings.id_column)
+    required += [settings.id_column] * bool(settings.id_column)
     answer = [settings.answer_column, settings.answer_start_column]
     answer = [column for column in answer if column]
     contexts: dict[str, str] = {}

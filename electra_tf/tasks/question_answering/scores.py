@@ -59,7 +59,7 @@ def compute_squad1_scores(
     A missing prediction counts 0, or not at all as in the original's MRQA.
     `ValueError` for a question without answers.
     """
-    exact, f1 = 0.0, 0.0
+    exact = f1 = 0.0
     total = 0
     for identity, right in golds.items():
         if not right:
@@ -116,11 +116,8 @@ def _find_best_threshold(
     scores: Mapping[str, float],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
-    """The best mean score that a threshold on the null odds reaches.
-
-    Tried are 0 with all answers empty, then every question's null odds; the
-    lowest threshold that reaches the best score counts.
-    """
+    # Tried are 0 with all answers empty, then every question's null odds; the
+    # lowest threshold that reaches the best score counts.
     current = float(sum(not right for right in golds.values()))
     best, best_threshold = current, 0.0
     for identity in sorted(null_odds, key=null_odds.__getitem__):
@@ -139,7 +136,6 @@ def _is_exact(text: str, answer: str) -> float:
 
 
 def _f1(text: str, answer: str) -> float:
-    """Harmonic mean of precision and recall of words; 0 without any."""
     ours = normalize_answer(text).split()
     theirs = normalize_answer(answer).split()
     num_same = (collections.Counter(ours) & collections.Counter(theirs)).total()

@@ -39,7 +39,7 @@ class AnsweringSignatures(tf.Module):
         super().__init__()
         self._model = model
         self._settings = settings
-        longest = self._settings.max_query_length
+        longest = settings.max_query_length
         taken = longest + questions_lib.NUM_SPECIAL
         if model.max_length <= taken:
             raise ValueError(
@@ -78,7 +78,6 @@ class AnsweringSignatures(tf.Module):
         has_pieces = windows.totals > 0
         num_windows = tf.where(has_pieces, windows.counts, 0)
         num_cut = asked.row_lengths() - self._settings.max_query_length
-        odds = tf.where(has_pieces, odds, NO_CONTEXT_ODDS)
         return {
             "answers": places.texts,
             "answer_starts": places.starts,
@@ -86,7 +85,7 @@ class AnsweringSignatures(tf.Module):
             "answer_byte_starts": places.byte_starts,
             "answer_byte_ends": places.byte_ends,
             "answer_scores": _scores_of(chosen),
-            "null_odds": odds,
+            "null_odds": tf.where(has_pieces, odds, NO_CONTEXT_ODDS),
             "num_windows": tf.cast(num_windows, tf.int32),
             "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
         }

@@ -56,11 +56,9 @@ def list_candidates(
     and no longer than allowed, `[R, K, M]` bool.
     """
     if "start_top_index" in outputs:
-        starts, start_scores, ends, end_scores = (
-            outputs[f"{end}_top_{name}"]
-            for end in ("start", "end")
-            for name in ("index", "log_probs")
-        )
+        starts, ends = outputs["start_top_index"], outputs["end_top_index"]
+        start_scores = outputs["start_top_log_probs"]
+        end_scores = outputs["end_top_log_probs"]
     else:
         length = tf.shape(outputs["start_logits"])[1]
         count = tf.minimum(settings.n_best_size, length)
@@ -104,12 +102,11 @@ def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
     best, place = _first_best(tf.reshape(scores, flat))
     firsts = tf.broadcast_to(candidates.starts[:, :, tf.newaxis], shape)
     is_found = best > tf.float32.min
-    firsts, lasts = (
+    places = (
         tf.gather(tf.reshape(values, flat), place, batch_dims=1)
         for values in (firsts, candidates.ends)
     )
-    firsts, lasts = (tf.where(is_found, v, 0) for v in (firsts, lasts))
-    return Spans(firsts, lasts, best, is_found)
+    return Spans(*(tf.where(is_found, v, 0) for v in places), best, is_found)
 
 
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
@@ -196,13 +193,11 @@ class SpanFinder(tf.Module):
             _, ends = self._locate(contexts, begins + lasts)
             starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
             zeros = tf.zeros_like(starts)
-            return Places(
-                tf.strings.substr(texts, starts, ends - starts),
-                _count_characters(texts, zeros, starts),
-                _count_characters(texts, zeros, ends),
-                starts,
-                ends,
+            characters = (
+                _count_characters(texts, zeros, v) for v in (starts, ends)
             )
+            parts = tf.strings.substr(texts, starts, ends - starts)
+            return Places(parts, *characters, starts, ends)
 
     def _locate(
         self, contexts: questions.Contexts, places: tf.Tensor
@@ -245,14 +240,11 @@ class SpanFinder(tf.Module):
         unk_id = self.tokenizer.vocabulary.unk_id
         lines_up &= ~tf.reduce_any(is_own_word & (ids == unk_id), 1)
         words = tf.strings.substr(texts, own_start, own_end - own_start)
-        return (
-            own_start + _head_bytes(words, tf.where(lines_up, num_before, 0)),
-            tf.where(
-                lines_up & (num_through < total),
-                own_start + _head_bytes(words, num_through),
-                own_end,
-            ),
+        start = own_start + _head_bytes(
+            words, tf.where(lines_up, num_before, 0)
         )
+        end = own_start + _head_bytes(words, num_through)
+        return start, tf.where(lines_up & (num_through < total), end, own_end)
 
 
 def _count_characters(

@@ -10,15 +10,13 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from electra_tf import errors
+from electra_tf import figures
 from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
-from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import confusion
-from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Examples
 from electra_tf.tasks.sentences.text_task import OwnSettings
@@ -26,6 +24,10 @@ from electra_tf.text import terminal
 
 MAX_SHOWN = 5
 """The most probable labels of a text that are shown."""
+# Classes of which a confusion matrix can show the numbers, and the names.
+_MAX_NUMBERED = 15
+_MAX_NAMED = 60
+_MAX_LABEL = 24
 
 METRICS: Mapping[str, text_task.Metric] = {
     "accuracy": text_task.in_percent(sklearn_metrics.accuracy_score),
@@ -64,11 +66,7 @@ class LabelPrediction:
 class ClassificationTask(text_task.TextTask):
     """One class for a text or a pair of texts: an index of `labels`.
 
-    Args:
-        name: that of the catalog, or `own`.
-        readers: split to the function that reads its examples.
-        labels: in the order of the outputs.
-        metrics: names, the deciding one first.
+    Labels are in the order of the outputs; the first of the metrics decides.
     """
 
     kind = "classification"
@@ -94,14 +92,12 @@ class ClassificationTask(text_task.TextTask):
         self.use_metrics(metrics)
 
     @classmethod
-    def build_own(
-        cls, settings: base.Settings, labels: Sequence[str] = ()
-    ) -> "ClassificationTask":
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
         labels = labels or cls._find_labels(own)
-        task = cls(own_files.NAME, {}, labels, list(cls.known_metrics))
-        own_files.connect(task, own)
+        task = cls(base.OWN, {}, labels, list(cls.known_metrics))
+        task.use_own(own)
         task.use_labels(labels)
         return task
 
@@ -185,10 +181,7 @@ class ClassificationTask(text_task.TextTask):
         }
 
     def decode(
-        self,
-        examples: Examples,
-        rows: rows_lib.EncodedRows,
-        outputs: base.Outputs,
+        self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> ClassPredictions:
         """Returns the likeliest class of every example, and probabilities."""
         logits = np.asarray(outputs["logits"], np.float64)
@@ -213,7 +206,7 @@ class ClassificationTask(text_task.TextTask):
         paths = super().write_predictions(folder, split, examples, predictions)
         if self.draws_confusion and examples and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
-            confusion.draw_confusion(
+            draw_confusion(
                 paths[-1],
                 self.targets(examples),
                 self.to_targets(predictions),
@@ -249,7 +242,7 @@ class ClassificationTask(text_task.TextTask):
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> Any:
         """Reads the likeliest label and all probabilities."""
         ranked = rank_labels(metadata, row)
@@ -265,7 +258,7 @@ class ClassificationTask(text_task.TextTask):
         return show_probabilities(dict(shown))
 
 
-def rank_labels(metadata: Any, row: Mapping[str, np.ndarray]) -> dict:
+def rank_labels(metadata: Any, row: base.Row) -> dict:
     """Returns label to probability, most probable first."""
     shares = row["probabilities"].tolist()
     pairs = zip(metadata.labels or (), shares, strict=True)
@@ -274,9 +267,58 @@ def rank_labels(metadata: Any, row: Mapping[str, np.ndarray]) -> dict:
 
 def show_probabilities(shares: Mapping[str, float]) -> list[str]:
     """Returns a line with a bar for each label."""
-    width = max(len(label) for label in shares)
-    lines = (
-        f"{label:{width}}  {share:.3f}  {terminal.draw_bar(share)}"
+    width = max(map(len, shares))
+    return [
+        f"{label:{width}}  {share:.3f}  {terminal.draw_bar(share)}".rstrip()
         for label, share in shares.items()
+    ]
+
+
+def draw_confusion(
+    path: pathlib.Path,
+    labels: np.ndarray,
+    predictions: np.ndarray,
+    names: Sequence[str],
+    title: str,
+) -> None:
+    """Draws into a PNG file which of `[N]` classes was taken for which."""
+    number = len(names)
+    counts = sklearn_metrics.confusion_matrix(
+        labels, predictions, labels=range(number)
     )
-    return [line.rstrip() for line in lines]
+    totals = counts.sum(1)
+    shares = counts / np.maximum(totals, 1)[:, np.newaxis]
+    shown = [
+        n if len(n) <= _MAX_LABEL else f"{n[: _MAX_LABEL - 1]}…"
+        # matplotlib sets what stands between dollar signs as mathematics.
+        for n in (name.replace("$", r"\$") for name in names)
+    ]
+    is_numbered = number <= _MAX_NUMBERED
+    side = 2.6 + (0.62 if is_numbered else 0.22) * min(number, _MAX_NAMED)
+    size = side + 1.8, side + 0.6
+    picture = sklearn_metrics.ConfusionMatrixDisplay(
+        shares, display_labels=shown
+    )
+    with figures.saving_figure(path, 1, 1, size) as (figure, (axis,)):
+        figure.set_layout_engine("constrained")
+        picture.plot(
+            ax=axis,
+            cmap="Blues",
+            include_values=is_numbered,
+            xticks_rotation=40 if max(map(len, shown)) > 6 else "horizontal",
+            im_kw={"vmin": 0, "vmax": 1},
+            text_kw={"fontsize": 9 if number <= 6 else 7},
+        )
+        for place in np.ndindex(counts.shape) if is_numbered else ():
+            text = f"{counts[place]:,}\n{shares[place]:.0%}"
+            picture.text_[place].set_text(text)
+        picture.im_.colorbar.set_label("share of the row")
+        rows = [f"{s} ({n:,})" for s, n in zip(shown, totals, strict=True)]
+        axis.set_yticklabels(rows)
+        axis.tick_params(labelsize=10 if is_numbered else 6)
+        if number > _MAX_NAMED:
+            axis.set(xticks=[], yticks=[])
+        axis.set(xlabel="predicted", ylabel="right label (its examples)")
+        share = counts.trace() / len(labels)
+        title = f"{title}: {len(labels):,} examples, {share:.1%} right"
+        axis.set_title(title, fontsize=11)

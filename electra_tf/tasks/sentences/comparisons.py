@@ -10,7 +10,7 @@ import functools
 import itertools
 import pathlib
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +23,6 @@ from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
-from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.sentences.text_task import Examples
@@ -74,14 +72,12 @@ class ComparisonTask(text_task.TextTask):
         self.use_metrics(list(self.known_metrics))
 
     @classmethod
-    def build_own(
-        cls, settings: base.Settings, labels: Sequence[str] = ()
-    ) -> "ComparisonTask":
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
         cls.check_settings(own)
-        task = cls(own_files.NAME, {}, own.max_choices)
-        own_files.connect(task, own)
+        task = cls(base.OWN, {}, own.max_choices)
+        task.use_own(own)
         task.use_metrics(text_task.order_metrics(own, list(task.known_metrics)))
         return task
 
@@ -95,7 +91,7 @@ class ComparisonTask(text_task.TextTask):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.EncodedRows:
+    ) -> base.Rows:
         """Makes a row of each example; to learn from, groups of one size."""
         common = tokenizer, max_seq_length, is_training
         if not is_training:
@@ -117,10 +113,7 @@ class ComparisonTask(text_task.TextTask):
         return {"choice_score": outputs["prediction"]}
 
     def decode(
-        self,
-        examples: Examples,
-        rows: rows_lib.EncodedRows,
-        outputs: base.Outputs,
+        self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> ComparedScores:
         """Returns the scores of the examples, in groups."""
         scores = np.asarray(outputs["prediction"], np.float64)
@@ -168,7 +161,7 @@ class ComparisonTask(text_task.TextTask):
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> ComparisonPrediction:
         """Reads the score."""
         score = float(row["choice_score"])
@@ -196,9 +189,7 @@ class MultipleChoiceTask(ComparisonTask):
 
     kind = "multiple_choice"
     hugging_face = "ElectraForMultipleChoice"
-    group_metrics = {
-        "accuracy": lambda right, scores: right[scores.argmax()],
-    }
+    group_metrics = {"accuracy": lambda right, scores: right[scores.argmax()]}
 
     @classmethod
     def check_settings(cls, own: OwnSettings) -> None:

@@ -7,7 +7,7 @@ Official files have no quoting: quotation marks are characters like any other
 import functools
 import math
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -92,14 +92,13 @@ class GlueTask:
         """Name to file."""
         files_by_split = {}
         for split, counts in self.counts.items():
+            names, columns, submission = (f"{split}.tsv",), self.labelled, ""
             source = f"glue/{self.name}", split.replace("dev", "validation")
-            columns, submission = self.labelled, ""
             if split.startswith("test"):
                 columns = self.unlabelled
                 submission = _SUBMISSIONS.get(split, f"{self.title}.tsv")
-            file_names = (f"{split}.tsv",)
             files_by_split[split] = Split(
-                file_names, self.folders, columns, counts, source, submission
+                names, self.folders, columns, counts, source, submission
             )
         if self.name == "mnli":
             files_by_split[DIAGNOSTIC] = _DIAGNOSTIC_SPLIT
@@ -138,23 +137,16 @@ def build_task(
         for split in spec.splits
         if name != DIAGNOSTIC or not split.startswith("test")
     }
-    task: text_task.TextTask
-    if spec.labels:
-        task = classification.ClassificationTask(
-            spec.name, readers, tuple(spec.labels), spec.metrics
-        )
-    else:
-        task = regression.RegressionTask(
-            spec.name, readers, MIN_SCORE, MAX_SCORE, spec.metrics
-        )
+    kind: Any = classification.ClassificationTask
+    what: tuple = (tuple(spec.labels),)
+    if not spec.labels:
+        kind, what = regression.RegressionTask, (MIN_SCORE, MAX_SCORE)
+    task: text_task.TextTask = kind(spec.name, readers, *what, spec.metrics)
     task.is_unordered = spec.is_unordered and settings.task.double_unordered
     task.num_train_epochs = spec.num_train_epochs
     task.has_pairs = spec.has_pairs
-    task.submissions = {
-        split: file.submission
-        for split, file in spec.splits.items()
-        if file.submission
-    }
+    pairs = ((split, file.submission) for split, file in spec.splits.items())
+    task.submissions = {split: name for split, name in pairs if name}
     return task
 
 
@@ -247,8 +239,8 @@ def _require_header(
         or header[place] in spec.labels
         or not math.isnan(files.parse_number(header[place]))
     ):
-        columns_named = f"the names of the columns of {spec.title}"
-        expected = f"{columns_named}, at least {width} between tabs"
+        names = f"the names of the columns of {spec.title}"
+        expected = f"{names}, at least {width} between tabs"
         line = "\t".join(header)
         raise files.unexpected(f"{path}, line 1", expected, line, _OFFICIAL)
 

@@ -112,7 +112,7 @@ class MultilabelTask(classification.ClassificationTask):
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> LabelsPrediction:
         """Reads the labels above the threshold and all probabilities."""
         ranked = classification.rank_labels(metadata, row)

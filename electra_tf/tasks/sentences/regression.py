@@ -16,8 +16,6 @@ from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
-from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import own_files
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Examples
 from electra_tf.tasks.sentences.text_task import OwnSettings
@@ -100,14 +98,12 @@ class RegressionTask(text_task.TextTask):
         self.use_metrics(metrics)
 
     @classmethod
-    def build_own(
-        cls, settings: base.Settings, labels: Sequence[str] = ()
-    ) -> "RegressionTask":
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
         metrics = text_task.order_metrics(own, list(METRICS))
-        task = cls(own_files.NAME, {}, own.min_value, own.max_value, metrics)
-        own_files.connect(task, own)
+        task = cls(base.OWN, {}, own.min_value, own.max_value, metrics)
+        task.use_own(own)
         return task
 
     @classmethod
@@ -139,10 +135,7 @@ class RegressionTask(text_task.TextTask):
         return {"score": self.min_value + outputs["prediction"] * scale}
 
     def decode(
-        self,
-        examples: Examples,
-        rows: rows_lib.EncodedRows,
-        outputs: base.Outputs,
+        self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> np.ndarray:
         """Returns the number of every example, `[N]` float64."""
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
@@ -154,16 +147,14 @@ class RegressionTask(text_task.TextTask):
 
     def targets(self, examples: Examples) -> np.ndarray:
         """Returns the places of the numbers in the range, `[N]`."""
-        numbers: list[Any] = [
-            self.min_value if e.label is None else e.label for e in examples
-        ]
+        labels = (example.label for example in examples)
+        numbers = [self.min_value if n is None else n for n in labels]
         return self.to_targets(np.asarray(numbers, np.float64))
 
     def to_targets(self, predictions: np.ndarray) -> np.ndarray:
         """Returns the places of predicted numbers."""
-        return (predictions - self.min_value) / (
-            self.max_value - self.min_value
-        )
+        scale = self.max_value - self.min_value
+        return (predictions - self.min_value) / scale
 
     def format_predictions(
         self, predictions: np.ndarray
@@ -180,7 +171,7 @@ class RegressionTask(text_task.TextTask):
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> NumberPrediction:
         """Reads the number."""
         return NumberPrediction(float(row["score"]), int(row["num_truncated"]))

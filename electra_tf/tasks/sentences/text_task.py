@@ -1,10 +1,10 @@
 """Tasks with one answer for a text or a pair of texts.
 
-`glue` and `own_files` read their examples. Every kind has a module with a
-subclass of `TextTask`.
+Every kind has a module with a subclass of `TextTask`.
 """
 
 import abc
+import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
+from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.tasks import base
+from electra_tf.tasks import cells
 from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -24,7 +26,7 @@ LEAST_SPREAD = 1e-3
 in batches of other lengths moves them too."""
 
 Metric = Callable[[Any, Any], float]
-OwnSettings = finetuning_config.OwnTaskConfig
+OwnSettings = base.OwnSettings
 
 
 class Example(NamedTuple):
@@ -63,6 +65,13 @@ class TextTask(base.Task):
     # Split to the file in which the GLUE site expects its predictions
     submissions: Mapping[str, str] = {}
 
+    def use_own(self, own: OwnSettings) -> None:
+        """Reads the files of the section `own`."""
+        self.own = own
+        self.has_pairs = self.has_pairs or bool(own.text_pair_column)
+        read = functools.partial(_read_own, self, own)
+        self.use_readers({s: functools.partial(read, s) for s in own.files})
+
     def use_metrics(self, metrics: Sequence[str]) -> None:
         """Sets which metrics are computed, the deciding one first."""
         self.metrics = tuple(metrics)
@@ -99,7 +108,7 @@ class TextTask(base.Task):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.EncodedRows:
+    ) -> base.Rows:
         """Makes a row of each example; two to learn from unordered pairs."""
         numbers = np.arange(len(examples), dtype=np.int32)
         if is_training and self.is_unordered:
@@ -112,7 +121,7 @@ class TextTask(base.Task):
         )
         ((name, column),) = self.head_class.columns.items()
         columns = {name: self.targets(examples).astype(column.dtype)}
-        return rows_lib.EncodedRows(ids, starts, numbers, columns)
+        return base.Rows(ids, starts, numbers, columns)
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -152,8 +161,7 @@ class TextTask(base.Task):
             ordered = sorted(zip(eids, answers, strict=True))
             lines = [f"{eid}\t{answer}" for eid, answer in ordered]
             path = folder / self.submissions[split]
-            lines.insert(0, "index\tprediction")
-            paths.append(base.write_file(path, lines))
+            paths.append(base.write_file(path, ["index\tprediction", *lines]))
         return paths
 
     def build_signatures(self, model: Any) -> Any:
@@ -228,8 +236,64 @@ def order_metrics(own: OwnSettings, known: Sequence[str]) -> list[str]:
 def add_swapped(examples: Sequence[Example]) -> list[Example]:
     """Returns every pair, followed by it swapped, with another number."""
     doubled = []
-    for eid, text, pair, label in examples:
-        doubled.append(Example(eid, text, pair, label))
+    for example in examples:
+        eid, text, pair, label = example
         other = eid + len(examples) if isinstance(eid, int) else eid
-        doubled.append(Example(other, pair or "", text, label))
+        doubled += [example, Example(other, pair or "", text, label)]
     return doubled
+
+
+def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
+    """Reads a user's table; labels of a test file may be empty, or absent."""
+    path, label = storage.path(own.files[split]), own.label_column
+    columns = task.text_columns(own)
+    columns += [own.id_column] * bool(own.id_column)
+    columns += [label] * (split != "test")
+    records = files.read_table(path, own.file_format, columns, [label])
+    is_labelled = split != "test" or not all(
+        cells.is_empty(record, label) for record in records
+    )
+    examples = []
+    try:
+        for number, record in enumerate(records):
+            example = _read_texts(task, own, record, number)
+            if is_labelled:
+                value = task.parse_label(record, own)
+                example = example._replace(label=value)
+            examples.append(example)
+    except errors.DataError as error:
+        if split != "test" or not is_labelled:
+            raise
+        raise errors.DataError(
+            f"{error} (To predict a test file without scores, leave all of "
+            f"its column {label!r} empty.)"
+        ) from error
+    if split != "test":
+        task.check_examples(path, examples)
+    expanded = []
+    known = set[int | str]()
+    for record, example in zip(records, examples, strict=True):
+        own_examples = task.expand(record, example, own)
+        if len(own_examples) > 1 and example.eid in known:
+            expected = f"an id of its own in column {own.id_column!r}"
+            raise files.unexpected(record.place, expected, str(example.eid))
+        known.add(example.eid)
+        expanded += own_examples
+    return expanded
+
+
+def _read_texts(
+    task: TextTask, own: OwnSettings, record: files.Record, number: int
+) -> Example:
+    text, pair = cells.read_text(record, own.text_column), None
+    if own.text_pair_column:
+        pair = cells.read_text(record, own.text_pair_column)
+    if not text.strip() and not (pair or "").strip():
+        expected = f"a text in column {own.text_column!r}"
+        raise files.unexpected(record.place, expected, text, "Remove the row.")
+    eid: int | str = number
+    if own.id_column:
+        eid = cells.read_name(record, own.id_column)
+    elif task.texts_are_names:
+        eid = " ".join(text.split())
+    return Example(eid, text, pair)

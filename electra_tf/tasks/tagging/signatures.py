@@ -1,7 +1,7 @@
 """The answers of an exported tagger, in TensorFlow and as objects."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,8 +100,8 @@ class TaggingSignatures(tf.Module):
         self, word_positions: tf.Tensor, **rows: Any
     ) -> base.Tensors:
         """Tags for rows of ids with the positions of words."""
-        ids, mask, segments = self._model.check_ids(**rows)
-        size = tf.shape(ids)
+        tokens = self._model.check_ids(**rows)
+        size = tf.shape(tokens[0])
         is_token = (word_positions >= 0) & (word_positions < size[1])
         check = self._model.require(
             (tf.shape(word_positions)[0] == size[0]) & is_token,
@@ -111,7 +111,7 @@ class TaggingSignatures(tf.Module):
         )
         with tf.control_dependencies([check]):
             positions = tf.identity(word_positions)
-        answers = self._answer(positions, ids, mask, segments)
+        answers = self._answer(positions, *tokens)
         return answers | {"tags": self._write_tags(answers["best"])}
 
     def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> base.Tensors:
@@ -140,7 +140,7 @@ class TaggingSignatures(tf.Module):
 
 
 def read_prediction(
-    labels: Sequence[str], text: bytes, row: Mapping[str, Any]
+    labels: Sequence[str], text: bytes, row: base.Row
 ) -> TagPrediction:
     """Reads words and spans off a row of outputs of `answer_text`."""
     # A character begins with each byte but 10xxxxxx.

@@ -74,9 +74,7 @@ class TaggingTask(base.Task):
         self._metric = metric
 
     @classmethod
-    def build_own(
-        cls, settings: Settings, labels: Sequence[str] = ()
-    ) -> "TaggingTask":
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files.
 
         Its scores are of spans or of words, as `metric` says.
@@ -102,7 +100,7 @@ class TaggingTask(base.Task):
         )
         read = functools.partial(conll.read_own, own)
         readers = _reading_once(read, own.files)
-        return cls("own", readers, own.metric, listed)
+        return cls(base.OWN, readers, own.metric, listed)
 
     @classmethod
     def recognizes(cls, frame: Any, own: Any) -> bool:
@@ -173,10 +171,9 @@ class TaggingTask(base.Task):
         if self.conventions.scheme and not spans.is_span_tag(tag):
             return "O, or a tag of a span, as B-, I-, E- or S- with its kind"
         (learned,) = self._encode([tag])
-        is_known = not self._listed or learned in self.labels
-        return (
-            "" if is_known else f"one of the labels {', '.join(self._listed)}"
-        )
+        if not self._listed or learned in self.labels:
+            return ""
+        return f"one of the labels {', '.join(self._listed)}"
 
     def build_rows(
         self,
@@ -184,16 +181,14 @@ class TaggingTask(base.Task):
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
-    ) -> rows_lib.EncodedRows:
+    ) -> base.Rows:
         """Makes the rows of sentences (`words.build_rows`), with their tags."""
+        sentences = [example.words for example in examples]
         rows = words_lib.build_rows(
-            [example.words for example in examples],
-            tokenizer,
-            max_seq_length,
-            self.cuts_early,
+            sentences, tokenizer, max_seq_length, self.cuts_early
         )
         words = rows.details
-        counts = np.array([len(example.words) for example in examples], int)
+        counts = np.array([*map(len, sentences)], int)
         num_missing = counts.sum() - len(words.values)
         if num_missing and self.cuts_early:
             logging.warning(
@@ -208,8 +203,7 @@ class TaggingTask(base.Task):
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
-            tags = self._encode(example.tags or ())
-            tags = tags or [""] * len(example.words)
+            tags = self._encode(example.tags or ()) or [""] * len(example.words)
             flat += [numbers.get(tag, -1) for tag in tags]
         starts = (np.cumsum(counts) - counts)[rows.examples]
         places = np.repeat(starts, words.lengths) + words.values
@@ -222,10 +216,7 @@ class TaggingTask(base.Task):
         return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
     def decode(
-        self,
-        examples: Examples,
-        rows: rows_lib.EncodedRows,
-        outputs: base.Outputs,
+        self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> Predictions:
         """Returns the likeliest tag of each word."""
         predictions: Predictions = [[None] * len(e.words) for e in examples]
@@ -250,11 +241,8 @@ class TaggingTask(base.Task):
         accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
         if not self.conventions.scheme:
             return accuracy
-        return (
-            spans.compute_span_scores(gold, predictions)
-            | accuracy
-            | spans.compute_seqeval_scores(gold, predictions)
-        )
+        scores = spans.compute_span_scores(gold, predictions) | accuracy
+        return scores | spans.compute_seqeval_scores(gold, predictions)
 
     def has_labels(self, examples: Examples) -> bool:
         """Whether all sentences have tags."""
@@ -309,7 +297,7 @@ class TaggingTask(base.Task):
 
     @classmethod
     def read_prediction(
-        cls, metadata: Any, texts: base.Texts, row: Mapping[str, np.ndarray]
+        cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.TagPrediction:
         """Reads words with tags, and the spans that these mark."""
         return signatures.read_prediction(metadata.labels or (), texts[0], row)

@@ -83,9 +83,7 @@ class WordRowBuilder(tf.Module):
     def _build(self, words: tf.RaggedTensor) -> WordRows:
         # Each distinct word is split once.
         distinct, index = tf.unique(words.values, tf.int64)
-        pieces, is_special = (
-            tf.gather(values, index) for values in self.split(distinct)
-        )
+        pieces, is_special = (tf.gather(v, index) for v in self.split(distinct))
         sentences = words.value_rowids()
         splits = tf.gather(pieces.row_splits, words.row_splits)
         totals = splits[1:] - splits[:-1]
@@ -93,9 +91,8 @@ class WordRowBuilder(tf.Module):
         before = pieces.row_starts() - tf.gather(splits, sentences)
         is_tagged, kept, has_start = ~is_special, totals, tf.ones_like(totals)
         if self.cuts_early:
-            is_kept, kept, has_start = self._cut(
-                words, pieces.row_lengths(), before
-            )
+            sizes = pieces.row_lengths(), before
+            is_kept, kept, has_start = self._cut(words, *sizes)
             is_tagged &= is_kept
         room = tf.constant(self.max_length - _NUM_SPECIAL, tf.int64)
         rooms = tf.fill(tf.shape(kept), room)
@@ -123,10 +120,8 @@ class WordRowBuilder(tf.Module):
                 rows_lib.token(vocabulary.sep_id, tf.ones_like(starts)),
             ]
         )
-        num_tokens = kept + has_start + 1
-        return WordRows(
-            ids, positions, windows.splits, num_tokens, totals - kept
-        )
+        sizes = kept + has_start + 1, totals - kept
+        return WordRows(ids, positions, windows.splits, *sizes)
 
     def _cut(
         self, words: tf.RaggedTensor, num_pieces: tf.Tensor, before: tf.Tensor

@@ -8,7 +8,7 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.demo import server
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def _answer(questions, contexts):
 
 
 def _model(kind, inputs, predict, numbers=(None, None)):
-    page = kinds.find_kind(kind).export_texts()["page"]
+    page = base.find_kind(kind).export_texts()["page"]
     facts = {
         "kind": kind,
         "page": page,

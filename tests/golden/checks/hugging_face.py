@@ -21,7 +21,7 @@ from electra_tf.formats import tensor_files
 from electra_tf.formulas import losses
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from electra_tf.tasks import kinds
+from electra_tf.tasks import base
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.golden import comparison
 from tests.golden import loading
@@ -99,7 +99,7 @@ def _build_finetuned(model):
     _assign(encoder, tensors)
     own = portable.rename_part(tensors, task.head, "head")
     shapes = {path.removeprefix("head/"): own[path].shape for path in own}
-    head = kinds.find_kind(task.kind).restore_head(
+    head = base.find_kind(task.kind).restore_head(
         len(task.labels), shapes, task.has_hidden_layer, seed=1, name="head"
     )
     head.build((None, None, model.encoder.hidden_size))

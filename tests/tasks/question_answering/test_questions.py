@@ -54,23 +54,6 @@ def test_what_has_no_answer_is_learned_as_impossible(tokenizer):
     assert columns["start_position"][1] == columns["end_position"][1] == 0
 
 
-def test_questions_are_made_into_rows_in_chunks_as_at_once(
-    tokenizer, monkeypatch
-):
-    examples = [
-        example_of("cat", LONG[25 * (n % 3) :], name=str(n)) for n in range(7)
-    ]
-    at_once = _build(examples, tokenizer, training=True)
-    monkeypatch.setattr(questions, "_CHUNK", 3)
-    in_chunks = _build(examples, tokenizer, training=True)
-    assert at_once.ids.values.tolist() == in_chunks.ids.values.tolist()
-    assert at_once.ids.splits.tolist() == in_chunks.ids.splits.tolist()
-    assert at_once.examples.tolist() == in_chunks.examples.tolist()
-    for name, column in at_once.columns.items():
-        assert column.tolist() == in_chunks.columns[name].tolist()
-    assert len(_build(examples, tokenizer).details) == 3
-
-
 def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
     example = example_of("cat", LONG, question="who who who who", name="q9")
     with pytest.raises(ValueError, match="'q9', which takes 7 tokens"):

@@ -97,9 +97,7 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     ]
     assert [e.label for e in task.read_split("test")] == [None, None]
     assert calls == [("glue/qqp", "train"), ("glue/qqp", "test")]
-    rows[:] = [
-        {"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5},
-    ]
+    rows[:] = [{"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5}]
     stsb = _task("stsb", "tfds").read_split("dev")
     assert stsb == [Example(0, "a", "b", 2.5)]
 

@@ -102,18 +102,6 @@ def test_every_word_of_a_long_sentence_is_looked_at_once(length):
     assert found.ids.lengths.max() == length
 
 
-def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
-    sentences = _random_sentences()[:20]
-    at_once = words_lib.build_rows(sentences, TOKENIZER, 8, cuts_early=False)
-    monkeypatch.setattr(words_lib, "_CHUNK", 7)
-    in_chunks = words_lib.build_rows(sentences, TOKENIZER, 8, cuts_early=False)
-    assert at_once.examples.tolist() == in_chunks.examples.tolist()
-    for name in ("ids", "details"):
-        ours, theirs = getattr(at_once, name), getattr(in_chunks, name)
-        assert ours.values.tolist() == theirs.values.tolist()
-        assert ours.splits.tolist() == theirs.splits.tolist()
-
-
 PIECE_TOKENS = (
     *SPECIAL_TOKENS,
     *("a", "##a", "b", "##b", "ab", "##ab", "e", "##e", ".", "[", "]"),
