@@ -4,10 +4,8 @@ import dataclasses
 import re
 
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from tests.tasks.question_answering.conftest import CONTEXT
@@ -28,31 +26,15 @@ def _rows(tokenizer, examples, length=64, stride=3):
     return questions.build_rows(examples, tokenizer, length, settings, False)
 
 
-def _logits(rows, scores):
-    """Row by row: -9, but what is given by (row, position in the row)."""
-    logits = [np.full(n, -9.0, np.float32) for n in rows.lengths]
-    for (row, place), score in scores.items():
-        logits[row][place] = score
-    return logits
-
-
-def _decode(tokenizer, starts, ends, settings=INDEPENDENT, null=False):
+def _decode(tokenizer, starts, ends, settings):
     """One question in one row; scores by pieces of the document."""
     rows = _rows(tokenizer, [example_of()])
-    outputs = {
-        name: _logits(rows, {(0, FIRST + p): s for p, s in scores.items()})
-        for name, scores in (("start_logits", starts), ("end_logits", ends))
-    }
-    return answers.decode(rows, outputs, settings, null)
-
-
-def test_the_best_span_is_the_answer_in_the_texts_own_words(tokenizer):
-    found = _decode(tokenizer, {0: 3.0}, {2: 2.0})
-    assert found.texts == {"q1": "The old cat"}
-    best = found.nbest["q1"][0]
-    assert (best["start_logit"], best["end_logit"]) == (3.0, 2.0)
-    assert CONTEXT[best["start"] : best["end"]] == "The old cat"
-    assert found.null_odds == {}
+    outputs = {}
+    for name, scores in (("start_logits", starts), ("end_logits", ends)):
+        outputs[name] = [np.full(rows.lengths[0], -9.0, np.float32)]
+        for place, score in scores.items():
+            outputs[name][0][FIRST + place] = score
+    return answers.decode(rows, outputs, settings, False)
 
 
 def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
@@ -65,49 +47,6 @@ def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
     assert _decode(tokenizer, {0: 3.0}, {3: 3.0}, settings).texts["q1"] == (
         "The old cat ("
     )
-
-
-def test_an_answer_counts_where_it_has_most_context(tokenizer):
-    rows = _rows(tokenizer, [example_of()], length=14)
-    (chunk,) = rows.details
-    windows = chunk.rows.windows
-    starts, lengths = windows.starts.numpy(), windows.lengths.numpy()
-    assert rows.num_rows > 2
-    piece = 9
-    inside = np.flatnonzero((starts <= piece) & (piece < starts + lengths))
-    places = tf.constant([piece], tf.int64)
-    best = rows_lib.find_best_window(windows, [0], places)
-    assert len(inside) > 1
-    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
-    for row in inside:
-        place = FIRST + piece - int(starts[row])
-        scores = _logits(rows, {(row, place): 5.0})
-        outputs = {"start_logits": scores, "end_logits": scores}
-        found = answers.decode(rows, outputs, settings, False)
-        assert (found.texts["q1"] == ".") == (row == int(best[0]))
-
-
-def _joint_outputs(num_rows):
-    row = {
-        "start_top_index": [FIRST, FIRST + 10],
-        "start_top_log_probs": np.float32([-0.1, -2]),
-        "end_top_index": [[FIRST + 11, FIRST + 2], [FIRST + 11, FIRST + 12]],
-        "end_top_log_probs": np.float32([[-0.1, -3], [-0.5, -0.6]]),
-    }
-    return {name: [np.array(value)] * num_rows for name, value in row.items()}
-
-
-def test_null_odds_are_the_least_of_the_windows(tokenizer):
-    examples = [example_of(), example_of(None, "cat", name="q2")]
-    rows = _rows(tokenizer, examples, length=14)
-    num_first = int(np.sum(rows.examples == 0))
-    outputs = _joint_outputs(rows.num_rows) | {
-        "answerable_logit": np.arange(rows.num_rows, 0, -1).astype(np.float32)
-    }
-    settings = dataclasses.replace(JOINT, answerable_classifier=True)
-    found = answers.decode(rows, outputs, settings, True)
-    least = rows.num_rows - num_first + 1
-    assert found.null_odds == {"q1": least, "q2": 1.0}
 
 
 def test_a_document_without_pieces_has_no_answer(tokenizer):

@@ -46,14 +46,6 @@ def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
     assert not rows.columns["is_impossible"].any()
 
 
-def test_what_has_no_answer_is_learned_as_impossible(tokenizer):
-    examples = [example_of("cats"), example_of(None, name="q2")]
-    columns = _build(examples, tokenizer, 40, training=True).columns
-    assert columns["is_impossible"].tolist() == [0, 1]
-    assert columns["start_position"][0] > 0
-    assert columns["start_position"][1] == columns["end_position"][1] == 0
-
-
 def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
     example = example_of("cat", LONG, question="who who who who", name="q9")
     with pytest.raises(ValueError, match="'q9', which takes 7 tokens"):

@@ -10,23 +10,6 @@ from electra_tf.tasks.tagging.spans import Span
 GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("", []),
-        ("O O", []),
-        # The last kind counts.
-        ("I-NP I-VP", [(0, 1, "VP")]),
-        # Kinds may hold hyphens; a span begins at B, at S and after O.
-        ("O B-X-Y E-X-Y", [(1, 2, "X-Y")]),
-        ("I-A B-B I-B S-C O I-D O",
-         [(0, 0, "A"), (1, 2, "B"), (3, 3, "C"), (5, 5, "D")]),
-    ],
-)  # fmt: skip
-def test_spans_are_read_leniently(tags, expected):
-    assert spans.find_spans(tags.split()) == expected
-
-
 @pytest.mark.parametrize("scheme", spans.SCHEMES)
 def test_spans_survive_every_scheme(scheme):
     sentences = []

@@ -61,24 +61,6 @@ def _outputs(task, tags):
     }
 
 
-def test_rows_hold_what_the_head_reads(folder, tokenizer):
-    task = _chunking(folder.parent)
-    examples = task.read_split("train")
-    assert task.labels == ("B-NP", "E-NP", "O", "S-NP", "S-VP")
-    rows = task.build_rows(examples, tokenizer, 16, is_training=True)
-    assert rows.ids[0].tolist() == [2, 5, 6, 7, 8, 3]
-    assert rows.segment_starts.tolist() == [0, 0]
-    assert rows.examples.tolist() == [0, 1]
-    assert rows.ragged["word_positions"][0].tolist() == [1, 2, 4]
-    assert rows.ragged["tags"][0].tolist() == [0, 1, 4]
-    assert rows.ragged["tags"][1].tolist() == [2, 3]
-    assert rows.ragged["tag_weights"].values.tolist() == [1] * 5
-    head = task.build_head(8, seed=1)
-    assert set(head.columns) == set(rows.ragged)
-    assert head.dense.kernel.path == "task_specific/chunking/dense/kernel"
-    assert head.dense.kernel.shape == (8, 5)
-
-
 def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
     _chunking(folder).read_split("train")
     assert "2 examples, the official file 8936" in warnings.text

@@ -4,7 +4,6 @@ import functools
 import random
 import unicodedata
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -29,26 +28,6 @@ PIECES = {
 }
 
 
-def _expect(sentence, length):
-    """The original's rules, word by word."""
-    tokens, positions, numbers = ["[CLS]"], [], []
-    is_whole = True
-    if len(sentence) + 3 > length:
-        return ["[SEP]"], [], []
-    for index, word in enumerate(sentence):
-        if len(sentence) + 2 + len(tokens) + 1 > length:
-            break
-        if word != "[CLS]":
-            positions.append(len(tokens))
-            numbers.append(index)
-        tokens += PIECES[word]
-    if len(tokens) + 1 > length:
-        tokens = tokens[: length - 1]
-        is_whole = False
-    kept = [p for p in positions if is_whole or p < length - 1]
-    return [*tokens, "[SEP]"], kept, numbers[: len(kept)]
-
-
 def test_a_long_sentence_becomes_rows_that_overlap():
     found = words_lib.build_rows([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
     assert found.examples.tolist() == [0, 0, 0]
@@ -67,18 +46,6 @@ def _random_sentences():
     return [
         rng.choices(list(PIECES), k=rng.randrange(1, 14)) for _ in range(400)
     ]
-
-
-def test_random_sentences_are_cut_as_the_rules_say():
-    sentences, length = _random_sentences(), 16
-    found = words_lib.build_rows(sentences, TOKENIZER, length, cuts_early=True)
-    for row, sentence in enumerate(sentences):
-        tokens = [VOCABULARY.tokens[i] for i in found.ids[row]]
-        places = found.ragged[PLACES][row].tolist()
-        ours = tokens, places, found.details[row].tolist()
-        assert ours == _expect(sentence, length), sentence
-    assert found.ids.lengths.max() == length
-    assert np.all(found.ragged[PLACES].lengths == found.details.lengths)
 
 
 @pytest.mark.parametrize("length", [5, 16])
