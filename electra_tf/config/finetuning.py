@@ -23,7 +23,7 @@ from electra_tf.config.schema import require_choice
 
 TASK_KINDS: Mapping[str, str] = {
     "classification": "sentences.classification.ClassificationTask",
-    "multilabel": "sentences.multilabel.MultilabelTask",
+    "multilabel": "sentences.classification.MultilabelTask",
     "regression": "sentences.regression.RegressionTask",
     "multiple_choice": "sentences.comparisons.MultipleChoiceTask",
     "ranking": "sentences.comparisons.RankingTask",

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import pathlib
+import pkgutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -86,6 +87,8 @@ class Task(abc.ABC):
     # A frozen dataclass of what other formats keep of a task beside labels;
     # its fields are fields of Hugging Face's config.json
     options_class: type = NoOptions
+
+    num_headings: int | None = None  # texts shown above a prediction; all
 
     has_pairs: bool = False  # whether its texts come in pairs
     metric: str  # the key of `score` that decides which trial is the best
@@ -294,14 +297,10 @@ class Task(abc.ABC):
         if path.is_file():
             return tomllib.loads(path.read_text("utf-8"))
         summary = (cls.__doc__ or cls.kind).partition("\n")[0]
-        return {
-            "readme": {
-                "title": f"{cls.kind}, fine-tuned on {{task}}",
-                "summary": summary,
-                "example": _EXAMPLE,
-            },
-            "page": {"title": summary, "heading": "Answer", "view": "fields"},
-        }
+        title = f"{cls.kind}, fine-tuned on {{task}}"
+        readme = {"title": title, "summary": summary, "example": _EXAMPLE}
+        page = {"title": summary, "heading": "Answer", "view": "fields"}
+        return {"readme": readme, "page": page}
 
     def describe_export(self) -> dict[str, Any]:
         """Returns fields of `ExportMetadata`, beside the labels."""
@@ -323,19 +322,13 @@ class Task(abc.ABC):
         return [repr(prediction)]
 
     @classmethod
-    def show_heading(cls, texts: Texts) -> Texts:
-        """Returns the texts that are shown above a row's lines."""
-        return texts
-
-    @classmethod
     def show_all(
         cls, metadata: Any, rows: Iterable[tuple[Texts, Any]]
     ) -> Iterator[str]:
         """Yields what is shown of rows, each with its texts."""
         for texts, prediction in rows:
             lines = cls.show_prediction(prediction, metadata, texts)
-            shown = cls.show_heading(texts)
-            heading = [terminal.printable(text) for text in shown]
+            heading = map(terminal.printable, texts[: cls.num_headings])
             yield "\n".join([*heading, *(f"  {line}" for line in lines)])
 
     # Other formats.
@@ -389,10 +382,7 @@ def find_kind(name: str) -> type[Task]:
     name = "qa" if name == "question_answering" else name
     if name in finetuning_config.TASK_KINDS:
         path = f"electra_tf.tasks.{finetuning_config.TASK_KINDS[name]}"
-        module_name, _, class_name = path.rpartition(".")
-        known: type[Task] = getattr(
-            importlib.import_module(module_name), class_name
-        )
+        known: type[Task] = pkgutil.resolve_name(path)
         return known
     finetuning_config.require_kind(name)
     own = [

@@ -140,11 +140,8 @@ def warn_of_count(source: object, count: int, *official: int) -> None:
     """Warns of a file with another number of examples than published."""
     if count not in official:
         logging.warning(
-            "%s holds %d examples, the official file %d: scores will not "
-            "compare with published ones.",
-            source,
-            count,
-            official[0],
+            f"{source} holds {count} examples, the official file "
+            f"{official[0]}: scores will not compare with published ones."
         )
 
 

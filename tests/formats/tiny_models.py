@@ -8,7 +8,7 @@ import numpy as np
 from electra_tf import config
 from electra_tf.export import conversion
 from electra_tf.formats import portable
-from electra_tf.tasks.sentences import multilabel
+from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences import regression
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -69,7 +69,7 @@ _TASKS = {
     "multilabel": _task(
         *("own", "multilabel", ("a", "b")),
         has_pairs=True,
-        options=multilabel.MultilabelOptions(0.25),
+        options=classification.MultilabelOptions(0.25),
     ),
     "multiple_choice": _task("own", "multiple_choice"),
     "ranking": _task("own", "ranking", (), True),

@@ -53,6 +53,7 @@ class QuestionAnsweringTask(base.Task):
     signature = "answer"
     head_class = task_heads.QuestionAnsweringHead
     hugging_face = "ElectraForQuestionAnswering"
+    num_headings = 1  # the question; the context is shown with the answer
     max_seq_length = 512
     num_train_epochs = 2.0
 
@@ -246,11 +247,6 @@ class QuestionAnsweringTask(base.Task):
             f"{answer.score:.3f}, null odds {answer.null_odds:.3f}{doubt}",
             terminal.printable(f"{before}{marked}{after}"),
         ]
-
-    @classmethod
-    def show_heading(cls, texts: base.Texts) -> base.Texts:
-        """Returns the question; the context is shown with the answer."""
-        return texts[:1]
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Iterable[str]) -> dict:

@@ -219,13 +219,9 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     missing = find_unanswered(examples, source)
     if missing:
         logging.warning(
-            "%s: %d of %d questions are left out of training, because the "
-            "words of the context at the place given do not hold their "
-            "answer: %s.",
-            source,
-            len(missing),
-            len(examples),
-            files.list_some(missing),
+            f"{source}: {len(missing)} of {len(examples)} questions are left "
+            "out of training, because the words of the context at the place "
+            f"given do not hold their answer: {files.list_some(missing)}."
         )
     left_out = set(missing)
     return [example for example in examples if example.id not in left_out]

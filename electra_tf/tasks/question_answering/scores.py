@@ -40,14 +40,11 @@ def compute_raw_scores(
     `exact` and `f1`, 0 to 1, by id.
     """
     exact, f1 = {}, {}
-    for identity in golds:
-        if identity in predictions:
-            right = [a for a in golds[identity] if normalize_answer(a)] or [""]
-            text = predictions[identity]
-            exact[identity] = max(_is_exact(text, answer) for answer in right)
-            # Without words the F1 is 1 if both sides are.
-            scores = [_f1(text, answer) for answer in right]
-            f1[identity] = max(exact[identity], *scores)
+    for name in (name for name in golds if name in predictions):
+        right = [a for a in golds[name] if normalize_answer(a)] or [""]
+        exact[name], f1[name] = _compare(predictions[name], right)
+        # Without words the F1 is 1 if both sides are.
+        f1[name] = max(exact[name], f1[name])
     return {"exact": exact, "f1": f1}
 
 
@@ -70,8 +67,8 @@ def compute_squad1_scores(
         text = predictions.get(identity)
         total += text is not None or not skip_missing
         if text is not None:
-            exact += max(_is_exact(text, answer) for answer in right)
-            f1 += max(_f1(text, answer) for answer in right)
+            scores = _compare(text, right)
+            exact, f1 = exact + scores[0], f1 + scores[1]
     return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
 
 
@@ -131,8 +128,11 @@ def _find_best_threshold(
     return 100.0 * best / len(scores), best_threshold
 
 
-def _is_exact(text: str, answer: str) -> float:
-    return float(normalize_answer(text) == normalize_answer(answer))
+def _compare(text: str, right: Sequence[str]) -> tuple[float, float]:
+    """Exact match and F1 with the answer that is most alike, 0 to 1."""
+    plain = normalize_answer(text)
+    exact = float(plain in map(normalize_answer, right))
+    return exact, max(_f1(text, answer) for answer in right)
 
 
 def _f1(text: str, answer: str) -> float:

@@ -1,11 +1,12 @@
-"""Classification: one of several labels for a text or a pair of texts."""
+"""Classification: one of several labels for a text, or any number of them."""
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import pydantic
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
@@ -29,17 +30,19 @@ _MAX_NUMBERED = 15
 _MAX_NAMED = 60
 _MAX_LABEL = 24
 
+_ACCURACY = text_task.in_percent(sklearn_metrics.accuracy_score)
+_MACRO_F1 = text_task.in_percent(
+    sklearn_metrics.f1_score, average="macro", zero_division=0
+)
 METRICS: Mapping[str, text_task.Metric] = {
-    "accuracy": text_task.in_percent(sklearn_metrics.accuracy_score),
+    "accuracy": _ACCURACY,
     # 0 for equal predictions.
     "mcc": text_task.in_percent(sklearn_metrics.matthews_corrcoef),
     # Of class 1 of two; 0 without a true positive. The original's F1 leaves out
     # gold positives that were not predicted, and so equals its precision.
     "f1": text_task.in_percent(sklearn_metrics.f1_score, zero_division=0),
     # Without classes that are neither among the labels nor predicted.
-    "macro_f1": text_task.in_percent(
-        sklearn_metrics.f1_score, average="macro", zero_division=0
-    ),
+    "macro_f1": _MACRO_F1,
 }
 """Name to function of labels and predictions, `[N]` integers."""
 
@@ -78,7 +81,7 @@ class ClassificationTask(text_task.TextTask):
     takes_pairs = True
     problem_type = "single_label_classification"
     known_metrics = METRICS
-    draws_confusion = True
+    has_several = False  # whether a text may have several labels, or none
 
     def __init__(
         self,
@@ -114,35 +117,29 @@ class ClassificationTask(text_task.TextTask):
             return labels
         path, column = storage.path(own.train_file), own.label_column
         records = files.read_table(path, own.file_format, [column])
-        names = {name for row in records for name in cls.list_labels(row, own)}
+        names = {name for row in records for name in cls._list_labels(row, own)}
         if len(names) < 2:
             expected = f"at least two labels in column {column!r}"
             raise files.unexpected(path, expected, sorted(names))
         return tuple(sorted(names))
 
-    @staticmethod
-    def list_labels(record: files.Record, own: OwnSettings) -> tuple[str, ...]:
-        """Reads the labels of a row of an own file."""
-        return cells.read_labels(record, own.label_column)
+    @classmethod
+    def _list_labels(
+        cls, record: files.Record, own: OwnSettings
+    ) -> tuple[str, ...]:
+        separator = own.label_separator if cls.has_several else ""
+        return cells.read_labels(record, own.label_column, separator)
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
-        """Reads the label of a row, which must be known."""
-        (label,) = self.list_known_labels(record, own)
-        return label
-
-    def list_known_labels(
-        self, record: files.Record, own: OwnSettings
-    ) -> tuple[str, ...]:
-        """Reads the labels of a row; raises `DataError` for others."""
-        names = self.list_labels(record, own)
-        for label in names:
-            if label not in self.labels:
-                hint = schema.suggest(label, self.labels)
-                remedy = f"{hint} Repair the row, or set --config.own.labels."
-                raise files.unexpected(
-                    record.place, "one of the labels", label, remedy
-                )
-        return names
+        """Reads the label of a row, or all of them; they must be known."""
+        names = self._list_labels(record, own)
+        for name in (name for name in names if name not in self.labels):
+            hint = schema.suggest(name, self.labels)
+            remedy = f"{hint} Repair the row, or set --config.own.labels."
+            raise files.unexpected(
+                record.place, "one of the labels", name, remedy
+            )
+        return names if self.has_several else names[0]
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model, in its order."""
@@ -187,9 +184,8 @@ class ClassificationTask(text_task.TextTask):
         logits = np.asarray(outputs["logits"], np.float64)
         logits = logits.reshape(-1, len(self.labels))
         answer = self.answer({"logits": tf.constant(logits)})
-        return ClassPredictions(
-            answer[self.decision].numpy(), answer["probabilities"].numpy()
-        )
+        names = self.decision, "probabilities"
+        return ClassPredictions(*(answer[name].numpy() for name in names))
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
         """Lists the names of the classes."""
@@ -204,15 +200,12 @@ class ClassificationTask(text_task.TextTask):
     ) -> list[pathlib.Path]:
         """Writes a table, the file for GLUE, and a picture of known classes."""
         paths = super().write_predictions(folder, split, examples, predictions)
-        if self.draws_confusion and examples and self.has_labels(examples):
+        is_drawn = examples and not self.has_several
+        if is_drawn and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
-            draw_confusion(
-                paths[-1],
-                self.targets(examples),
-                self.to_targets(predictions),
-                self.labels,
-                f"{self.name}, {split}",
-            )
+            sides = self.targets(examples), self.to_targets(predictions)
+            title = f"{self.name}, {split}"
+            draw_confusion(paths[-1], *sides, self.labels, title)
         return paths
 
     def targets(self, examples: Examples) -> np.ndarray:
@@ -246,7 +239,7 @@ class ClassificationTask(text_task.TextTask):
     ) -> Any:
         """Reads the likeliest label and all probabilities."""
         ranked = rank_labels(metadata, row)
-        best = next(iter(ranked))
+        best, *_ = ranked
         return LabelPrediction(best, ranked, int(row["num_truncated"]))
 
     @classmethod
@@ -256,6 +249,118 @@ class ClassificationTask(text_task.TextTask):
         """Shows the likeliest labels with bars."""
         shown = list(prediction.probabilities.items())[:MAX_SHOWN]
         return show_probabilities(dict(shown))
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelsPrediction:
+    """All labels of a text, or of a pair of texts."""
+
+    labels: tuple[str, ...]  # as probable as the threshold, or more
+    probabilities: Mapping[str, float]  # of each by itself, highest first
+    num_truncated: int  # as in `LabelPrediction`
+
+
+@schema.frozen
+class MultilabelOptions:
+    """Options of such a model that other formats keep."""
+
+    label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
+
+
+class MultilabelTask(ClassificationTask):
+    """Any number of labels for a text: those above a probability."""
+
+    kind = "multilabel"
+    signature = "label"
+    decision = "has_label"
+    head_class = task_heads.MultilabelHead
+    problem_type = "multi_label_classification"
+    options_class = MultilabelOptions
+    has_several = True
+    known_metrics = {
+        "micro_f1": text_task.in_percent(
+            sklearn_metrics.f1_score, average="micro", zero_division=0
+        ),
+        "macro_f1": _MACRO_F1,  # a label that is nowhere counts 0
+        "exact_match": _ACCURACY,  # examples with all labels right, no other
+    }
+    threshold = 0.5  # the least probability of a label that is predicted
+    separator = "|"  # stands between labels in files
+
+    @classmethod
+    def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
+        """Builds the task of a user's own files."""
+        task: Any = super().build_own(settings, labels)
+        task.threshold = settings.own.threshold
+        task.separator = settings.own.label_separator
+        return task
+
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the labels of each text, and all probabilities."""
+        logits = outputs["logits"]
+        probabilities = tf.nn.sigmoid(logits)
+        is_label = probabilities >= self.threshold
+        return {
+            "labels": tf.where(is_label, tf.constant(self.labels), ""),
+            "has_label": tf.cast(is_label, tf.int32),
+            "probabilities": probabilities,
+            "logits": logits,
+        }
+
+    def list_predictions(self, examples: Examples, predictions: Any) -> Any:
+        """Lists the names of the labels of each text."""
+        names = np.array(self.labels)
+        return [names[row > 0].tolist() for row in predictions.classes]
+
+    def targets(self, examples: Examples) -> np.ndarray:
+        """Returns which labels hold, `[N, C]` int32."""
+        told: list[Any] = [example.label or () for example in examples]
+        rows = [[name in own for name in self.labels] for own in told]
+        return np.array(rows, np.int32).reshape(-1, len(self.labels))
+
+    def name_classes(self, classes: np.ndarray) -> list[str]:
+        """Names the labels of each text."""
+        names = np.array(self.labels)
+        return [self.separator.join(names[row > 0]) for row in classes]
+
+    def describe_export(self) -> dict[str, float]:
+        """Returns the threshold."""
+        return {"threshold": self.threshold}
+
+    @classmethod
+    def read_prediction(
+        cls, metadata: Any, texts: base.Texts, row: base.Row
+    ) -> LabelsPrediction:
+        """Reads the labels above the threshold and all probabilities."""
+        ranked = rank_labels(metadata, row)
+        least = metadata.threshold or 0.0
+        labels = tuple(name for name, share in ranked.items() if share >= least)
+        return LabelsPrediction(labels, ranked, int(row["num_truncated"]))
+
+    @classmethod
+    def show_prediction(
+        cls, prediction: LabelsPrediction, metadata: Any, texts: base.Texts
+    ) -> list[str]:
+        """Shows the likeliest labels with bars, and marks the predicted."""
+        held = prediction.labels
+        count = max(MAX_SHOWN, len(held))
+        shown = dict(list(prediction.probabilities.items())[:count])
+        lines = show_probabilities(shown)
+        bound = f"{metadata.threshold:g} or more"
+        lines = [
+            f"{line} <-- {bound}" if label in held else line
+            for label, line in zip(shown, lines, strict=True)
+        ]
+        return lines if held else [*lines, f"(none of {bound})"]
+
+    def options(self, conventions: Any = None) -> MultilabelOptions:
+        """Returns the threshold."""
+        return MultilabelOptions(self.threshold)
+
+    @classmethod
+    def restore_settings(cls, options: MultilabelOptions, layers: Any) -> dict:
+        """Returns the threshold."""
+        return {"own": {"threshold": options.label_threshold}}
 
 
 def rank_labels(metadata: Any, row: base.Row) -> dict:

@@ -172,11 +172,9 @@ def read_split(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     examples, bad_lines = read_file(spec, file.columns, path)
     if bad_lines:
         logging.warning(
-            "%s: left out %d lines with another number of fields than the "
-            "header, as the original does; lines %s.",
-            path,
-            len(bad_lines),
-            files.list_some(bad_lines),
+            f"{path}: left out {len(bad_lines)} lines with another number of "
+            "fields than the header, as the original does; lines "
+            f"{files.list_some(bad_lines)}."
         )
     files.warn_of_count(path, len(examples), *file.counts)
     return examples

@@ -192,13 +192,10 @@ class TaggingTask(base.Task):
         num_missing = counts.sum() - len(words.values)
         if num_missing and self.cuts_early:
             logging.warning(
-                "%s: %d of %d words are not looked at, most of them because "
-                "rows of %d tokens end before them. They are not learned from "
-                "and count as wrong. --config.task.max_seq_length changes it.",
-                self.name,
-                num_missing,
-                counts.sum(),
-                max_seq_length,
+                f"{self.name}: {num_missing} of {counts.sum()} words are not "
+                f"looked at, most of them because rows of {max_seq_length} "
+                "tokens end before them. They are not learned from and count "
+                "as wrong. --config.task.max_seq_length changes it."
             )
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
@@ -233,10 +230,9 @@ class TaggingTask(base.Task):
         unknown = {tag for row in gold for tag in row} - set(self.labels)
         if unknown:
             logging.warning(
-                "%s: the training data lack the tags %s; words that have them "
-                "count as wrong.",
-                self.name,
-                ", ".join(sorted(unknown)),
+                f"{self.name}: the training data lack the tags "
+                f"{', '.join(sorted(unknown))}; words that have them count as "
+                "wrong."
             )
         accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
         if not self.conventions.scheme:
@@ -319,21 +315,17 @@ class TaggingTask(base.Task):
 
     def options(self, conventions: Any = None) -> TaggingOptions:
         """Returns how the training file writes words and tags, if known."""
-        if conventions is None:
-            return TaggingOptions()
-        known = schema.build(words_lib.Conventions, conventions)
-        return TaggingOptions(known.scheme, known.splits_punctuation)
+        known = dict(conventions or {"scheme": None})
+        return TaggingOptions(known.pop("scheme", ""), **known)
 
     @classmethod
     def restore_conventions(
         cls, options: TaggingOptions
     ) -> words_lib.Conventions | None:
         """Returns them if the files say."""
-        if options.tag_scheme is None:
-            return None
-        return words_lib.Conventions(
-            options.tag_scheme, options.splits_punctuation
-        )
+        scheme, is_apart = options.tag_scheme, options.splits_punctuation
+        known = words_lib.Conventions(scheme or "", is_apart)
+        return None if scheme is None else known
 
 
 def _reading_once(

@@ -69,10 +69,8 @@ class WordRowBuilder(tf.Module):
             tokenizer.vocabulary.settings, splits_ideographs=False
         )
         # What is left of a word without the characters that vanish.
-        self._visible = normalization.Normalizer(
-            vocabulary_lib.TokenizerSettings(do_lower_case=False),
-            splits_ideographs=False,
-        )
+        cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
+        self._visible = normalization.Normalizer(cased, splits_ideographs=False)
 
     def build(self, words: tf.RaggedTensor) -> WordRows:
         """Makes the rows of sentences, `[N, (words)]` string."""
@@ -104,18 +102,17 @@ class WordRowBuilder(tf.Module):
             windows, sentences, tf.maximum(places, 0)
         )
         positions = 1 + before - tf.gather(windows.starts, rows)
+        positions = tf.cast(tf.where(is_tagged, positions, 0), tf.int32)
+        num_rows = tf.size(windows.texts, tf.int64)
         positions = tf.RaggedTensor.from_value_rowids(
-            tf.cast(tf.where(is_tagged, positions, 0), tf.int32),
-            rows,
-            nrows=tf.size(windows.texts, tf.int64),
-            validate=False,
+            positions, rows, num_rows, validate=False
         )
         vocabulary = self.tokenizer.vocabulary
         starts = tf.gather(splits, windows.texts) + windows.starts
-        has_start_of_row = tf.gather(has_start, windows.texts)
+        first = tf.gather(has_start, windows.texts)
         ids = rows_lib.join(
             [
-                rows_lib.token(vocabulary.cls_id, has_start_of_row),
+                rows_lib.token(vocabulary.cls_id, first),
                 rows_lib.Part(pieces.values, starts, windows.lengths),
                 rows_lib.token(vocabulary.sep_id, tf.ones_like(starts)),
             ]
