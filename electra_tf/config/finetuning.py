@@ -50,8 +50,7 @@ def require_kind(name: str) -> None:
 
 
 def _split_names(text: str) -> tuple[str, ...]:
-    names = (name.strip() for name in text.split(","))
-    return tuple(name for name in names if name)
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 @schema.frozen
@@ -251,9 +250,8 @@ def build_grid(
         for section in ("optimizer", "lora", "training")
         for field in dataclasses.fields(getattr(settings, section))
     }
-    is_own = "own" in settings.task_names
     require(
-        not is_own or settings.own.dev_file != "",
+        "own" not in settings.task_names or settings.own.dev_file != "",
         "A search ranks by dev scores. Received: no own.dev_file. Name it.",
     )
     grid = {"": settings}

@@ -362,8 +362,8 @@ class QuestionAnsweringHead(TaskHead):
         if not self.joint_prediction:
             return _apply(self.end, hidden)[..., 0] + penalties
         start_states = tf.gather(hidden, start_positions, batch_dims=1)
-        start_part, place_part = self._joint_parts(start_states, hidden)
-        return self._end_logits(start_part, place_part) + penalties
+        parts = self._joint_parts(start_states, hidden)
+        return self._end_logits(*parts) + penalties
 
     def _search(
         self, hidden: tf.Tensor, features: Tensors, start_logits: tf.Tensor
@@ -427,10 +427,8 @@ class QuestionAnsweringHead(TaskHead):
         starts = tf.matmul(start_states, kernel[:width])
         return starts, tf.reshape(places, [batch, length, QA_HIDDEN_SIZE])
 
-    def _end_logits(
-        self, start_part: tf.Tensor, place_part: tf.Tensor
-    ) -> tf.Tensor:
-        states = operations.gelu(start_part[:, tf.newaxis] + place_part)
+    def _end_logits(self, starts: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        states = operations.gelu(starts[:, tf.newaxis] + places)
         return _apply(self.end, states)[..., 0]
 
 

@@ -142,12 +142,11 @@ def read_squad(
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        place = str(path)
+        place, remedy = str(path), "Take the official file."
         if isinstance(error, json.JSONDecodeError):
             place += f", line {error.lineno}, character {error.colno}"
-        raise files.unexpected(
-            place, "JSON of SQuAD's form", error, "Take the official file."
-        ) from error
+        expected = "JSON of SQuAD's form"
+        raise files.unexpected(place, expected, error, remedy) from error
     examples = []
     for article in _parse(_SquadFile, content, path).data:
         for paragraph in article.paragraphs:
@@ -172,7 +171,6 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
 
 
 def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
-    """Checks the content of a file against the form of its kind."""
     try:
         return kind.model_validate(content)
     except pydantic.ValidationError as error:
@@ -199,7 +197,6 @@ def from_tfds(name: str, split: str) -> list[Example]:
 
 
 def _check(examples: list[Example], source: object) -> list[Example]:
-    """Returns the examples, if there are any and their ids are different."""
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
         if example.id in seen:
@@ -229,21 +226,15 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
     """Lists the ids whose answer is not in the context at the place given."""
-    missing = []
-    for example in examples:
-        if example.is_impossible:
-            continue
-        if example.answer is None:
-            place = f"{source}, question {example.id!r}"
-            remedy = (
-                "Name a file with answers; unanswerable questions are those of "
-                "squad2 and own."
-            )
-            expected = "an answer, or `is_impossible`"
-            raise files.unexpected(place, expected, None, remedy)
-        if find_answer(example) is None:
-            missing.append(example.id)
-    return missing
+    answerable = [e for e in examples if not e.is_impossible]
+    for example in (e for e in answerable if e.answer is None):
+        raise files.unexpected(
+            f"{source}, question {example.id!r}",
+            "an answer, or `is_impossible`",
+            remedy="Name a file with answers; unanswerable questions are those "
+            "of squad2 and own.",
+        )
+    return [e.id for e in answerable if find_answer(e) is None]
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
@@ -370,8 +361,7 @@ def _require_answer(place: str, context: str, answer: Answer | None) -> None:
     there = context[max(start, 0) :][: len(text)]
     if there != text or start < 0:
         expected = f"the answer {text[:60]!r} in the context"
-        if start >= 0:
-            expected += f" at character {start}"
+        expected += f" at character {start}" if start >= 0 else ""
         remedy = (
             "Repair the answer or its place, or remove the question; without "
             "a column of places (--config.own.answer_start_column=) the first "
@@ -406,7 +396,6 @@ def _read_table(
 def _add_answer(
     example: Example, row: files.Record, settings: _OwnTaskConfig
 ) -> Example:
-    """The example with what its row tells of an answer."""
     if settings.answer_column not in row.values:
         return example
     if cells.is_empty(row, settings.answer_column):

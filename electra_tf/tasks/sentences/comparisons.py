@@ -214,8 +214,8 @@ class MultipleChoiceTask(ComparisonTask):
         name = str(record.values.get(own.label_column)).strip()
         count = len(cells.read_choices(record, _choice_columns(own)))
         letters = string.ascii_uppercase
-        places = {letter: place for place, letter in enumerate(letters)}
-        place = int(name) if name.isdecimal() else places.get(name, -1)
+        place = letters.find(name) if len(name) == 1 else -1
+        place = int(name) if name.isdecimal() else place
         if not 0 <= place < count:
             expected = (
                 f"the right one of {count} choices in {own.label_column!r}, "
@@ -229,12 +229,12 @@ class MultipleChoiceTask(ComparisonTask):
         self, record: files.Record, example: Example, own: OwnSettings
     ) -> list[Example]:
         """Makes an example of each choice; the right one has the label 1."""
-        expanded = []
         choices = cells.read_choices(record, _choice_columns(own))
-        for place, choice in enumerate(choices):
-            label = None if example.label is None else place == example.label
-            expanded.append(example._replace(pair=choice, label=label))
-        return expanded
+        expanded = [example._replace(pair=choice) for choice in choices]
+        if example.label is None:
+            return expanded
+        right = enumerate(expanded)
+        return [e._replace(label=i == example.label) for i, e in right]
 
 
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:

@@ -83,8 +83,7 @@ class TextTask(base.Task):
 
     def text_columns(self, own: OwnSettings) -> list[str]:
         """Lists the columns of an own file that hold texts."""
-        names = own.text_column, own.text_pair_column
-        return [name for name in names if name]
+        return [n for n in (own.text_column, own.text_pair_column) if n]
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
@@ -264,10 +263,8 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
     except errors.DataError as error:
         if split != "test" or not is_labelled:
             raise
-        raise errors.DataError(
-            f"{error} (To predict a test file without scores, leave all of "
-            f"its column {label!r} empty.)"
-        ) from error
+        hint = "To predict a test file without scores, leave all of its column"
+        raise errors.DataError(f"{error} ({hint} {label!r} empty.)") from error
     if split != "test":
         task.check_examples(path, examples)
     expanded = []
