@@ -10,6 +10,7 @@ from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.modeling import answers
+from electra_tf.tasks.sentences import classification
 from tests import tiny_electra
 from tests.export import conftest
 
@@ -277,7 +278,7 @@ def test_labels_are_ranked_by_their_probability():
     metadata = {"kind": "classification", "labels": ("poor", "ok")}
     found = predict("classify_text", "the cats", metadata)
     shares = pytest.approx({"ok": 0.7, "poor": 0.3})
-    assert found == predictions.LabelPrediction("ok", shares, 2)
+    assert found == classification.LabelPrediction("ok", shares, 2)
     assert list(found.probabilities) == ["ok", "poor"]
 
 

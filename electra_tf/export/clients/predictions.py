@@ -9,25 +9,6 @@ from typing import Any
 from electra_tf.export import export_metadata
 from electra_tf.export.clients import text_models
 from electra_tf.tasks import base
-from electra_tf.tasks.question_answering.signatures import AnswerPrediction
-from electra_tf.tasks.sentences.classification import LabelPrediction
-from electra_tf.tasks.sentences.classification import LabelsPrediction
-from electra_tf.tasks.sentences.comparisons import ComparisonPrediction
-from electra_tf.tasks.sentences.regression import NumberPrediction
-from electra_tf.tasks.tagging.signatures import TaggedText
-from electra_tf.tasks.tagging.signatures import TagPrediction
-
-__all__ = [
-    "AnswerPrediction",
-    "ComparisonPrediction",
-    "LabelPrediction",
-    "LabelsPrediction",
-    "NumberPrediction",
-    "TagPrediction",
-    "TaggedText",
-    "describe",
-    "predict",
-]
 
 
 def predict(

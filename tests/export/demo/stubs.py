@@ -5,10 +5,14 @@ import re
 import threading
 
 from electra_tf.export.clients import mask_filling
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.demo import server
 from electra_tf.tasks import base
+from electra_tf.tasks.question_answering import signatures as qa_signatures
+from electra_tf.tasks.sentences import classification
+from electra_tf.tasks.sentences import comparisons
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.tagging import signatures
 
 
 @contextlib.contextmanager
@@ -49,12 +53,12 @@ def _fill_with_numbers(texts, top_k):
 def _tag_first(texts):
     """The first word is a person, the others are nothing."""
     words = [
-        predictions.TaggedText(match[0], *match.span(), "O", 0.9)
+        signatures.TaggedText(match[0], *match.span(), "O", 0.9)
         for match in re.finditer(r"\S+", texts[0])
     ]
     words[0] = words[0]._replace(tag="B-PER")
     spans = (words[0]._replace(tag="PER"),)
-    return [predictions.TagPrediction(tuple(words), spans, 0)]
+    return [signatures.TagPrediction(tuple(words), spans, 0)]
 
 
 def _answer(questions, contexts):
@@ -62,7 +66,7 @@ def _answer(questions, contexts):
     question, context = questions[0], contexts[0]
     place = context.rfind(" ") + 1, len(context)
     return [
-        predictions.AnswerPrediction(
+        qa_signatures.AnswerPrediction(
             f"{question} {context}", *place, 2.5, -1.0, "?" in question
         )
     ]
@@ -79,19 +83,19 @@ def _model(kind, inputs, predict, numbers=(None, None)):
     return server.DemoModel(f"stub of {kind}", predict=predict, facts=facts)
 
 
-_LABEL = predictions.LabelPrediction("good", {"bad": 0.25, "good": 0.75}, 3)
+_LABEL = classification.LabelPrediction("good", {"bad": 0.25, "good": 0.75}, 3)
 PRETRAINED = server.DemoModel("a stub", _score, _fill_with_numbers)
 CLASSIFIER = _model("classification", "text", lambda _: [_LABEL])
 RATER = _model(
     "regression",
     "text text_pair",
-    lambda texts, _: [predictions.NumberPrediction(len(texts[0]), 0)],
+    lambda texts, _: [regression.NumberPrediction(len(texts[0]), 0)],
     (0, 4),
 )
 RANKER = _model(
     "ranking",
     "text text_pair",
-    lambda *_: [predictions.ComparisonPrediction(2.5, 0)],
+    lambda *_: [comparisons.ComparisonPrediction(2.5, 0)],
 )
 TAGGER = _model("tagging", "text", _tag_first)
 READER = _model("question_answering", "question context", _answer)

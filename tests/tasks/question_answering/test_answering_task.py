@@ -4,10 +4,8 @@ import dataclasses
 import json
 
 import pytest
-import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import scores as qa_scores
@@ -17,7 +15,6 @@ from electra_tf.tasks.question_answering.answering_task import (
 from electra_tf.tasks.question_answering.answering_task import build_task
 from tests.tasks.conftest import own_settings
 from tests.tasks.conftest import settings_of
-from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import squad_file
 from tests.tasks.question_answering.conftest import squad_question
 
@@ -41,30 +38,6 @@ def _predictions(texts, odds=()):
     return answers.Predictions(
         texts, {key: [] for key in texts}, dict(zip(texts, odds, strict=False))
     )
-
-
-@pytest.mark.parametrize("is_joint", [True, False])
-def test_a_head_answers_in_the_words_of_the_document(
-    folder, tokenizer, is_joint
-):
-    qa = build_task("squad2", _settings(folder, joint_prediction=is_joint))
-    examples = qa.read_split("dev")
-    rows = qa.build_rows(examples, tokenizer, 24, is_training=False)
-    head = qa.build_head(hidden_size=6, seed=1)
-    outputs = head.predict(*_features(rows, width=6))
-    found = {name: list(tensor.numpy()) for name, tensor in outputs.items()}
-    predictions = qa.decode(examples, rows, found)
-    assert predictions.texts.keys() == {"q1", "q2"}
-    assert all(text in CONTEXT for text in predictions.texts.values())
-    scores = qa.score(examples, predictions)
-    assert scores["total"] == 2 and qa.metric in scores
-
-
-def _features(rows, width):
-    ids = tf.ragged.constant([row.tolist() for row in rows.ids])
-    _, mask, segments = rows_lib.pad(ids, rows.segment_starts)
-    features = {"input_mask": mask, "segment_ids": segments, **rows.columns}
-    return tf.random.stateless_normal([*mask.shape, width], [1, 2]), features
 
 
 @pytest.mark.parametrize(

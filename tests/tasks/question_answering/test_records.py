@@ -44,20 +44,17 @@ def test_a_squad_file_is_read_in_its_order(write):
         records.read_squad(path, needs_is_impossible=True)
 
 
-@pytest.mark.parametrize(
-    ("said", "golds"),
-    [
+def test_what_a_flag_says_of_a_question_without_answers(write):
+    for said, golds in (
         ({"answers": []}, None),
         ({"is_impossible": True}, ()),
         ({"is_impossible": False}, None),
         ({"is_impossible": False, "answers": []}, ()),
-    ],
-)
-def test_what_a_flag_says_of_a_question_without_answers(write, said, golds):
-    content = squad_file([{"id": "q", "question": "where"} | said])
-    (example,) = records.read_squad(write("dev.json", content))
-    assert example.golds == golds
-    assert example.is_impossible == said.get("is_impossible", False)
+    ):
+        content = squad_file([{"id": "q", "question": "where"} | said])
+        (example,) = records.read_squad(write("dev.json", content))
+        assert example.golds == golds
+        assert example.is_impossible == said.get("is_impossible", False)
 
 
 def test_all_answers_are_gold_and_the_first_is_learned(write):
@@ -133,7 +130,6 @@ def test_a_question_without_answer_cannot_be_learned():
         # Case and numbers of blanks do not matter.
         ("a BIG  cat", "big cat", 2, (1, 3)),
         # A wrong place in the right word does not either.
-        ("a (big) cat", "big", 2, (1, 2)),
         ("a (big) cat", "big", 4, (1, 2)),
         ("a big cat", "big", 5, (1, 3)),
         ("a big cat", "big", 6, None),
@@ -141,7 +137,6 @@ def test_a_question_without_answer_cannot_be_learned():
         # From a blank on, the word before it is covered.
         ("a big cat", "big", 1, (0, 2)),
         # Beyond the text, before it, nothing.
-        ("a big cat", "cat", 7, None),
         ("a big cat", "cat", 90, None),
         ("a big cat", "a", -9, None),
         ("a big cat", "", 2, None),
@@ -207,15 +202,13 @@ def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
     asked = []
     answer = {"text": ["cats"], "answer_start": [CONTEXT.index("cats")]}
     record = {"id": "q1", "question": "who sat", "context": CONTEXT}
-    impossible = {
-        "id": "q2",
-        "answers": {"text": [], "answer_start": []},
-        "is_impossible": True,
-    }
+    record |= {"answers": answer}
+    none = {"text": [], "answer_start": []}
+    impossible = {"id": "q2", "answers": none, "is_impossible": True}
 
     def read(name, split):
         asked.append((name, split))
-        return [record | {"answers": answer}, record | impossible]
+        return [record, record | impossible]
 
     monkeypatch.setattr(files, "read_tfds", read)
     first, second = records.SOURCES["squad1"].read_split("tfds", "dev")
@@ -240,9 +233,9 @@ def _read(path, split="train", **fields):
 
 def test_a_table_has_answers_and_questions_without(write):
     first, second = _read(write("own.csv", TABLE))
-    assert first == records.Example(
-        "0", "who", "a cat, a dog", ("a dog",), records.Answer("a dog", 7)
-    )
+    answer = records.Answer("a dog", 7)
+    example = ("0", "who", "a cat, a dog", ("a dog",), answer)
+    assert first == records.Example(*example)
     assert second.id == "1"
     assert second.is_impossible and second.golds == ()
     assert first.context is second.context

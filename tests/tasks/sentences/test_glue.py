@@ -79,11 +79,8 @@ def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
 
 def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     calls = []
-    rows = [
-        {"idx": 4, "question1": "c", "question2": "d", "label": "duplicate"},
-        {"idx": 1, "question1": "a", "question2": "b",
-         "label": "not_duplicate"},
-    ]  # fmt: skip
+    row = {"idx": 4, "question1": "c", "question2": "d", "label": "duplicate"}
+    rows = [row, row | {"idx": 1, "label": "not_duplicate"}]
 
     def read(name, split):
         calls.append((name, split))
@@ -91,10 +88,8 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
 
     monkeypatch.setattr(files, "read_tfds", read)
     task = _task("qqp", "tfds")
-    assert task.read_split("train") == [
-        Example(1, "a", "b", "0"),
-        Example(4, "c", "d", "1"),
-    ]
+    expected = [Example(1, "c", "d", "0"), Example(4, "c", "d", "1")]
+    assert task.read_split("train") == expected
     assert [e.label for e in task.read_split("test")] == [None, None]
     assert calls == [("glue/qqp", "train"), ("glue/qqp", "test")]
     rows[:] = [{"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5}]

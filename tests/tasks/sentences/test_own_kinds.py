@@ -60,13 +60,9 @@ def test_labels_may_be_lists(tmp_path):
 def test_a_question_has_choices(tmp_path):
     task = build_own(tmp_path, CHOICES, **CHOICE)
     examples = task.read_split("train")
-    assert examples == [
-        Example(0, "the dog", "cat", 0.0),
-        Example(0, "the dog", "a", 0.0),
-        Example(0, "the dog", "un", 1.0),
-        Example(1, "the cat", "un", 1.0),
-        Example(1, "the cat", "dog", 0.0),
-    ]
+    rows = [(0, "dog", "cat", 0), (0, "dog", "a", 0), (0, "dog", "un", 1),
+            (1, "cat", "un", 1), (1, "cat", "dog", 0)]  # fmt: skip
+    assert examples == [Example(i, f"the {a}", b, n) for i, a, b, n in rows]
     outputs = {"prediction": [0.0, 0.0, np.log(2.0), -1.0, 1.0]}
     found = task.decode(examples, None, outputs)
     assert task.score(examples, found) == {"accuracy": 50.0}
