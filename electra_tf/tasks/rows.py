@@ -97,9 +97,8 @@ def split_windows(
     starts = numbers * tf.gather(strides, texts)
     rest = tf.gather(totals, texts) - starts
     lengths = tf.minimum(tf.gather(rooms, texts), rest)
-    return Windows(
-        texts, numbers, starts, lengths, splits, rooms, strides, totals
-    )
+    sizes = rooms, strides, totals
+    return Windows(texts, numbers, starts, lengths, splits, *sizes)
 
 
 def find_best_window(

@@ -230,10 +230,7 @@ class QuestionAnsweringTask(base.Task):
 
     @classmethod
     def show_prediction(
-        cls,
-        prediction: signatures.AnswerPrediction,
-        metadata: Any,
-        texts: base.Texts,
+        cls, prediction: Any, metadata: Any, texts: base.Texts
     ) -> list[str]:
         """Shows the answer, its numbers, and its place in the context."""
         answer, context = prediction, texts[1].decode("utf-8", "replace")

@@ -9,7 +9,7 @@ stand for, `Steve Smith` (`get_final_text` of the original).
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ def _add_answers(
     settings: questions.Settings,
     predictions: Predictions,
 ) -> None:
-    texts = _SpanTexts(chunk)
+    find = _find_texts(chunk)
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
         own = slice(splits[number], splits[number + 1])
@@ -107,7 +107,7 @@ def _add_answers(
         ):
             if len(entries_by_text) == settings.n_best_size:
                 break
-            text, *place = texts.find(context, first, last)
+            text, *place = find(context, first, last)
             entries_by_text.setdefault(text, (text, 1.0, *numbers, *place))
         entries = entries_by_text.values() or [_NONE]
         nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
@@ -171,47 +171,47 @@ def _add_null_odds(
         predictions.null_odds[example.id] = float(odds)
 
 
-class _SpanTexts:
-    """Texts of spans, each made once: questions share their contexts."""
+def _find_texts(
+    chunk: questions.Chunk,
+) -> Callable[[int, int, int], tuple[str, int, int]]:
+    """Returns a function that finds what pieces of a context stand for.
 
-    def __init__(self, chunk: questions.Chunk) -> None:
-        contexts, self._chunk = chunk.contexts, chunk
-        self._words = [
-            word.decode(errors="surrogatepass")
-            for word in contexts.distinct.numpy()
-        ]
-        self._normalized = normalize(self._words, chunk.vocabulary.settings)
-        self._index = contexts.index.numpy()
-        self._word_starts = contexts.starts.values.numpy()
-        self._pieces = contexts.pieces.values.numpy()
-        self._word_of_piece = contexts.pieces.value_rowids().numpy()
-        self._begins = contexts.ids.row_starts().numpy()
-        self._texts = list(dict.fromkeys(e.context for e in chunk.examples))
-        self.find = functools.cache(self._find)
+    It gives their text, its first character and the one after the last. Each is
+    made once: questions share their contexts.
+    """
+    contexts, tokens = chunk.contexts, chunk.vocabulary.tokens
+    data = contexts.distinct.numpy()
+    distinct = [word.decode(errors="surrogatepass") for word in data]
+    normalized_words = normalize(distinct, chunk.vocabulary.settings)
+    texts = list(dict.fromkeys(example.context for example in chunk.examples))
+    indices = contexts.index.numpy()
+    word_starts = contexts.starts.values.numpy()
+    all_pieces = contexts.pieces.values.numpy()
+    word_of_piece = contexts.pieces.value_rowids().numpy()
+    begins = contexts.ids.row_starts().numpy()
 
-    def _find(
-        self, context: int, first: int, last: int
-    ) -> tuple[str, int, int]:
-        """Text, first character and the one after the last of some pieces."""
-        first, last = (self._begins[context] + n for n in (first, last))
-        tokens = self._chunk.vocabulary.tokens
-        pieces = self._pieces[first : last + 1]
+    @functools.cache
+    def find(context: int, first: int, last: int) -> tuple[str, int, int]:
+        first, last = begins[context] + first, begins[context] + last
+        pieces = all_pieces[first : last + 1]
         predicted = join_pieces([tokens[piece] for piece in pieces])
-        begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
-        index = self._index[begin:end]
-        words = [self._words[word] for word in index]
+        begin, end = word_of_piece[first], word_of_piece[last] + 1
+        index = indices[begin:end]
+        words = [distinct[word] for word in index]
         original = " ".join(words)
-        normalized = " ".join(n for w in index if (n := self._normalized[w]))
+        normalized = " ".join(n for w in index if (n := normalized_words[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
-        data = self._texts[context].encode(errors="surrogatepass")
+        text = texts[context].encode(errors="surrogatepass")
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []
-        for word, byte in zip(words, self._word_starts[begin:end], strict=True):
-            place = len(data[:byte].decode(errors="surrogatepass"))
+        for word, byte in zip(words, word_starts[begin:end], strict=True):
+            place = len(text[:byte].decode(errors="surrogatepass"))
             places += range(place, place + len(word) + 1)
         return original[start:stop], places[start], places[stop - 1] + 1
+
+    return find
 
 
 def join_pieces(tokens: Sequence[str]) -> str:

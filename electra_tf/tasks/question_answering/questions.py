@@ -143,23 +143,17 @@ def build_rows(
         numbers: dict[str, int] = {}
         owner = [numbers.setdefault(e.context, len(numbers)) for e in part]
         contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
+        texts = asked, contexts.ids, tf.constant(owner, tf.int64)
         rows = lay_out(
-            tokenizer.vocabulary,
-            asked,
-            contexts.ids,
-            tf.constant(owner, tf.int64),
-            max_seq_length,
-            settings,
-            least=0,
+            tokenizer.vocabulary, *texts, max_seq_length, settings, least=0
         )
         chunk = Chunk(part, contexts, owner, rows, tokenizer.vocabulary)
         chunks.append(chunk)
         owners.append(begin + rows.windows.texts.numpy())
         starts.append(rows.shifts.numpy())
-        table = np.zeros((len(COLUMNS), len(starts[-1])))
+        columns.append(np.zeros((len(COLUMNS), len(starts[-1]))))
         if is_training:
-            table = _label_windows(chunk, tokenizer)
-        columns.append(table)
+            columns[-1] = _label_windows(chunk, tokenizer)
     table = np.concatenate(columns, axis=1).astype(np.int32)
     return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),

@@ -91,14 +91,9 @@ class _SquadQuestion(_Json):
         if not is_told:
             return Example(self.id, self.question, context)
         answers = [Answer(a.text, a.answer_start) for a in self.answers or ()]
-        return Example(
-            self.id,
-            self.question,
-            context,
-            tuple(answer.text for answer in answers),
-            answers[0] if answers else None,
-            bool(self.is_impossible),
-        )
+        golds = tuple(answer.text for answer in answers)
+        what = golds, answers[0] if answers else None, bool(self.is_impossible)
+        return Example(self.id, self.question, context, *what)
 
 
 class _SquadArticle(_Json):

@@ -18,6 +18,7 @@ Golds = Mapping[str, Sequence[str]]
 """Id to the texts of the right answers; none for unanswerable questions."""
 Texts = Mapping[str, str]
 """Id to the predicted text."""
+_Numbers = Mapping[str, float]
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -73,10 +74,7 @@ def compute_squad1_scores(
 
 
 def compute_squad2_scores(
-    golds: Golds,
-    predictions: Texts,
-    null_odds: Mapping[str, float],
-    threshold: float,
+    golds: Golds, predictions: Texts, null_odds: _Numbers, threshold: float
 ) -> dict[str, float]:
     """Computes all scores of the official script of SQuAD 2.0.
 
@@ -108,10 +106,7 @@ def compute_squad2_scores(
 
 
 def _find_best_threshold(
-    golds: Golds,
-    predictions: Texts,
-    scores: Mapping[str, float],
-    null_odds: Mapping[str, float],
+    golds: Golds, predictions: Texts, scores: _Numbers, null_odds: _Numbers
 ) -> tuple[float, float]:
     # Tried are 0 with all answers empty, then every question's null odds; the
     # lowest threshold that reaches the best score counts.

@@ -59,13 +59,10 @@ class AnsweringSignatures(tf.Module):
         )
         pieces = questions_lib.build_contexts(model.tokenizer, texts)
         asked = model.tokenizer.tokenize(questions)
+        both = asked, pieces.ids, tf.range(tf.size(texts, tf.int64))
+        vocabulary = model.tokenizer.vocabulary
         rows = questions_lib.lay_out(
-            model.tokenizer.vocabulary,
-            asked,
-            pieces.ids,
-            tf.range(tf.size(texts, tf.int64)),
-            model.max_length,
-            self._settings,
+            vocabulary, *both, model.max_length, self._settings
         )
         windows = rows.windows
         spans, odds = self._read_windows(rows)

@@ -131,9 +131,8 @@ def encode_tags(tags: Tags, scheme: str) -> Tags:
 
 def list_classes(tags: Iterable[Tags], scheme: str) -> tuple[str, ...]:
     """Lists the tags to learn that occur; sorted, as in the original."""
-    return tuple(
-        sorted({tag for row in tags for tag in encode_tags(row, scheme)})
-    )
+    occurring = {tag for row in tags for tag in encode_tags(row, scheme)}
+    return tuple(sorted(occurring))
 
 
 def classes_of_labels(labels: Tags, scheme: str) -> tuple[str, ...]:

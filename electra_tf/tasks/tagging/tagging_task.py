@@ -7,7 +7,7 @@ Tags mark spans of words (chunks, names), which are scored whole and learned as
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,7 @@ class TaggingTask(base.Task):
     ) -> None:
         super().__init__(name, readers)
         self.cuts_early = cuts_early
-        self._listed = tuple(labels)
-        self._metric = metric
+        self._listed, self._metric = tuple(labels), metric
 
     @classmethod
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
@@ -300,10 +299,7 @@ class TaggingTask(base.Task):
 
     @classmethod
     def show_prediction(
-        cls,
-        prediction: signatures.TagPrediction,
-        metadata: Any,
-        texts: base.Texts,
+        cls, prediction: Any, metadata: Any, texts: base.Texts
     ) -> list[str]:
         """Shows a word with its tag on each line."""
         words = [terminal.printable(word.text) for word in prediction.words]
@@ -328,9 +324,7 @@ class TaggingTask(base.Task):
         return None if scheme is None else known
 
 
-def _reading_once(
-    read: Callable[[str], Examples], splits: Iterable[str]
-) -> base.Readers:
+def _reading_once(read: Any, splits: Iterable[str]) -> base.Readers:
     return {s: functools.cache(functools.partial(read, s)) for s in splits}
 
 
