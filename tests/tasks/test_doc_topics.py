@@ -53,20 +53,13 @@ def test_no_document_is_in_two_splits():
         for sentence in sentences
     }
     splits = topics.make_splits(documents, SIZES, seed=3)
-    found = [
-        {home[example.text] for example in examples}
-        for examples in splits.values()
-    ]
+    found = [{home[e.text] for e in rows} for rows in splits.values()]
     assert sum(map(len, found)) == len(set.union(*found))
     for split, size in SIZES.items():
+        assert all(home[e.text][0] == e.label for e in splits[split])
         counts = collections.Counter(e.label for e in splits[split])
         assert counts == dict.fromkeys(topics.TOPICS, size // 4)
     assert topics.make_splits(documents, SIZES, seed=2) != splits
-    assert all(
-        home[example.text][0] == example.label
-        for examples in splits.values()
-        for example in examples
-    )
 
 
 def test_too_little_text_is_an_error():

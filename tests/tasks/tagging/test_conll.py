@@ -69,11 +69,8 @@ def _table(tmp_path, *rows, name="x.jsonl"):
 
 
 def test_json_lines_hold_lists_or_strings(tmp_path):
-    path = _table(
-        tmp_path,
-        {"words": ["New York", "is"], "tags": ["S", "O"]},
-        {"words": "it is", "tags": "O O"},
-    )
+    lists = {"words": ["New York", "is"], "tags": ["S", "O"]}
+    path = _table(tmp_path, lists, {"words": "it is", "tags": "O O"})
     assert conll.read_table(path, "auto", "words", "tags") == [
         Sentence(("New York", "is"), ("S", "O"), f"{path}, line 1"),
         Sentence(("it", "is"), ("O", "O"), f"{path}, line 2"),
@@ -81,12 +78,8 @@ def test_json_lines_hold_lists_or_strings(tmp_path):
 
 
 def test_what_is_predicted_may_have_empty_tags(tmp_path):
-    path = _table(
-        tmp_path,
-        {"words": "it is", "tags": ""},
-        {"words": "it is", "tags": None},
-        {"words": "it is", "tags": "O O"},
-    )
+    tags = ("", None, "O O")
+    path = _table(tmp_path, *({"words": "it is", "tags": t} for t in tags))
     rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
     assert [row.tags for row in rows] == [None, None, ("O", "O")]
     with pytest.raises(errors.DataError, match=r"line 1: .*'tags' a list"):

@@ -33,24 +33,16 @@ def test_a_long_sentence_becomes_rows_that_overlap():
     assert found.examples.tolist() == [0, 0, 0]
     assert [len(row) for row in (found.ids[i] for i in range(3))] == [9, 9, 9]
     # Pieces 0 to 6, 4 to 10 and 8 to 14; a word is where it has most context.
-    assert [found.details[row].tolist() for row in range(3)] == [
-        [0, 1], [2, 3], [4],
-    ]  # fmt: skip
-    assert [found.ragged[PLACES][row].tolist() for row in range(3)] == [
-        [1, 4], [3, 6], [5],
-    ]  # fmt: skip
-
-
-def _random_sentences():
-    rng = random.Random(5)
-    return [
-        rng.choices(list(PIECES), k=rng.randrange(1, 14)) for _ in range(400)
-    ]
+    words, places = found.details, found.ragged[PLACES]
+    assert [words[n].tolist() for n in range(3)] == [[0, 1], [2, 3], [4]]
+    assert [places[n].tolist() for n in range(3)] == [[1, 4], [3, 6], [5]]
 
 
 @pytest.mark.parametrize("length", [5, 16])
 def test_every_word_of_a_long_sentence_is_looked_at_once(length):
-    sentences = _random_sentences()
+    rng = random.Random(5)
+    sizes = [rng.randrange(1, 14) for _ in range(400)]
+    sentences = [rng.choices(list(PIECES), k=size) for size in sizes]
     found = words_lib.build_rows(sentences, TOKENIZER, length, cuts_early=False)
     seen = [[] for _ in sentences]
     for row, number in enumerate(found.examples):
