@@ -233,8 +233,8 @@ class MultipleChoiceTask(ComparisonTask):
         expanded = [example._replace(pair=choice) for choice in choices]
         if example.label is None:
             return expanded
-        right = enumerate(expanded)
-        return [e._replace(label=i == example.label) for i, e in right]
+        numbered = enumerate(expanded)
+        return [e._replace(label=i == example.label) for i, e in numbered]
 
 
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
