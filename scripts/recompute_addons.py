@@ -35,6 +35,7 @@ import tensorflow_addons as tfa  # noqa: E402
 Arrays = Mapping[str, np.ndarray]
 Config = Mapping[str, Any]
 
+schedules = tf.keras.optimizers.schedules
 TOLERANCE = 5e-6  # absolute, along the whole trajectory
 OPTIONS = (
     *("beta_1", "beta_2", "epsilon"),
@@ -42,21 +43,8 @@ OPTIONS = (
 )
 
 
-def read_rate(value: Any) -> Any:
-    """A float, or the schedule that `{class name: arguments}` names."""
-    if not isinstance(value, dict):
-        return float(value)
-    ((name, arguments),) = value.items()
-    return getattr(tf.keras.optimizers.schedules, name)(**arguments)
-
-
 def build_optimizer(config: Config, factor: float = 1.0) -> Any:
-    """The optimizer of a case, or of one depth of a layer-wise case.
-
-    Args:
-        config: the case's json.
-        factor: of the base rate, and of the base decay if there is one.
-    """
+    """The optimizer of a case; `factor` multiplies what it calls `base_`."""
     kind = re.split(r"[. ]", config["optimizer"])[-1]
     if kind not in ("AdamW", "LAMB"):
         raise ValueError(
@@ -64,10 +52,14 @@ def build_optimizer(config: Config, factor: float = 1.0) -> Any:
         )
     options = {key: config[key] for key in OPTIONS if key in config}
     for key in ("learning_rate", "weight_decay"):
+        value = config.get(key)
         if f"base_{key}" in config:
-            options[key] = config[f"base_{key}"] * factor
-        else:
-            options[key] = read_rate(config[key])
+            value = config[f"base_{key}"] * factor
+        elif isinstance(value, dict):
+            # `{class name of a schedule: its arguments}`
+            ((name, arguments),) = value.items()
+            value = getattr(schedules, name)(**arguments)
+        options[key] = value
     return getattr(tfa.optimizers, kind)(**options)
 
 
@@ -79,11 +71,8 @@ def build_multi_optimizer(
     pairs = []
     for depth in sorted(set(config["depth"].values())):
         layer = tf.keras.layers.Layer()
-        layer.members = [
-            variables[name]
-            for name, value in config["depth"].items()
-            if value == depth
-        ]
+        depths = config["depth"].items()
+        layer.members = [variables[n] for n, own in depths if own == depth]
         factor = config["layer_decay"] ** (int(top) - depth)
         pairs.append((build_optimizer(config, factor), layer))
     return tfa.optimizers.MultiOptimizer(pairs)
@@ -137,18 +126,18 @@ def check_case(path: Path, output_dir: Path | None) -> bool:
     values = recompute(config, arrays)
     # NumPy's maximum keeps a NaN, Python's may lose it.
     error = np.max([np.abs(values[k] - arrays[k]).max() for k in values])
-    is_pass = bool(error <= TOLERANCE)
+    verdict = "pass" if error <= TOLERANCE else "MISS"
     updates = len(next(iter(values.values()))) - 1
     print(
         f"{path.stem:34}  {updates:7}  {error:13.2g}  {TOLERANCE:9.2g}  "
-        + ("pass" if is_pass else "MISS")
+        f"{verdict}"
     )
     if output_dir is not None:
         output_dir.mkdir(parents=True, exist_ok=True)
         (output_dir / path.name).write_text(json.dumps(config), "utf-8")
         target = output_dir / f"{path.stem}.npz"
         np.savez_compressed(target, **{**arrays, **values})
-    return is_pass
+    return verdict == "pass"
 
 
 def main() -> int:
@@ -159,11 +148,8 @@ def main() -> int:
     text = "also write the recomputed cases here, in the same layout"
     parser.add_argument("--output_dir", type=Path, help=text)
     flags = parser.parse_args()
-    paths = [
-        path
-        for path in sorted(flags.golden_dir.glob("*.json"))
-        if '"tensorflow_addons.' in path.read_text(encoding="utf-8")
-    ]
+    cases = sorted(flags.golden_dir.glob("*.json"))
+    paths = [p for p in cases if '"tensorflow_addons.' in p.read_text("utf-8")]
     if not paths:
         sys.exit(
             "Expected cases of tensorflow-addons (*.json with *.npz) in "
@@ -172,7 +158,7 @@ def main() -> int:
     print(f"tensorflow {tf.__version__}, tensorflow-addons {tfa.__version__}")
     print(f"{'case':34}  {'updates':>7}  {'largest error':>13}  tolerance")
     results = [check_case(path, flags.output_dir) for path in paths]
-    return 0 if all(results) else 1
+    return int(not all(results))
 
 
 if __name__ == "__main__":

@@ -38,22 +38,20 @@ def main() -> int:
     from tests.golden import comparison
     from tests.golden import runner
 
+    lines = []
     try:
         cases = list(runner.list_cases(folder, FLAGS.only))
     except ValueError as error:
         return _fail(str(error))
-    lines = []
     for case in cases:
         print(f"checking {case.kind}/{case.name}", file=sys.stderr, flush=True)
         lines += case.run()
     print(comparison.format_table(lines))
-    num_skipped = sum(bool(line.skipped) for line in lines)
-    num_missed = sum(not line.passed for line in lines)
-    print(
-        f"{len(lines) - num_skipped} compared, {num_missed} missed, "
-        f"{num_skipped} skipped"
-    )
-    return 1 if num_missed else 0
+    skipped = sum(bool(line.skipped) for line in lines)
+    missed = sum(not line.passed for line in lines)
+    compared = len(lines) - skipped
+    print(f"{compared} compared, {missed} missed, {skipped} skipped")
+    return 1 if missed else 0
 
 
 def _fail(message: str) -> int:

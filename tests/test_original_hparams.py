@@ -1,7 +1,5 @@
 """Hyperparameters of the original, read into our config."""
 
-import json
-
 import pytest
 
 from electra_tf import config
@@ -28,59 +26,47 @@ def test_sizes_follow_from_the_models_size_and_the_overrides(hparams, sizes):
         "hidden_size", "num_hidden_layers", "num_attention_heads",
         "intermediate_size", "embedding_size", "vocab_size",
     )  # fmt: skip
-    assert from_original_hparams(hparams).encoder == config.EncoderConfig(
-        **dict(zip(names, sizes, strict=True))
-    )
+    encoder = config.EncoderConfig(**dict(zip(names, sizes, strict=True)))
+    assert from_original_hparams(hparams).encoder == encoder
 
 
-def test_absent_names_have_the_originals_defaults():
-    settings = from_original_hparams({})
-    assert settings == registry.complete(
-        config.ExperimentConfig(
-            optimizer=config.OptimizerConfig(
-                num_warmup_steps=10_000, warmup_proportion=0.0
-            ),
-            training=config.TrainingConfig(
-                steps_per_loop=200, keep_checkpoints=5
-            ),
-        )
-    )
+_DEFAULTS = {
+    "optimizer": {"num_warmup_steps": 10_000, "warmup_proportion": 0.0},
+    "training": {"steps_per_loop": 200, "keep_checkpoints": 5},
+}
+_OTHERS = {
+    "gen_weight": 2, "disc_weight": 10.0, "temperature": 2,
+    "disallow_correct": True, "mask_prob": 0.25, "learning_rate": 1e-4,
+    "lr_decay_power": 2.0, "weight_decay_rate": 0.0, "num_warmup_steps": 7,
+    "num_train_steps": 9, "train_batch_size": 24, "iterations_per_loop": 3,
+    "save_checkpoints_steps": 4, "keep_checkpoint_max": 6,
+    "num_eval_steps": 8, "max_seq_length": 64, "generator_hidden_size": 0.5,
+    "generator_layers": 0.25, "untied_generator_embeddings": True,
+    "use_tpu": True, "tpu_name": "node-1", "do_lower_case": True,
+}  # fmt: skip
+_FIELDS = {
+    "objective": {"gen_weight": 2, "disc_weight": 10, "temperature": 2,
+                  "disallow_correct": True},
+    "masking": {"mask_prob": 0.25},
+    "optimizer": {"learning_rate": 1e-4, "lr_decay_power": 2,
+                  "weight_decay_rate": 0, "num_warmup_steps": 7,
+                  "warmup_proportion": 0},
+    "training": {"num_train_steps": 9, "train_batch_size": 24,
+                 "steps_per_loop": 3, "save_checkpoints_steps": 4,
+                 "keep_checkpoints": 6, "num_eval_batches": 8,
+                 "strategy": "tpu", "tpu": "node-1"},
+    "data": {"max_seq_length": 64, "num_streams": 8},
+    "generator": {"generator_hidden_size": 0.5, "generator_layers": 0.25,
+                  "untied_generator_embeddings": True},
+}  # fmt: skip
 
 
-def test_every_other_name_reaches_its_field():
-    settings = from_original_hparams(
-        json.loads(
-            """{"gen_weight": 2, "disc_weight": 10.0, "temperature": 2,
-            "disallow_correct": true, "mask_prob": 0.25,
-            "learning_rate": 1e-4, "lr_decay_power": 2.0,
-            "weight_decay_rate": 0.0, "num_warmup_steps": 7,
-            "num_train_steps": 9, "train_batch_size": 24,
-            "iterations_per_loop": 3, "save_checkpoints_steps": 4,
-            "keep_checkpoint_max": 6, "num_eval_steps": 8,
-            "max_seq_length": 64, "generator_hidden_size": 0.5,
-            "generator_layers": 0.25, "untied_generator_embeddings": true,
-            "use_tpu": true, "tpu_name": "node-1", "do_lower_case": true}"""
-        )
-    )
-    expected = config.freeze(
-        {
-            "objective": {"gen_weight": 2, "disc_weight": 10, "temperature": 2,
-                          "disallow_correct": True},
-            "masking": {"mask_prob": 0.25},
-            "optimizer": {"learning_rate": 1e-4, "lr_decay_power": 2,
-                          "weight_decay_rate": 0, "num_warmup_steps": 7,
-                          "warmup_proportion": 0},
-            "training": {"num_train_steps": 9, "train_batch_size": 24,
-                         "steps_per_loop": 3, "save_checkpoints_steps": 4,
-                         "keep_checkpoints": 6, "num_eval_batches": 8,
-                         "strategy": "tpu", "tpu": "node-1"},
-            "data": {"max_seq_length": 64, "num_streams": 8},
-            "generator": {"generator_hidden_size": 0.5,
-                          "generator_layers": 0.25,
-                          "untied_generator_embeddings": True},
-        }
-    )  # fmt: skip
-    assert settings == registry.complete(expected)
+@pytest.mark.parametrize(
+    ("hparams", "fields"), [({}, _DEFAULTS), (_OTHERS, _FIELDS)]
+)
+def test_each_name_reaches_its_field_or_has_its_default(hparams, fields):
+    expected = registry.complete(config.freeze(fields))
+    assert from_original_hparams(hparams) == expected
 
 
 def test_debug_shrinks_what_is_not_given():

@@ -143,7 +143,7 @@ def watch_dropout(monkeypatch: Any) -> list[tuple[int, ...]]:
         seeds.append(tuple(seed.numpy()))
         return ()
 
-    monkeypatch.setattr(layers.Choice, "draw", draw)
+    monkeypatch.setattr(layers, "draw_choice", draw)
     return seeds
 
 

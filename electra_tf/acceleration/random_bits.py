@@ -27,10 +27,10 @@ _ONE = 0x3F800000
 
 
 def draw_uniform(num_rows: int, size: int, place: tf.Tensor) -> tf.Tensor:
-    """Uniform numbers of consecutive rows.
+    """Uniform numbers of consecutive rows, from that of the place on.
 
     Args:
-        num_rows: rows from that of the place on.
+        num_rows: number of rows.
         size: numbers of a row.
         place: `[3]` int64: key, first row, upper half of the counter.
 
@@ -171,20 +171,12 @@ def _make_each_word(
 def _list_counters(
     counter: tf.Tensor, count: Any, repeats: int = 1
 ) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Consecutive values of the counter, each several times.
+    """Consecutive counters, halves `[count * repeats]` uint64; and repetitions.
 
-    TensorFlow would fold a whole range into the program as a constant, 8 bytes
-    a value: 244 MB for Small. Sums of two short ranges and of the counter,
-    which is not known, stay sums.
-
-    Args:
-        counter: `[2]` uint64, the first value, lower half first.
-        count: number of values.
-        repeats: how often each occurs, a divisor of 1,024.
-
-    Returns:
-        Lower and upper halves, `[count * repeats]` uint64; and the number of
-        each repetition from 0, int32 of the same shape.
+    Each occurs `repeats` times, a divisor of 1,024; repetitions are int32 from
+    0. TensorFlow would fold a whole range into the program as a constant, 8
+    bytes a value: 244 MB for Small. Sums of two short ranges and of the
+    counter, which is not known, stay sums.
     """
     total = count * repeats
     blocks = tf.range(tf.cast(-(-total // _BLOCK), tf.int64), dtype=tf.int64)
@@ -201,14 +193,7 @@ def _list_counters(
 def _make_words(
     key: tf.Tensor, counters: tuple[tf.Tensor, tf.Tensor]
 ) -> list[tf.Tensor]:
-    """The four words of each counter, `[N]` uint32 each.
-
-    Philox4x32-10 (section 5.2).
-
-    Args:
-        key: `[1]` uint64.
-        counters: lower and upper halves, `[N]` uint64 each.
-    """
+    """The four words of each counter, `[N]` uint32: Philox4x32-10 (5.2)."""
     xor = tf.bitwise.bitwise_xor
     low, high = counters
     words = [*_halves(low), *_halves(high)]

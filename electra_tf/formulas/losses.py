@@ -10,8 +10,6 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import fusion
-from electra_tf.formulas import sampling
-from electra_tf.inputs import masking
 
 
 def masked_lm_loss(
@@ -87,17 +85,6 @@ def copying_log_likelihoods(
         tf.reduce_logsumexp(tf.stack([log_copied, log_predicted]), 0),
         log_predicted,
     )
-
-
-def compute_rewards(
-    disc_logits: tf.Tensor,
-    fake: sampling.FakeData,
-    masked: masking.MaskedInputs,
-) -> tf.Tensor:
-    """The discriminator's loss at the samples, `[B, P]`, without gradient."""
-    per_token = replaced_token_losses(disc_logits, fake.is_fake_tokens)
-    rewards = tf.gather(per_token, masked.masked_positions, batch_dims=1)
-    return tf.stop_gradient(rewards)
 
 
 def policy_gradient_loss(

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.acceleration import lookups
+from electra_tf.acceleration import operations
 from electra_tf.inputs import randomness
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -375,7 +375,7 @@ def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
     Or the ids at those of `[B, S]`: `[B, P]`.
     """
-    return lookups.look_up_in_rows(sequence, positions)
+    return operations.look_up_in_rows(sequence, positions)
 
 
 def scatter_update(

@@ -46,23 +46,20 @@ class Embeddings(layers.SizedLayer):
     def build(self, input_shape: Any = None) -> None:
         """Creates the three tables and the normalization."""
         sizes = self.settings
-        self.word_embeddings = self._add_table("word", sizes.vocab_size)
-        self.position_embeddings = self._add_table(
-            "position", sizes.max_position_embeddings
-        )
-        self.token_type_embeddings = self._add_table(
-            "token_type", sizes.type_vocab_size
-        )
+        for name, num_rows in (
+            ("word_embeddings", sizes.vocab_size),
+            ("position_embeddings", sizes.max_position_embeddings),
+            ("token_type_embeddings", sizes.type_vocab_size),
+        ):
+            # Without `autocast`: it would cast a whole table for a few rows.
+            table = self.add_weight(
+                (num_rows, sizes.embedding_size),
+                self.make_initializer(),
+                name=name,
+                autocast=False,
+            )
+            setattr(self, name, table)
         self.layer_norm.build((None, sizes.embedding_size))
-
-    def _add_table(self, kind: str, num_rows: int) -> Any:
-        # Without `autocast`, which would cast the whole table for a few rows.
-        return self.add_weight(
-            name=f"{kind}_embeddings",
-            shape=(num_rows, self.settings.embedding_size),
-            initializer=self.make_initializer(),
-            autocast=False,
-        )
 
     def call(
         self,
@@ -98,10 +95,7 @@ def split_heads(
 ) -> list[tf.Tensor]:
     """Query, key and value of every head, `[B, H, S, D / H]` each.
 
-    Args:
-        fused: `[B * S, 3 * D]`, all queries first.
-        attention_bias: `[B, 1, 1 or S, S]`, which tells B from S.
-        num_heads: H.
+    Of `[B * S, 3 * D]`, all queries first; the bias tells B from S.
     """
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
@@ -171,7 +165,8 @@ class TransformerBlock(layers.SizedLayer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights under the original's names."""
-        width = (None, self.settings.hidden_size)
+        width = None, self.settings.hidden_size
+        inner = None, self.settings.intermediate_size
         with keras.name_scope("attention"):
             with keras.name_scope("self"):
                 self.query_key_value.build(width)
@@ -181,9 +176,7 @@ class TransformerBlock(layers.SizedLayer):
         with keras.name_scope("intermediate"):
             self.intermediate.build(width)
         with keras.name_scope("output"):
-            self.output_projection.build(
-                (None, self.settings.intermediate_size)
-            )
+            self.output_projection.build(inner)
             self.output_norm.build(width)
 
     def call(
@@ -193,10 +186,17 @@ class TransformerBlock(layers.SizedLayer):
         dropout_seed: layers.Seed = None,
     ) -> tf.Tensor:
         """Transforms `[B * S, D]`; see `compute_attention_bias`."""
-        sites = range(_SITES_PER_BLOCK)
+        sizes, sites = self.settings, range(_SITES_PER_BLOCK)
         seeds = [layers.add_to_seed(dropout_seed, site) for site in sites]
-        context = self._attend(hidden, attention_bias, seeds[0])
-        rate = self.settings.hidden_dropout_prob
+        num_heads, rate = sizes.num_attention_heads, sizes.hidden_dropout_prob
+        batch, _, _, length = layers.shape_of(attention_bias)
+        choice = layers.draw_choice(
+            [batch, num_heads, length, length],
+            sizes.attention_probs_dropout_prob,
+            seeds[0],
+        )
+        fused = self.query_key_value(hidden)
+        context = attend(fused, attention_bias, num_heads, choice)
         update = self.attention_output(context)
         hidden = self.attention_norm(
             hidden, update, rate=rate, dropout_seed=seeds[1]
@@ -209,17 +209,6 @@ class TransformerBlock(layers.SizedLayer):
         return self.output_norm(
             hidden, update, rate=rate, dropout_seed=seeds[2]
         )
-
-    def _attend(
-        self, hidden: tf.Tensor, bias: tf.Tensor, seed: layers.Seed
-    ) -> tf.Tensor:
-        fused = self.query_key_value(hidden)
-        num_heads = self.settings.num_attention_heads
-        batch, _, _, length = layers.shape_of(bias)
-        rate = self.settings.attention_probs_dropout_prob
-        shape = [batch, num_heads, length, length]
-        choice = layers.Choice.draw(shape, rate, seed)
-        return attend(fused, bias, num_heads, choice)
 
 
 def number_segments(

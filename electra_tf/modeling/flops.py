@@ -77,7 +77,6 @@ class OriginalTransformer:
         return float(self.length * (attention + up + down))
 
     def _attention(self) -> int:
-        """Operations of one attention per token."""
         width, length = self.hidden_size, self.length
         heads = self.num_heads or max(width // 64, 1)
         # Width of query, key and value.
@@ -128,7 +127,7 @@ class OriginalTransformer:
         return self.embedding() + self.num_layers * self.block()
 
 
-class ExactTransformer(OriginalTransformer):
+class _ExactTransformer(OriginalTransformer):
     """The matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
 
     Lookups of tokens and positions cost nothing, segments are a product with
@@ -136,7 +135,6 @@ class ExactTransformer(OriginalTransformer):
     """
 
     def block(self) -> float:
-        """One block."""
         width = self.hidden_size
         # Query, key, value, output; scores and context; feed-forward.
         per_token = 4 * width * width + 2 * self.length * width
@@ -144,7 +142,6 @@ class ExactTransformer(OriginalTransformer):
         return 2.0 * self.length * per_token
 
     def embedding(self) -> float:
-        """The segments, and the projection."""
         width = self.embedding_size or self.hidden_size
         per_token = self.num_segments * width
         if width != self.hidden_size:
@@ -152,13 +149,11 @@ class ExactTransformer(OriginalTransformer):
         return 2.0 * self.length * per_token
 
     def output(self) -> float:
-        """The vocabulary head."""
         width = self.embedding_size or self.hidden_size
         per_token = width * (self.hidden_size + self.vocab_size)
         return 2.0 * round(self.output_fraction * self.length) * per_token
 
     def binary(self) -> float:
-        """The head with one logit per token."""
         return 2.0 * self.length * self.hidden_size * (self.hidden_size + 1)
 
 
@@ -201,7 +196,7 @@ class SavedTransformer(OriginalTransformer):
 
 _TRANSFORMERS = {
     "original": OriginalTransformer,
-    "exact": ExactTransformer,
+    "exact": _ExactTransformer,
     "saved": SavedTransformer,
 }
 

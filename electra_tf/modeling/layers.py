@@ -7,13 +7,12 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.acceleration import lookups
 from electra_tf.acceleration import operations
 from electra_tf.acceleration import random_bits
 
@@ -60,48 +59,36 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
 
 def add_to_seed(seed: Seed, number: int) -> Seed:
     """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
-    return (
-        None if seed is None else seed + tf.constant([0, 0, number], tf.int64)
-    )
+    number = tf.constant([0, 0, number], tf.int64)
+    return None if seed is None else seed + number
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Rows of a variable, or of a quantized table with its own `look_up`."""
     if hasattr(table, "look_up"):
         return table.look_up(ids)
-    return lookups.look_up(tf.convert_to_tensor(table), ids)
+    return operations.look_up(tf.convert_to_tensor(table), ids)
 
 
-class Choice(NamedTuple):
-    """The entries of a tensor that dropout keeps.
+def draw_choice(
+    shape: Sequence[Any], rate: float, seed: Seed
+) -> tuple[Any, ...]:
+    """Draws the entries that dropout keeps, for `operations.drop`.
 
-    Sixteen random bits decide on each, so rates are multiples of 1/65536.
+    Sixteen random bits decide on each, so rates are multiples of 1/65536. The
+    first axis is rows or tokens of the batch. An empty tuple keeps all
+    entries: there is no seed, or the rate is 0.
     """
-
-    kept: tf.Tensor  # `random_bits.draw_kept`
-    scale: float  # of what is kept
-
-    @classmethod
-    def draw(
-        cls, shape: Sequence[Any], rate: float, seed: Seed
-    ) -> "Choice | tuple[()]":
-        """Draws for a tensor whose first axis is rows or tokens of the batch.
-
-        An empty tuple keeps all entries: there is no seed, or the rate is 0.
-        """
-        threshold = round(rate * 65536)
-        if seed is None or threshold == 0:
-            return ()
-        kept = random_bits.draw_kept(shape, seed, threshold)
-        return cls(kept, 65536 / (65536 - threshold))
+    threshold = round(rate * 65536)
+    if seed is None or threshold == 0:
+        return ()
+    kept = random_bits.draw_kept(shape, seed, threshold)
+    return kept, 65536 / (65536 - threshold)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
-    """Zeroes a random share of the entries and scales up the others.
-
-    Without a seed or rate the inputs are returned.
-    """
-    return operations.drop(inputs, *Choice.draw(shape_of(inputs), rate, seed))
+    """Zeroes a random share of the entries and scales up the others."""
+    return operations.drop(inputs, *draw_choice(shape_of(inputs), rate, seed))
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -161,14 +148,11 @@ class Linear(keras.layers.Layer):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates `kernel` `[in, units]` and `bias` `[units]`."""
+        shape = input_shape[-1], self.units
         self.kernel = self.add_weight(
-            name="kernel",
-            shape=(input_shape[-1], self.units),
-            initializer=self.kernel_initializer,
+            shape, self.kernel_initializer, name="kernel"
         )
-        self.bias = self.add_weight(
-            name="bias", shape=(self.units,), initializer="zeros"
-        )
+        self.bias = self.add_weight(shape[1:], "zeros", name="bias")
 
     def read_weights(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Kernel and bias, in the precision of the layer that is called."""
@@ -182,12 +166,9 @@ class Linear(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return super().get_config() | {
-            "units": self.units,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-        }
+        initializer = keras.initializers.serialize(self.kernel_initializer)
+        own = {"units": self.units, "kernel_initializer": initializer}
+        return super().get_config() | own
 
 
 @register
@@ -196,12 +177,9 @@ class LayerNorm(keras.layers.Layer):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates `gamma` and `beta`, `[width]`, never cast down."""
-        shape = (input_shape[-1],)
-        self.gamma = self.add_weight(
-            name="gamma", shape=shape, initializer="ones", autocast=False
-        )
-        self.beta = self.add_weight(
-            name="beta", shape=shape, initializer="zeros", autocast=False
+        self.gamma, self.beta = (
+            self.add_weight(input_shape[-1:], kind, name=name, autocast=False)
+            for name, kind in (("gamma", "ones"), ("beta", "zeros"))
         )
 
     def call(
@@ -217,6 +195,6 @@ class LayerNorm(keras.layers.Layer):
         """
         choice: Any = ()
         if update is not None:
-            choice = Choice.draw(shape_of(update), rate, dropout_seed)
+            choice = draw_choice(shape_of(update), rate, dropout_seed)
         gamma, beta = map(tf.convert_to_tensor, (self.gamma, self.beta))
         return operations.normalize(inputs, gamma, beta, update, choice)

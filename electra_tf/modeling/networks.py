@@ -39,24 +39,21 @@ class MaskedLMHead(layers.SizedLayer):
         """Creates the dense layer, the normalization and the bias."""
         self.dense.build((None, self.settings.hidden_size))
         self.layer_norm.build((None, self.settings.embedding_size))
+        shape = (self.settings.vocab_size,)
         self.output_bias = self.add_weight(
-            name="output_bias",
-            shape=(self.settings.vocab_size,),
-            initializer="zeros",
-            autocast=False,
+            shape, "zeros", name="output_bias", autocast=False
         )
 
     def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
         """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
-        num_rows, num_states, _ = layers.shape_of(hidden)
+        shape = [*layers.shape_of(hidden)[:2], self.settings.vocab_size]
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(operations.gelu(self.dense(flat)))
         table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
         logits = tf.matmul(flat, table, transpose_b=True)
         bias = tf.convert_to_tensor(self.output_bias)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
-        vocab_size = self.settings.vocab_size
-        return tf.reshape(logits, [num_rows, num_states, vocab_size])
+        return tf.reshape(logits, shape)
 
 
 @layers.register
@@ -344,8 +341,9 @@ class FixedGenerator(layers.ConfiguredLayer):
             self.token_counts = np.asarray(token_counts).tolist()
             counts = np.asarray(token_counts, np.float64)
             self.log_probs = np.log(np.maximum(counts, 0.5) / counts.sum())
+            is_seen = counts > 0
             self.sampling_logits = np.where(
-                counts > 0, self.log_probs, _IMPOSSIBLE
+                is_seen, self.log_probs, _IMPOSSIBLE
             )
         self.build((None, None))
 
@@ -354,12 +352,9 @@ class FixedGenerator(layers.ConfiguredLayer):
     ) -> GeneratorOutput:
         """The same logits at all masked positions."""
         shape = [*masked.masked_positions.shape, self.vocab_size]
-        return GeneratorOutput(
-            *(
-                tf.broadcast_to(tf.constant(row, tf.float32), shape)
-                for row in (self.sampling_logits, self.log_probs)
-            )
-        )
+        rows = self.sampling_logits, self.log_probs
+        constants = (tf.constant(row, tf.float32) for row in rows)
+        return GeneratorOutput(*(tf.broadcast_to(c, shape) for c in constants))
 
     targets = MaskedLMGenerator.targets
 

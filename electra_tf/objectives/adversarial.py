@@ -49,6 +49,14 @@ class Settings(electra.SamplingSettings):
             "`objective.adversarial_full_step` must be at least "
             f"`adversarial_start_step`. Received: {full} and {start}.",
         )
+        config.require(
+            self.adversarial_estimator != "reinforce"
+            or self.gumbel_temperature == 1.0
+            and not self.gumbel_temperature_steps,
+            "`objective.gumbel_temperature` has no effect on the estimator "
+            "'reinforce'. Leave its fields at the defaults, or set "
+            "--config.objective.adversarial_estimator=straight_through.",
+        )
 
 
 class Adversarial(electra.Electra):
@@ -130,17 +138,24 @@ class Adversarial(electra.Electra):
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Discriminates, and rewards the samples."""
-        masked, fake = sampled.masked, sampled.fake
+        masked, labels = sampled.masked, sampled.fake.is_fake_tokens
         weights = masked.masked_weights
         # Those that the samples are drawn with, `[B, P, V]`.
-        is_training = dropout_seed is not None
-        logits = sampled.generated.logits
-        logits = self.sampling_logits(logits, masked, is_training)
-        log_probs = tf.nn.log_softmax(logits)
+        log_probs = tf.nn.log_softmax(
+            self.sampling_logits(
+                sampled.generated.logits, masked, dropout_seed is not None
+            )
+        )
         offset = self.word_offset(sampled, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset).logits
-        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
-        rewards = losses.compute_rewards(logits, fake, masked)
+        main = self.detection_losses(logits, labels, masked)
+        # The discriminator's losses at the samples.
+        rewards = tf.stop_gradient(
+            masking.gather_positions(
+                losses.replaced_token_losses(logits, labels),
+                masked.masked_positions,
+            )
+        )
         own = self.reward_losses(sampled, log_probs, rewards)
         counts = {
             "entropy": losses.compute_entropy(log_probs, weights),
@@ -182,19 +197,6 @@ class Reinforce(Adversarial):
     """
 
     @classmethod
-    def check_settings(cls, settings: config.ExperimentConfig) -> None:
-        """Also refuses a relaxation, which this estimator does not have."""
-        super().check_settings(settings)
-        chosen = cls.parse(settings)
-        config.require(
-            chosen.gumbel_temperature == 1.0
-            and not chosen.gumbel_temperature_steps,
-            "`objective.gumbel_temperature` has no effect on the estimator "
-            "'reinforce'. Leave its fields at the defaults, or set "
-            "--config.objective.adversarial_estimator=straight_through.",
-        )
-
-    @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
         """Also the baseline."""
         return super().trained_parts(convention) + convention.reward_baseline()
@@ -231,29 +233,25 @@ class Reinforce(Adversarial):
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
         """The estimate's loss, and the baseline's."""
-        weights = sampled.masked.masked_weights
-        baselines = self._baseline_logits(sampled)
-        return {
-            "adversarial_loss": losses.policy_gradient_loss(
-                tf.gather(log_probs, sampled.fake.sampled_tokens, batch_dims=2),
-                rewards,
-                tf.nn.softplus(-baselines),
-                weights,
-            ),
-            "baseline_loss": losses.replaced_token_loss(
-                baselines, tf.exp(-rewards), weights
-            ),
-        }
-
-    def _baseline_logits(self, sampled: electra.SampledBatch) -> tf.Tensor:
-        """`w . h_G` at the masked positions, `[B, P]` float32."""
-        (encoded,) = sampled.generated.encoder_outputs
         positions = sampled.masked.masked_positions
+        weights = sampled.masked.masked_weights
+        (encoded,) = sampled.generated.encoder_outputs
         hidden = masking.gather_positions(
             tf.stop_gradient(encoded.sequence_output), positions
         )
         logits = self.baseline(tf.reshape(hidden, [-1, hidden.shape[-1]]))
-        return tf.reshape(tf.cast(logits, tf.float32), positions.shape)
+        logits = tf.reshape(tf.cast(logits, tf.float32), positions.shape)
+        return {
+            "adversarial_loss": losses.policy_gradient_loss(
+                tf.gather(log_probs, sampled.fake.sampled_tokens, batch_dims=2),
+                rewards,
+                tf.nn.softplus(-logits),
+                weights,
+            ),
+            "baseline_loss": losses.replaced_token_loss(
+                logits, tf.exp(-rewards), weights
+            ),
+        }
 
 
 @layers.register
@@ -279,25 +277,22 @@ class StraightThrough(Adversarial):
     ) -> tf.Tensor:
         """The relaxed samples' embeddings, minus themselves."""
         masked, chosen = sampled.masked, self.objective
+        now = self.num_updates()
         temperature = schedules.constant_or_linear(
             chosen.gumbel_temperature,
             chosen.final_gumbel_temperature,
             chosen.gumbel_temperature_steps,
-            self.num_updates(),
+            now,
         )
         noise = sampling.gumbel_noise(self.draw_uniform(sampled.prepared))
         soft = tf.nn.softmax((log_probs + noise) / temperature)
         soft *= masked.masked_weights[..., tf.newaxis]
         table = self.main.encoder.embeddings.word_embeddings
-        num_rows, slots, vocab_size = soft.shape
-        expected = tf.matmul(
-            tf.reshape(soft, [-1, vocab_size]),
-            tf.stop_gradient(tf.convert_to_tensor(table)),
-        )
-        expected = tf.reshape(expected, [num_rows, slots, -1])
+        table = tf.stop_gradient(tf.convert_to_tensor(table))
+        expected = tf.tensordot(soft, table, 1)
         # disc_weight multiplies the whole loss; the generator's share of it
         # has its own factor.
-        factor = self.adversarial_share(self.num_updates())
+        factor = self.adversarial_share(now)
         factor *= chosen.gen_weight * chosen.adversarial_weight
         expected = losses.reverse_gradient(
             expected - tf.stop_gradient(expected), factor / chosen.disc_weight

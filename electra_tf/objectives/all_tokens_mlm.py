@@ -1,16 +1,13 @@
 """All-Tokens MLM: predicting every token, with a copy mechanism."""
 
 import functools
-from typing import Any
 
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.modeling import answers
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -48,16 +45,6 @@ class AllTokensMLM(electra.Electra):
     ratios = accuracies.RESTORATION_RATIOS
     main_loss = "all_loss"
     main_factor = "main_weight"
-
-    @classmethod
-    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
-        """A masked language model with a copy decision."""
-        return networks.CopyingMaskedLM(settings, dtype=dtype)
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of the network with both heads on one row."""
-        return convention.copying_masked_lm()
 
     def read_rows(
         self, rows: layers.EncoderInputs, seed: layers.Seed

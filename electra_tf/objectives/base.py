@@ -1,8 +1,4 @@
-"""The model that every objective of pre-training is a subclass of.
-
-batch [B, S] --mask--> generator --sample--> corrupted ids, labels
-                                                 `--> main network
-"""
+"""The model that every objective of pre-training is a subclass of."""
 
 import dataclasses
 import itertools
@@ -57,21 +53,21 @@ class Settings:
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """A main network, perhaps a generator, and what they learn.
 
-    A subclass is an objective. It declares its settings (`Settings`), the
-    answer of its main network (`answer`), its heads (`heads`), its losses
-    (`loss_coefficients`), says what their sums are divided by
-    (`loss_normalizers`), computes them (`compute_losses`) and counts what
-    learns (`trained_parts`). What is known without weights are class
-    attributes and methods: costs and exports need no whole model.
+    A subclass is an objective: its settings, networks, heads and losses.
+    What is known without weights is of the class, since costs and exports need
+    no whole model.
 
     Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
     returns what the main network says of the text as it is: the probability
     that each token was replaced, `[B, S]` float32, or those of the vocabulary,
     `[B, S, V]`, where it is a masked language model.
 
-    `token_counts` `[V]` of the corpus are for the unigram generator. Batches
-    of training and evaluation can have several texts in a row where it
-    `is_packed`, as the dataset is; in a call, a row is one text.
+    Args:
+        settings: of the run.
+        vocabulary: of its dataset.
+        token_counts: `[V]`, of the corpus, for the unigram generator.
+        is_packed: whether batches of training and evaluation have several
+            texts in a row. In a call, a row is one text.
 
     Attributes:
         generator: any generator of `modeling.networks`, or None.
@@ -89,7 +85,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         "discriminator_predictions": networks.TokenHead
     }
     """Layers on the main encoder's states, by name: a builder that takes the
-    encoder's settings and the name."""
+    encoder's settings and the name. A masked LM is named after its first."""
 
     generator_heads: Mapping[str, Callable[..., Any]] = {}
     """The same, on the generator's states, beside the generator's own head."""
@@ -228,12 +224,21 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of the main network on one row."""
+        """Operations of the main network on one row, by its `answer`."""
+        if cls.answer is answers.Answer.COPYING:
+            return convention.copying_masked_lm()
+        if cls.answer.is_prediction:
+            return convention.masked_lm()
         return convention.discriminator()
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
-        """The network whose encoder is kept; a discriminator for most."""
+        """The network whose encoder is kept, by its `answer`."""
+        if cls.answer is answers.Answer.COPYING:
+            return networks.CopyingMaskedLM(settings, dtype=dtype)
+        if cls.answer.is_prediction:
+            names = next(iter(cls.heads)), networks.MAIN_ENCODER
+            return networks.MaskedLMGenerator(settings, *names, dtype=dtype)
         return networks.Discriminator(settings, dtype=dtype)
 
     @classmethod
@@ -333,10 +338,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             name: metrics.ratio(statistics[part], statistics[whole])
             for name, (part, whole) in quotients.items()
         }
-        scores = {}
+        means = {"loss": self.total_of(means)} | means
         if "detected_tokens" in statistics:
-            scores = metrics.summarize_detection(statistics)
-        return {"loss": self.total_of(means), **means, **scores}
+            means |= metrics.summarize_detection(statistics)
+        return means
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
         """The reported total of mean losses."""
@@ -349,9 +354,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """Updates made so far, scalar int32; 0 without an optimizer."""
         # Keras sets the attribute when the model is compiled.
         optimizer = getattr(self, "optimizer", None)
-        if optimizer is None:
-            return tf.constant(0)
-        return tf.cast(optimizer.iterations.value, tf.int32)
+        return tf.cast(optimizer.iterations.value if optimizer else 0, tf.int32)
 
     def read_rows(
         self, rows: layers.EncoderInputs, seed: layers.Seed
@@ -364,15 +367,12 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     def get_config(self) -> dict[str, Any]:
         """Settings and vocabulary; the weights are saved beside them."""
-        counts = None
-        if (
-            self.settings.generator.unigram_generator
-            or self.settings.masking.frequency_power
-        ):
+        chosen, counts = self.settings, None
+        if chosen.generator.unigram_generator or chosen.masking.frequency_power:
             counts = np.asarray(self.token_counts).tolist()
         return {
             "name": self.name,
-            "settings": dataclasses.asdict(self.settings),
+            "settings": dataclasses.asdict(chosen),
             "vocabulary": dataclasses.asdict(self.masking.vocabulary),
             "token_counts": counts,
             "is_packed": self.is_packed,
@@ -383,22 +383,18 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         cls, config_dict: dict[str, Any], custom_objects: Any = None
     ) -> "PretrainingModel":
         """A model of these settings, with fresh weights."""
-        values = dict(config_dict)
-        tokens = values["vocabulary"]
+        tokens, sections = config_dict["vocabulary"], config_dict["settings"]
         # Files of older releases hold the settings of all objectives.
-        known = {field.name for field in dataclasses.fields(cls.Settings)}
-        sections = dict(values["settings"])
-        sections["objective"] = {
-            field: value
-            for field, value in sections["objective"].items()
-            if field in known
-        }
-        values["settings"] = config.freeze(sections)
-        values["vocabulary"] = vocabulary_lib.Vocabulary(
+        saved = sections["objective"]
+        known = [field.name for field in dataclasses.fields(cls.Settings)]
+        own = {name: saved[name] for name in known if name in saved}
+        vocabulary = vocabulary_lib.Vocabulary(
             tuple(tokens["tokens"]),
             vocabulary_lib.TokenizerSettings(**tokens["settings"]),
         )
-        return cls(**values)
+        settings = config.freeze(sections | {"objective": own})
+        changed = {"vocabulary": vocabulary, "settings": settings}
+        return cls(**config_dict | changed)
 
 
 def main_seed(dropout_seed: layers.Seed) -> layers.Seed:

@@ -144,23 +144,13 @@ class Electra(base.PretrainingModel):
         self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Generate, sample, discriminate; then both losses."""
-        generated, sampled = self.generate(prepared, dropout_seed)
-        main = self.compute_main_losses(sampled, dropout_seed)
-        return step_lib.LossSums(
-            generated.losses | main.losses,
-            generated.statistics | main.statistics,
-        )
-
-    def generate(
-        self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
-    ) -> tuple[step_lib.LossSums, SampledBatch]:
-        """The generator's loss and counts, and the text with its samples."""
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
         fake, is_training = None, dropout_seed is not None
         if self.is_sampling:
             fake = self._get_fake_data(prepared, generated.logits, is_training)
+        sampled = SampledBatch(prepared, generated, fake)
         targets = self.generator.targets(masked)
         gen_loss, parts = losses.masked_lm_losses(
             generated.prediction_logits, targets.ids, targets.weights
@@ -172,8 +162,10 @@ class Electra(base.PretrainingModel):
         counts = accuracies.count_predictions(
             masked, generated.logits, parts, self.mask_id, tokens
         )
-        sampled = SampledBatch(prepared, generated, fake)
-        return step_lib.LossSums({"gen_loss": gen_loss}, counts), sampled
+        main = self.compute_main_losses(sampled, dropout_seed)
+        return step_lib.LossSums(
+            {"gen_loss": gen_loss} | main.losses, counts | main.statistics
+        )
 
     def _get_fake_data(
         self,
@@ -202,8 +194,7 @@ class Electra(base.PretrainingModel):
         """The uniform numbers behind the samples, `[B, P, V]` float32."""
         seeds = prepared.sample_seeds
         batch, slots = prepared.masked.masked_positions.shape
-        vocab_size = self.settings.encoder.vocab_size
-        shape = (batch // seeds.shape[0], slots, vocab_size)
+        shape = batch // seeds.shape[0], slots, self.settings.encoder.vocab_size
         return randomness.uniform_by_stream(seeds, shape)
 
     def sampling_logits(
@@ -237,10 +228,10 @@ class Electra(base.PretrainingModel):
         word_offset: tf.Tensor | None = None,
     ) -> networks.DiscriminatorOutput:
         """The discriminator's output for the corrupted text."""
-        seed = base.main_seed(dropout_seed)
+        rows, seed = sampled.rows, base.main_seed(dropout_seed)
         if word_offset is None:
-            word_offset = self.shared_words(sampled.rows[0])
-        return self.main(*sampled.rows, seed, word_offset)
+            word_offset = self.shared_words(rows[0])
+        return self.main(*rows, seed, word_offset)
 
     def detection_losses(
         self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs

@@ -1,16 +1,13 @@
 """Masked language modeling, the objective of BERT."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.modeling import answers
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -30,39 +27,24 @@ class MaskedLM(base.PretrainingModel):
 
         L = mean over m of -log p(x_t | x_masked)
 
-    There is no generator and no discriminator. The masks are those of the
-    config: the original's code shows 85 % of the chosen tokens as [MASK] and
-    keeps the others; BERT shows 80 % as [MASK], 10 % as a random token and
-    keeps 10 % (`masking.replace_prob`, `masking.random_prob`). `gen_weight`
-    is the factor of the loss.
+    The original's code shows 85 % of the chosen tokens as [MASK] and keeps the
+    others; BERT shows 80 % as [MASK], 10 % as a random token and keeps 10 %
+    (`masking.replace_prob`, `masking.random_prob`).
     """
 
+    Settings = Settings
+    answer = answers.Answer.MASKED_LM
+    heads = {"generator_predictions": networks.MaskedLMHead}
+    has_generator = False
     ratios = {
         "mlm_masked_loss": ("masked_loss", "masked_tokens"),
         "mlm_accuracy": ("masked_correct", "masked_tokens"),
         "mlm_kept_accuracy": ("kept_correct", "kept_tokens"),
     }
 
-    Settings = Settings
-    answer = answers.Answer.MASKED_LM
-    heads = {"generator_predictions": networks.MaskedLMHead}
-    has_generator = False
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of a masked language model on one row."""
-        return convention.masked_lm()
-
-    @classmethod
-    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
-        """A masked language model, its head named like a generator's."""
-        return networks.MaskedLMGenerator(
-            settings, encoder_name=networks.MAIN_ENCODER, dtype=dtype
-        )
-
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """The one loss."""
+        """The factor of the loss."""
         return {"mlm_loss": self.objective.gen_weight}
 
     def loss_normalizers(

@@ -1,14 +1,13 @@
 """The objectives by name, and the section `objective` of a config.
 
 An objective is a file of this folder, or a module of the user's: a name with
-a dot. Its class declares the settings that it reads. This module imports it,
-and TensorFlow with it, only when a function is called.
+a dot. Only a call imports it, and TensorFlow with it.
 """
 
 import dataclasses
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from electra_tf import config
@@ -44,12 +43,11 @@ def find_class(name: str) -> "type[base.PretrainingModel]":
     Raises:
         ConfigError: if there is no such objective and no such module.
     """
-    if name in NAMES:
-        package = __name__.rpartition(".")[0]
-        module = importlib.import_module(f"{package}.{name}")
-        named: type[base.PretrainingModel] = getattr(module, NAMES[name])
-        return named
-    return _import_objective(name)
+    if name not in NAMES:
+        return _import_objective(name)
+    module = importlib.import_module(f"{__package__}.{name}")
+    named: type[base.PretrainingModel] = getattr(module, NAMES[name])
+    return named
 
 
 def find_name(objective: "type[base.PretrainingModel]") -> str:
@@ -115,12 +113,12 @@ def _require_default(
     objective: "type[base.PretrainingModel]", name: str, field: str, value: Any
 ) -> None:
     """Refuses a field that the objective does not read, if it is set."""
-    readers = [
-        (reader, declared.default)
-        for reader, settings in _list_settings()
-        for declared in dataclasses.fields(settings)
+    readers = {
+        reader: declared.default
+        for reader in NAMES
+        for declared in dataclasses.fields(find_class(reader).Settings)
         if declared.name == field
-    ]
+    }
     if not readers:
         names = [known.name for known in dataclasses.fields(objective.Settings)]
         raise errors.ConfigError(
@@ -128,16 +126,10 @@ def _require_default(
             f"{schema.suggest(field, names)}"
         )
     config.require(
-        any(value == default for _, default in readers),
+        value in readers.values(),
         f"`objective.{field}` has no effect on {name!r}. Received: {value!r}. "
-        "Leave it out, or take one of: "
-        f"{', '.join(reader for reader, _ in readers)}.",
+        f"Leave it out, or take one of: {', '.join(readers)}.",
     )
-
-
-def _list_settings() -> Iterator[tuple[str, type]]:
-    for name in NAMES:
-        yield name, find_class(name).Settings
 
 
 def _import_objective(name: str) -> "type[base.PretrainingModel]":

@@ -1,16 +1,12 @@
 """Replace MLM: masked language modeling without [MASK] (section 3.5)."""
 
-from typing import Any
-
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.modeling import answers
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -50,17 +46,6 @@ class ReplaceMLM(electra.Electra):
     extra_sizes = {"kept_sampled_correct": 1}
     main_loss = "mlm_loss"
     main_factor = "main_weight"
-
-    @classmethod
-    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
-        """A masked language model."""
-        names = "masked_lm_predictions", networks.MAIN_ENCODER
-        return networks.MaskedLMGenerator(settings, *names, dtype=dtype)
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of a masked language model on one row."""
-        return convention.masked_lm()
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
         """`[B, P]` float32, 1 in the used slots."""

@@ -11,10 +11,7 @@ from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.objectives import base
 from electra_tf.objectives import electra
-from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
-
-_OF_SAMPLES = ("sampled_correct", "kept_sampled_correct")
 
 
 @schema.frozen
@@ -125,17 +122,18 @@ class TwoStage(electra.Electra):
         """Copies the generator into the discriminator at the switch."""
         chosen, average = self.objective, self.weight_average
         self.is_sampling = stage > 0
+        self.is_frozen = self.is_sampling and chosen.freeze_generator
         if average is not None:
             average.start = self.stage_starts[stage]
-        self.is_frozen = self.is_sampling and chosen.freeze_generator
-        if self.is_sampling and is_beginning:
-            if chosen.initialize_from_generator:
-                weights = self.generator.encoder.get_weights()
-                self.main.encoder.set_weights(weights)
-                if self.is_disentangled:
-                    self.reset_difference()
-            if average is not None:
-                average.reset()
+        if not (self.is_sampling and is_beginning):
+            return
+        if chosen.initialize_from_generator:
+            weights = self.generator.encoder.get_weights()
+            self.main.encoder.set_weights(weights)
+            if self.is_disentangled:
+                self.reset_difference()
+        if average is not None:
+            average.reset()
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
@@ -143,7 +141,7 @@ class TwoStage(electra.Electra):
         """The discriminator's loss; in stage one there is none."""
         if self.is_sampling:
             return super().compute_main_losses(sampled, dropout_seed)
-        sizes = {**metrics.DETECTION_SIZES, **dict.fromkeys(_OF_SAMPLES, 1)}
+        sizes = {**self.extra_sizes, "sampled_correct": 1}
         idle = {name: tf.zeros([k]) for name, k in sizes.items()}
         return step_lib.LossSums({"disc_loss": tf.zeros([])}, idle)
 

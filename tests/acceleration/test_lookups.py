@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import fusion
-from electra_tf.acceleration import lookups
+from electra_tf.acceleration import operations
 from electra_tf.inputs import masking
 
 _RNG = np.random.default_rng(0)
@@ -24,7 +24,7 @@ def test_rows_are_summed_by_their_ids(num_rows, num_used, num_ids):
     np.add.at(expected, ids, rows)
     for jit_compile in (False, True):
         compute = tf.function(
-            lookups.sum_rows, jit_compile=jit_compile, autograph=False
+            operations.sum_rows, jit_compile=jit_compile, autograph=False
         )
         found = compute(tf.constant(rows), tf.constant(ids, tf.int32), num_ids)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-5)
@@ -33,7 +33,7 @@ def test_rows_are_summed_by_their_ids(num_rows, num_used, num_ids):
 def test_no_id_is_compared_with_every_row():
     @tf.function(jit_compile=True, autograph=False)
     def compute(rows, ids):
-        return lookups.sum_rows(rows, ids, 3000)
+        return operations.sum_rows(rows, ids, 3000)
 
     arguments = tf.zeros([1280, 6]), tf.zeros([1280], tf.int32)
     program = compute.experimental_get_compiler_ir(*arguments)(stage="hlo")
@@ -44,7 +44,7 @@ def test_no_id_is_compared_with_every_row():
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 @pytest.mark.parametrize(
     ("function", "shape", "limit"),
-    [(lookups.look_up, (9, 4), 9), (masking.gather_positions, (2, 7, 4), 7)],
+    [(operations.look_up, (9, 4), 9), (masking.gather_positions, (2, 7, 4), 7)],
 )
 def test_a_step_that_is_compiled_whole_has_equal_gradients_without_scatters(
     function, shape, limit, dtype
@@ -53,7 +53,7 @@ def test_a_step_that_is_compiled_whole_has_equal_gradients_without_scatters(
     ids = tf.constant(_RNG.integers(limit, size=(2, 5)), tf.int32)
     # Whole numbers, so that sums are exact in bfloat16, too.
     upstream = tf.cast(_RNG.integers(4, size=(2, 5, 4)), dtype)
-    found, operations = [], []
+    found, kinds = [], []
 
     def compute():
         with tf.GradientTape() as tape:
@@ -67,8 +67,8 @@ def test_a_step_that_is_compiled_whole_has_equal_gradients_without_scatters(
             traced = tf.function(compute, autograph=False)
             graph = traced.get_concrete_function().graph
         found.append([tf.cast(t, tf.float32).numpy() for t in traced()])
-        operations.append({op.type for op in graph.get_operations()})
+        kinds.append({op.type for op in graph.get_operations()})
     np.testing.assert_array_equal(found[1][0], found[0][0])
     np.testing.assert_array_equal(found[1][1], found[0][1])
-    assert "UnsortedSegmentSum" in operations[0]
-    assert "UnsortedSegmentSum" not in operations[1]
+    assert "UnsortedSegmentSum" in kinds[0]
+    assert "UnsortedSegmentSum" not in kinds[1]

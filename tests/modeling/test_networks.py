@@ -1,6 +1,5 @@
 """The networks: sizes, sharing, initial values, and what each proposes."""
 
-import dataclasses
 import math
 import pathlib
 
@@ -24,18 +23,13 @@ def _count(variables) -> int:
     return sum(math.prod(v.shape) for v in variables)
 
 
-def _build(settings, vocab_size) -> networks.Networks:
-    encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
-    main = networks.Discriminator(encoder)
-    return networks.Networks(
-        networks.build_generator(settings.generator, main.encoder), main
-    )
+def _build(sizes, kind):
+    main = networks.Discriminator(sizes)
+    return networks.build_generator(kind, main.encoder), main
 
 
-def _pair(**generator):
-    kind = config.GeneratorConfig(**generator)
-    settings = dataclasses.replace(tiny.build_settings(), generator=kind)
-    return _build(settings, _VOCAB)
+def _build_generator(**fields):
+    return _build(tiny.ENCODER, config.GeneratorConfig(**fields))[0]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +44,8 @@ def _pair(**generator):
 def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
     settings = config.load_file(CONFIGS / f"{name}.py")
     with tf.Graph().as_default():  # which allocates nothing
-        generator, main = _build(settings, 30522)
+        sizes = networks.resolve_vocab_size(settings.encoder, 30522)
+        generator, main = _build(sizes, settings.generator)
     assert _count(main.encoder.variables) == encoder_size
     width = settings.encoder.hidden_size
     assert _count(main.head.variables) == width * width + 2 * width + 1
@@ -78,7 +73,7 @@ def test_what_does_not_fit_the_vocabulary_is_refused():
     with pytest.raises(ValueError, match="vocab_size=30522.*of 50 entries"):
         networks.resolve_vocab_size(config.EncoderConfig(), 50)
     with pytest.raises(ValueError, match="needs the token counts"):
-        _pair(unigram_generator=True)
+        _build_generator(unigram_generator=True)
 
 
 def _inputs(ids, length=None):
@@ -95,7 +90,7 @@ def _inputs(ids, length=None):
 def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(length):
     # How far an effect reaches depends on the weights.
     keras.utils.set_random_seed(5)
-    generator = _pair(**tiny_objectives.TWO_TOWERS).generator
+    generator = _build_generator(**tiny_objectives.TWO_TOWERS)
     tiny_objectives.randomize(generator.trainable_variables, scale=0.5)
     row = np.random.default_rng(1).integers(5, _VOCAB, tiny.LENGTH)
     row[0], row[length - 1] = 2, 3
@@ -132,15 +127,10 @@ def test_no_two_places_of_a_model_share_dropout(monkeypatch):
     assert len(places) == len(set(places)) == 3 * (1 + 3 * 2)
 
 
-@pytest.fixture(scope="module")
-def counts():
-    """Counts of a corpus in which some entries do not occur."""
+def test_the_unigram_generator_samples_by_the_counts_of_the_corpus():
+    # Some entries do not occur.
     counts = np.random.default_rng(0).zipf(1.3, _VOCAB).clip(3, 400)
     counts[[*range(5), 11, 30, 49]] = 0
-    return counts
-
-
-def test_the_unigram_generator_samples_by_the_counts_of_the_corpus(counts):
     kind = {"unigram_generator": True, "untied_generator_embeddings": False}
     model = tiny_objectives.build_model("electra", counts, generator=kind)
     drawn = np.zeros(_VOCAB, int)
@@ -155,12 +145,3 @@ def test_the_unigram_generator_samples_by_the_counts_of_the_corpus(counts):
     assert stats.chisquare(drawn[counts > 0], expected).pvalue > 1e-3
     # It could tell the uniform generator from it.
     assert stats.chisquare(drawn[counts > 0]).pvalue < 1e-12
-
-
-def test_an_unseen_token_costs_as_half_an_occurrence(counts):
-    generator = networks.FixedGenerator(_VOCAB, counts)
-    logits = generator(_inputs([[2, 7, 3]])).prediction_logits[0, 0]
-    # Every absent entry has half an occurrence, in the total as well.
-    total = counts.sum() + 0.5 * (counts == 0).sum()
-    expected = np.log(np.maximum(counts, 0.5) / total)
-    np.testing.assert_allclose(tf.nn.log_softmax(logits), expected, rtol=1e-5)

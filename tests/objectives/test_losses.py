@@ -11,9 +11,7 @@ _VOCAB = 7
 
 
 @pytest.mark.parametrize("original", [2, 5])
-@pytest.mark.parametrize(
-    "copy_logit", [-200.0, -60.0, -2.0, 0.0, 1.5, 60.0, 200.0]
-)
+@pytest.mark.parametrize("copy_logit", [-200.0, -2.0, 1.5, 200.0])
 def test_copying_is_the_log_of_a_mixture_and_its_gradient(copy_logit, original):
     """Where the input is 2; the original may be that, or another."""
     generator = np.random.default_rng(2)
@@ -43,17 +41,6 @@ def test_copying_is_the_log_of_a_mixture_and_its_gradient(copy_logit, original):
     np.testing.assert_allclose(by_copying, slope, rtol=1e-4, atol=1e-6)
 
 
-def test_an_unused_slot_and_the_rewards_have_no_gradient():
-    rows = [-1.0, -2.0], [1.0, 1.0], [0.25, 0.25]
-    inputs = [tf.constant([row]) for row in rows]
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        loss = losses.policy_gradient_loss(*inputs, tf.constant([[1.0, 0.0]]))
-    by_log_probs, *others = tape.gradient(loss, inputs)
-    np.testing.assert_array_equal(by_log_probs, [[-0.75, 0.0]])
-    assert others == [None, None]
-
-
 def test_a_cross_entropy_takes_shares_and_leaves_out_unused_slots():
     # Probabilities of "replaced": 0.75 and 0.8; the last is padding.
     loss = losses.replaced_token_loss(
@@ -74,16 +61,3 @@ def test_entropy_of_worked_examples():
         weights = tf.constant([slots], tf.float32)
         found = losses.compute_entropy(log_probs, weights)
         np.testing.assert_allclose(found, np.log(states), rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("factor", [0.0, 0.25])
-def test_a_reversed_gradient_changes_sign_and_size_only(factor):
-    inputs = tf.constant([1.5, -2.0, 1e-8])
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        outputs = losses.reverse_gradient(inputs, tf.constant(factor))
-        loss = tf.reduce_sum(outputs * [2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(outputs, inputs)
-    np.testing.assert_allclose(
-        tape.gradient(loss, inputs), -factor * np.float32([2, 3, 4])
-    )

@@ -14,27 +14,6 @@ _MASK = tiny.VOCABULARY.mask_id
 _FIXED = {"untied_generator_embeddings": False, "uniform_generator": True}
 
 
-@pytest.fixture(scope="module")
-def electra():
-    return tiny_objectives.build_model("electra")
-
-
-@pytest.fixture(scope="module")
-def electric():
-    return tiny_objectives.build_model("electric")
-
-
-@pytest.fixture(scope="module")
-def replace_mlm():
-    model = tiny_objectives.build_model("replace_mlm")
-    # The generator could sample [MASK] like any other entry.
-    bias = model.generator.head.output_bias
-    values = bias.numpy()
-    values[_MASK] = -1e4
-    bias.assign(values)
-    return model
-
-
 @pytest.mark.parametrize(
     ("name", "loss", "weight"),
     [
@@ -43,10 +22,8 @@ def replace_mlm():
         ("replace_mlm", "mlm_loss", "masked_lm_predictions/dense/kernel"),
     ],
 )
-def test_no_gradient_of_the_main_loss_reaches_the_generator(
-    name, loss, weight, request
-):
-    model = request.getfixturevalue(name)
+def test_no_gradient_of_the_main_loss_reaches_the_generator(name, loss, weight):
+    model = tiny_objectives.build_model(name)
     prepared = tiny_objectives.prepare(model)
     own = [v.path for v in model.generator.trainable_variables]
     main = tiny_objectives.gradients_of(model, prepared, (loss,))
@@ -163,11 +140,14 @@ def test_each_network_can_be_clipped_by_its_own_norm(name, num_parts):
         assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)
 
 
-def test_masks_and_samples_follow_seed_step_and_stream(electra):
+def test_masks_follow_the_step_and_differ_in_evaluation():
+    electra = tiny_objectives.build_model("electra")
     features = tiny.deal(tiny.build_features())
 
-    def prepare(step=3, is_training=True, rows=features):
-        return electra.prepare(rows, tf.constant(step, tf.int64), is_training)
+    def prepare(step=3, is_training=True):
+        return electra.prepare(
+            features, tf.constant(step, tf.int64), is_training
+        )
 
     first = prepare()
     for one, two in zip(first.masked, prepare().masked, strict=True):
@@ -175,15 +155,6 @@ def test_masks_and_samples_follow_seed_step_and_stream(electra):
     for other in (prepare(4), prepare(is_training=False)):
         changed = first.masked.masked_positions != other.masked.masked_positions
         assert np.any(changed)
-    # Streams 2 and 3 alone, as the second of two replicas has them.
-    half = {name: value[2:] for name, value in features.items()}
-    second = prepare(rows=half)
-    np.testing.assert_array_equal(
-        second.masked.input_ids, first.masked.input_ids[4:]
-    )
-    np.testing.assert_array_equal(
-        electra.draw_uniform(second), electra.draw_uniform(first)[4:]
-    )
 
 
 def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
@@ -215,28 +186,23 @@ def test_a_position_that_was_drawn_twice_counts_once():
     assert statistics["detected_tokens"] == num_chosen
 
 
-def test_replace_mlm_sees_samples_where_its_generator_sees_mask(
-    replace_mlm, monkeypatch
-):
+def test_replace_mlm_predicts_the_originals_from_samples(monkeypatch):
+    replace_mlm = tiny_objectives.build_model("replace_mlm")
+    # The generator could sample [MASK] like any other entry.
+    bias = replace_mlm.generator.head.output_bias
+    bias.assign(bias - 1e4 * tf.one_hot(_MASK, tiny.VOCABULARY.size))
     watch = tiny_objectives.EncoderWatch(monkeypatch)
-    for step in range(4):
-        prepared = tiny_objectives.prepare(replace_mlm, step)
-        replace_mlm.compute_losses(prepared, None)
-        assert (watch.ids["generator"] == _MASK).sum() > 8
-        assert (watch.ids["electra"] != _MASK).all()
-        chosen = tiny_objectives.chosen_positions(prepared)
-        seen = watch.ids["electra"]
-        differs = seen != prepared.masked.original_ids.numpy()
-        assert not differs[~chosen].any()
-        assert differs[chosen].mean() > 0.5
-        fake = tiny_objectives.fake_data(replace_mlm, prepared)
-        np.testing.assert_array_equal(seen, fake.input_ids)
-
-
-def test_replace_mlm_predicts_the_originals_not_what_it_sees(replace_mlm):
     prepared = tiny_objectives.prepare(replace_mlm)
+    loss = tiny_objectives.loss_of(replace_mlm, prepared)["mlm_loss"]
+    seen = watch.ids["electra"]
+    assert (watch.ids["generator"] == _MASK).sum() > 8
+    assert (seen != _MASK).all()
     masked = prepared.masked
+    chosen = tiny_objectives.chosen_positions(prepared)
+    differs = seen != masked.original_ids.numpy()
+    assert not differs[~chosen].any() and differs[chosen].mean() > 0.5
     fake = tiny_objectives.fake_data(replace_mlm, prepared)
+    np.testing.assert_array_equal(seen, fake.input_ids)
     logits = replace_mlm.main(masked._replace(input_ids=fake.input_ids)).logits
     expected = 0.0
     for row, slot in np.argwhere(masked.masked_weights.numpy()):
@@ -244,8 +210,7 @@ def test_replace_mlm_predicts_the_originals_not_what_it_sees(replace_mlm):
         position = masked.masked_positions[row, slot]
         original = masked.original_ids[row, position].numpy()
         expected += np.log(np.exp(scores).sum()) - scores[original]
-    losses = tiny_objectives.loss_of(replace_mlm, prepared)
-    np.testing.assert_allclose(losses["mlm_loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
 def test_all_tokens_mlm_is_the_likelihood_of_a_mixture():
@@ -277,8 +242,9 @@ def test_all_tokens_mlm_is_the_likelihood_of_a_mixture():
 
 
 def test_to_electric_a_sample_that_equals_the_original_is_still_noise(
-    electric, monkeypatch
+    monkeypatch,
 ):
+    electric = tiny_objectives.build_model("electric")
     prepared = tiny_objectives.prepare(electric)
     masked = prepared.masked
     generated = electric.generator(masked, None)
@@ -294,38 +260,39 @@ def test_to_electric_a_sample_that_equals_the_original_is_still_noise(
 
 
 _NO_MASKED_LM = "needs a masked-LM generator"
+_TWO_TOWERS = {"two_tower_generator": True}
+_TIED = {"untied_generator_embeddings": False}
+_SHARING = _TIED | {"disentangled_embeddings": True}
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "value", "message"),
+    ("name", "section", "fields", "message"),
     [
-        ("mlm", "generator.generator_layers", 0.5, "has no generator"),
-        ("electric", "generator.two_tower_generator", False,
+        ("mlm", "generator", {"generator_layers": 0.5}, "has no generator"),
+        ("electric", "generator", {"two_tower_generator": False},
          "two_tower_generator=true"),
-        *(("electric", f"masking.{name}", value, "one share of noise")
-          for name, value in (("mask_prob_steps", 5), ("whole_word", True),
-                              ("frequency_power", 0.5),
-                              ("draw_with_replacement", True))),
-        ("two_stage", "generator.two_tower_generator", True, _NO_MASKED_LM),
-        ("two_stage", "objective.generator_steps", 0, "steps=0"),
-        ("two_stage", "objective.generator_steps", 20,
+        *(("electric", "masking", {field: value}, "one share of noise")
+          for field, value in (("mask_prob_steps", 5), ("whole_word", True),
+                               ("frequency_power", 0.5),
+                               ("draw_with_replacement", True))),
+        *((name, "generator", _SHARING, f"the objective {name!r}")
+          for name in ("replace_mlm", "adversarial")),
+        ("fast_electra", "generator", {"init_from": ""}, "generator.init_from"),
+        ("fast_electra", "generator", _TIED, "generator.init_from"),
+        ("two_stage", "generator", _TWO_TOWERS, _NO_MASKED_LM),
+        ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
+        ("two_stage", "objective", {"generator_steps": 20},
          "train_steps=20.*generator_steps=10, or"),
-        ("two_stage", "generator.untied_generator_embeddings", False,
-         "weights of its own"),
-        ("two_stage", "encoder.num_attention_heads", 2,
+        ("two_stage", "generator", _TIED, "weights of its own"),
+        ("two_stage", "encoder", {"num_attention_heads": 2},
          "two encoders of the same sizes"),
-        ("adversarial", "generator.two_tower_generator", True, _NO_MASKED_LM),
-        ("adversarial", "objective.disc_weight", 0, "disc_weight=0"),
-        ("adversarial", "objective.gumbel_temperature", 0.5,
+        ("adversarial", "generator", _TWO_TOWERS, _NO_MASKED_LM),
+        ("adversarial", "generator", _FIXED, _NO_MASKED_LM),
+        ("adversarial", "objective", {"disc_weight": 0}, "disc_weight=0"),
+        ("adversarial", "objective", {"gumbel_temperature": 0.5},
          "no effect on the estimator"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_work_are_refused(name, setting, value, message):
-    section, field = setting.split(".")
+def test_settings_that_cannot_work_are_refused(name, section, fields, message):
     with pytest.raises(errors.ConfigError, match=message):
-        tiny_objectives.build_model(name, **{section: {field: value}})
-
-
-def test_adversarial_training_needs_a_generator_that_learns():
-    with pytest.raises(errors.ConfigError, match=_NO_MASKED_LM):
-        tiny_objectives.build_model("adversarial", generator=_FIXED)
+        tiny_objectives.build_model(name, **{section: fields})

@@ -1,13 +1,16 @@
-"""Two-stage training: what each stage may touch, and the switch."""
+"""Generators that stand still: two-stage training, and Fast-ELECTRA."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.config import schema
+from electra_tf.formats import reading
+from electra_tf.objectives import base
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from tests import tiny
+from tests import tiny_electra
 from tests.objectives import tiny_objectives
 
 _SWITCH, _TOTAL = 10, 20
@@ -196,3 +199,57 @@ def test_settings_of_older_runs_are_counted_with_all_their_fields():
     settings = _build().settings
     older = schema.replace_fields(settings, objective={"order_weight": 1.0})
     assert cost.Cost(older).starts == (0, _SWITCH)
+
+
+# From temperature 2 to 1.
+_COOLING = {"temperature": 2.0, "temperature_steps": 10}
+_FAST = {"objective": _COOLING | {"final_temperature": 1.0}}
+
+
+def test_fast_electra_moves_the_discriminator_alone():
+    model = tiny_objectives.build_model("fast_electra", **_FAST)
+    parts = model.generator, model.main
+    before = [_state(model, part) for part in parts]
+    _train(model, 2)
+    after = [_state(model, part) for part in parts]
+    assert after[0] == before[0]
+    assert all(after[1][key] != bits for key, bits in before[1].items())
+    # A tenth of the way from 2 to 1 for each step.
+    logits = np.ones([1, 1, 3], np.float32)
+    tempered = model.sampling_logits(logits, None, is_training=True)
+    np.testing.assert_allclose(tempered, logits / 1.8)
+
+
+def test_fast_electra_costs_a_forward_pass_less_than_joint_training():
+    fast, joint = (
+        cost.Cost(base.resolve(settings, tiny.VOCABULARY.size))
+        for settings in (
+            tiny_objectives.build_settings("fast_electra", **_FAST),
+            tiny_objectives.build_settings("electra"),
+        )
+    )
+    difference = joint.row_flops(0) - fast.row_flops(0)
+    assert difference == pytest.approx(joint.convention.generator().backward)
+
+
+@pytest.mark.parametrize("source", ["electra", "mlm"])
+def test_fast_electra_takes_the_generator_of_any_model(source, tmp_path):
+    sizes = {"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 1}
+    sizes = {"mlm": {"encoder": sizes}}.get(source, {})
+    other = tiny_objectives.build_model(source, **sizes)
+    tiny_electra.save(tmp_path, other, other.settings, tiny.VOCABULARY)
+    model = tiny_objectives.build_model("fast_electra", **_FAST)
+    main = _state(model, model.main)
+    settings = model.settings
+    target = reading.Target(
+        {v.path: v for v in model.trainable_variables},
+        settings.encoder,
+        settings.generator.encoder_config(settings.encoder),
+        tiny.VOCABULARY,
+    )
+    reading.warm_start(tmp_path, target, as_generator=True)
+    assert _state(model, model.main) == main
+    lm = other.generator if source == "electra" else other.main
+    networks = model.generator, lm
+    for pair in zip(*(n.trainable_variables for n in networks), strict=True):
+        np.testing.assert_array_equal(*pair)
