@@ -27,12 +27,8 @@ def gelu(inputs: tf.Tensor) -> Any:
     The tanh approximation differs by up to 5e-4, more than a converted
     checkpoint may. The gradient is written out: both take 0.6 of the time.
     """
-    return _gelu(inputs), lambda upstream: _gelu_gradient(inputs, upstream)
-
-
-@fusion.fused
-def _gelu(inputs: tf.Tensor) -> tf.Tensor:
-    return _map(_compute_gelu, inputs)
+    outputs = _map(_compute_gelu, inputs)
+    return outputs, lambda upstream: _gelu_gradient(inputs, upstream)
 
 
 @fusion.fused
@@ -55,6 +51,7 @@ def _compute_gelu_slope(inputs: tf.Tensor) -> tf.Tensor:
     return tf.cast(slope, inputs.dtype)
 
 
+@fusion.fused
 def _map(
     function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
 ) -> tf.Tensor:

@@ -87,21 +87,6 @@ def copying_log_likelihoods(
     )
 
 
-def policy_gradient_loss(
-    log_probs: tf.Tensor,
-    rewards: tf.Tensor,
-    baselines: tf.Tensor,
-    weights: tf.Tensor,
-) -> tf.Tensor:
-    """The sum whose negative gradient is the REINFORCE estimate.
-
-    All are `[B, P]`. Any baseline that the samples do not influence leaves
-    the expectation as it is.
-    """
-    advantages = tf.stop_gradient(rewards - baselines)
-    return -tf.reduce_sum(advantages * log_probs * weights)
-
-
 def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """Summed entropy of `[B, P, V]` distributions, in nats; a scalar."""
     log_probs = tf.stop_gradient(log_probs)

@@ -11,7 +11,6 @@ import tensorflow as tf
 from electra_tf import fusion
 
 _EPSILON = 1e-9
-_DISALLOWED = 1000.0
 
 
 class FakeData(NamedTuple):
@@ -37,10 +36,3 @@ def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 @fusion.fused
 def _add_noise(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     return logits + gumbel_noise(uniform)
-
-
-def disallow_tokens(logits: tf.Tensor, disallow: tf.Tensor) -> tf.Tensor:
-    """Takes 1000 from the logit of one entry, `[...]`, of each row."""
-    entries = tf.range(logits.shape[-1], dtype=disallow.dtype)
-    is_disallowed = entries == disallow[..., tf.newaxis]
-    return tf.where(is_disallowed, logits - _DISALLOWED, logits)

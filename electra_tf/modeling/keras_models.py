@@ -25,9 +25,7 @@ class TakesRows(keras.Model, abc.ABC):
     num_positions: int  # the most tokens that a row may have
 
     @abc.abstractmethod
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """The model's tensor for checked rows, `FEATURES` in their order."""
 
     def call(
@@ -87,9 +85,7 @@ class EncoderModel(_LayerModel):
     padding mean nothing.
     """
 
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """Hidden states."""
         return self.layer(*rows, seed).sequence_output
 
@@ -101,9 +97,7 @@ class DiscriminatorModel(_LayerModel):
     `tf.sigmoid` of them is the probability. Logits at padding mean nothing.
     """
 
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """Replaced-token logits."""
         return self.layer(*rows, seed).logits
 
@@ -112,9 +106,7 @@ class DiscriminatorModel(_LayerModel):
 class MaskedLMModel(_LayerModel):
     """A masked LM: vocabulary logits everywhere, `[B, S, V]` float32."""
 
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """Logits of the vocabulary."""
         return self.layer.score_tokens(rows, seed)
 

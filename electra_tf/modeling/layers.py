@@ -19,7 +19,7 @@ from electra_tf.acceleration import random_bits
 # Parameters of constructors that are not part of a saved layer.
 _NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
-EncoderInputs: TypeAlias = Sequence[tf.Tensor]
+Inputs: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
 
 Seed: TypeAlias = tf.Tensor | None

@@ -244,7 +244,7 @@ class MaskedLMGenerator(Network):
         return Targets(masked.masked_ids, masked.masked_weights)
 
     def score_tokens(
-        self, rows: layers.EncoderInputs, seed: layers.Seed = None
+        self, rows: layers.Inputs, seed: layers.Seed = None
     ) -> tf.Tensor:
         """Scores the vocabulary at every position, `[B, S, V]` float32."""
         output = self.encoder(*rows, seed)
@@ -299,7 +299,7 @@ class TwoTowerGenerator(Network):
         logits = masking.gather_positions(cloze, masked.masked_positions)
         return GeneratorOutput(logits, cloze, (left, right))
 
-    def score_tokens(self, rows: layers.EncoderInputs) -> tf.Tensor:
+    def score_tokens(self, rows: layers.Inputs) -> tf.Tensor:
         """Scores the vocabulary for each token by all others, `[B, S, V]`."""
         return self._score(self.left_to_right(*rows), self.right_to_left(*rows))
 

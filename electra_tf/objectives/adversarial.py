@@ -216,9 +216,7 @@ class Reinforce(Adversarial):
             "baseline_loss": 1.0,
         }
 
-    def loss_normalizers(
-        self, prepared: base.PreparedBatch
-    ) -> step_lib.Tensors:
+    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
         """As in joint training; the new losses are means over samples."""
         num_masked = tf.reduce_sum(prepared.masked.masked_weights)
         return super().loss_normalizers(prepared) | {
@@ -241,15 +239,16 @@ class Reinforce(Adversarial):
         )
         logits = self.baseline(tf.reshape(hidden, [-1, hidden.shape[-1]]))
         logits = tf.reshape(tf.cast(logits, tf.float32), positions.shape)
+        tokens = sampled.fake.sampled_tokens
+        log_probs = tf.gather(log_probs, tokens, batch_dims=2)
+        advantages = tf.stop_gradient(rewards - tf.nn.softplus(-logits))
+        chances = tf.exp(-rewards)
         return {
-            "adversarial_loss": losses.policy_gradient_loss(
-                tf.gather(log_probs, sampled.fake.sampled_tokens, batch_dims=2),
-                rewards,
-                tf.nn.softplus(-logits),
-                weights,
+            "adversarial_loss": -tf.reduce_sum(
+                advantages * log_probs * weights
             ),
             "baseline_loss": losses.replaced_token_loss(
-                logits, tf.exp(-rewards), weights
+                logits, chances, weights
             ),
         }
 

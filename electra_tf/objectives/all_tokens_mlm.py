@@ -46,9 +46,7 @@ class AllTokensMLM(electra.Electra):
     main_loss = "all_loss"
     main_factor = "main_weight"
 
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """Probability that each token was replaced, `1 - D`."""
         return tf.sigmoid(-self.main(*rows, seed).copy_logits)
 

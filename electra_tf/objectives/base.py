@@ -29,7 +29,7 @@ from electra_tf.training import step_state
 _MAIN_SITES = 512
 
 
-class PreparedBatch(NamedTuple):
+class MaskedBatch(NamedTuple):
     """A masked batch and the seeds for sampling from the generator."""
 
     masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
@@ -265,13 +265,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     def reset_difference(self) -> None:
         """Makes the main network's token embeddings those of the generator.
 
-        With `generator.disentangled_embeddings` (gradient-disentangled
-        embedding sharing; DeBERTa-v3, https://arxiv.org/abs/2111.09543,
-        section 3.2) they are E_D = stop_gradient(E_G) + D, and the network's
-        own table holds D, 0 at first. So the discriminator's loss, which
-        pulls tokens apart, does not reach the generator's table, which wants
-        like tokens near each other. A step updates both. Files that others
-        read hold E_D.
+        With `generator.disentangled_embeddings` (DeBERTa-v3,
+        https://arxiv.org/abs/2111.09543, section 3.2) they are
+        E_D = stop_gradient(E_G) + D, and the network's own table holds D, 0 at
+        first, so that the discriminator's loss does not reach the generator's
+        table. Files that others read hold E_D.
         """
         table = self.main.encoder.embeddings.word_embeddings
         table.assign(tf.zeros(table.shape))
@@ -312,7 +310,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
-    ) -> PreparedBatch:
+    ) -> MaskedBatch:
         """Masks a batch; masks and samples follow (seed, step, stream)."""
         kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
         if self.is_packed:
@@ -326,7 +324,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         if num_steps and not is_training:
             rate = last
         masked = self.masking(features, step, is_training, rate)
-        return PreparedBatch(masked, seeds)
+        return MaskedBatch(masked, seeds)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """`loss`, the mean of every loss, `ratios`, scores of detection."""
@@ -356,9 +354,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         optimizer = getattr(self, "optimizer", None)
         return tf.cast(optimizer.iterations.value if optimizer else 0, tf.int32)
 
-    def read_rows(
-        self, rows: layers.EncoderInputs, seed: layers.Seed
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
         """The probabilities that a call returns, for `[B, S]` rows."""
         if self.answer.is_prediction:
             return tf.nn.softmax(self.main.score_tokens(rows, seed))

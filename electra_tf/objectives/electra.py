@@ -19,6 +19,9 @@ from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
+# Taken from the logit of a token that may not be sampled.
+_DISALLOWED = 1000.0
+
 
 @schema.frozen
 class SamplingSettings(base.Settings):
@@ -52,7 +55,7 @@ class Settings(DetectionSettings):
 class SampledBatch(NamedTuple):
     """A masked batch, and the same text with samples of the generator."""
 
-    prepared: base.PreparedBatch
+    prepared: base.MaskedBatch
     generated: Any  # `networks.GeneratorOutput`
     fake: Any  # `sampling.FakeData`; None where the generator learns alone
 
@@ -126,9 +129,7 @@ class Electra(base.PretrainingModel):
             factors["disc_loss"] *= tf.clip_by_value(done / num_steps, 0.0, 1.0)
         return factors
 
-    def loss_normalizers(
-        self, prepared: base.PreparedBatch
-    ) -> step_lib.Tensors:
+    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
         """Number of tokens that each network learns from."""
         masked = prepared.masked
         return {
@@ -141,7 +142,7 @@ class Electra(base.PretrainingModel):
         return tf.cast(masked.input_mask, tf.float32)
 
     def compute_losses(
-        self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
+        self, prepared: base.MaskedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Generate, sample, discriminate; then both losses."""
         masked = prepared.masked
@@ -169,7 +170,7 @@ class Electra(base.PretrainingModel):
 
     def _get_fake_data(
         self,
-        prepared: base.PreparedBatch,
+        prepared: base.MaskedBatch,
         mlm_logits: tf.Tensor,
         is_training: bool = False,
     ) -> sampling.FakeData:
@@ -190,7 +191,7 @@ class Electra(base.PretrainingModel):
         is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
         return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)
 
-    def draw_uniform(self, prepared: base.PreparedBatch) -> tf.Tensor:
+    def draw_uniform(self, prepared: base.MaskedBatch) -> tf.Tensor:
         """The uniform numbers behind the samples, `[B, P, V]` float32."""
         seeds = prepared.sample_seeds
         batch, slots = prepared.masked.masked_positions.shape
@@ -210,7 +211,8 @@ class Electra(base.PretrainingModel):
         elif num_steps or first != 1.0:
             logits /= schedules.constant_or_linear(first, last, num_steps, now)
         if chosen.disallow_correct:
-            logits = sampling.disallow_tokens(logits, masked.masked_ids)
+            vocab_size = logits.shape[-1]
+            logits -= _DISALLOWED * tf.one_hot(masked.masked_ids, vocab_size)
         return logits
 
     def compute_main_losses(

@@ -47,14 +47,12 @@ class MaskedLM(base.PretrainingModel):
         """The factor of the loss."""
         return {"mlm_loss": self.objective.gen_weight}
 
-    def loss_normalizers(
-        self, prepared: base.PreparedBatch
-    ) -> step_lib.Tensors:
+    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
         """Number of masked tokens."""
         return {"mlm_loss": tf.reduce_sum(prepared.masked.masked_weights)}
 
     def compute_losses(
-        self, prepared: base.PreparedBatch, dropout_seed: layers.Seed
+        self, prepared: base.MaskedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Predict the masked tokens."""
         masked = prepared.masked

@@ -65,7 +65,7 @@ class SentenceOrder(electra.Electra):
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
-    ) -> base.PreparedBatch:
+    ) -> base.MaskedBatch:
         """Swaps segments, then masks; the bits follow (seed, step, stream)."""
         kind, segments = randomness.SEGMENT_ORDER, features["segment_ids"]
         streams, count = features["stream_ids"], segments.shape[1]
@@ -78,9 +78,7 @@ class SentenceOrder(electra.Electra):
         prepared = super().prepare(features, step, is_training)
         return prepared._replace(row_labels=labels)
 
-    def loss_normalizers(
-        self, prepared: base.PreparedBatch
-    ) -> step_lib.Tensors:
+    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
         """Also the number of rows with two segments."""
         pairs = tf.reduce_sum(_mark_pairs(prepared.masked))
         return super().loss_normalizers(prepared) | {"order_loss": pairs}

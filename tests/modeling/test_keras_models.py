@@ -43,17 +43,12 @@ def test_dropout_is_on_in_training_only(kind, features):
     assert np.abs(first - second).max() > 1e-3
 
 
-class _Seeds(keras_models.TakesRows):
-    num_positions = tiny.LENGTH
-
-    def read_rows(self, rows, seed):
-        return seed
-
-
-def test_replicas_share_no_places_of_dropout(features, two_devices):
+def test_replicas_share_no_places_of_dropout(
+    features, two_devices, monkeypatch
+):
     with two_devices.scope():
-        model = _Seeds()
-        model.seed_generator = keras.random.SeedGenerator(1)
+        model = _build()
+    monkeypatch.setattr(model, "read_rows", lambda _, seed: seed)
     found = two_devices.run(lambda: model(features, training=True))
     seeds = np.array(two_devices.experimental_local_results(found))
     # Key, part of the batch, place within the step (`randomness`).

@@ -3,14 +3,12 @@
 import math
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import stats
 
 from electra_tf import config
-from electra_tf.inputs import masking
 from electra_tf.modeling import networks
 from tests import tiny
 from tests.objectives import tiny_objectives
@@ -74,40 +72,6 @@ def test_what_does_not_fit_the_vocabulary_is_refused():
         networks.resolve_vocab_size(config.EncoderConfig(), 50)
     with pytest.raises(ValueError, match="needs the token counts"):
         _build_generator(unigram_generator=True)
-
-
-def _inputs(ids, length=None):
-    """Rows without any slot chosen; `length` tokens, the rest is padding."""
-    mask = np.zeros_like(ids)
-    mask[:, :length] = 1
-    ids, mask = (tf.constant(x, tf.int32) for x in (ids * mask, mask))
-    zeros, slots = tf.zeros_like(ids), tf.zeros([len(ids), 1], tf.int32)
-    unused = slots, slots, tf.cast(slots, tf.float32)
-    return masking.MaskedInputs(ids, ids, mask, zeros, *unused, eligible=None)
-
-
-@pytest.mark.parametrize("length", [tiny.LENGTH, 11])
-def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(length):
-    # How far an effect reaches depends on the weights.
-    keras.utils.set_random_seed(5)
-    generator = _build_generator(**tiny_objectives.TWO_TOWERS)
-    tiny_objectives.randomize(generator.trainable_variables, scale=0.5)
-    row = np.random.default_rng(1).integers(5, _VOCAB, tiny.LENGTH)
-    row[0], row[length - 1] = 2, 3
-    same = np.tile(row, (tiny.LENGTH, 1))
-    # Row t has another token at t.
-    changed = np.where(np.eye(tiny.LENGTH), np.where(row == 7, 8, 7), row)
-    base, found = (
-        generator(_inputs(rows, length)).prediction_logits
-        for rows in (same, changed)
-    )
-    # [changed position, predicted position]
-    effect = np.abs(found - base).max(-1)
-    words = np.arange(1, length - 1)
-    for position in words:
-        assert effect[position, position] == 0
-        others = words[words != position]
-        assert (effect[others, position] > 1e-4).all()
 
 
 def test_no_two_places_of_a_model_share_dropout(monkeypatch):

@@ -1,6 +1,5 @@
 """The head of question answering."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,11 +11,8 @@ LENGTHS = np.array([12, 9, 7])
 
 
 def _build(**options):
-    with keras.name_scope("task_specific"):
-        head = task_heads.QuestionAnsweringHead(
-            seed=3, name="squad2", **options
-        )
-        head.build((None, None, WIDTH))
+    head = task_heads.QuestionAnsweringHead(seed=3, name="squad2", **options)
+    head.build((None, None, WIDTH))
     for number, variable in enumerate(head.weights):
         if variable.name == "bias":
             variable.assign(0.1 + number * np.ones(variable.shape))

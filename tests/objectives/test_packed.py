@@ -66,23 +66,6 @@ def test_states_are_those_that_a_text_has_alone(model, uses_xla, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_gradients_of_a_text_do_not_depend_on_its_neighbours(model):
-    def differentiate(seed, begin, end):
-        texts = _draw_text(seed, 7), _draw_text(0, 5), _draw_text(seed, 4)
-        rows = _number(model, _lay_out(texts))
-        with tf.GradientTape() as tape:
-            logits = model.main(*rows).logits
-            loss = tf.reduce_sum(tf.sin(logits[0, begin:end]))
-        gradients = tape.gradient(loss, model.main.trainable_variables)
-        return [tf.convert_to_tensor(each).numpy() for each in gradients]
-
-    pair = (differentiate(seed, 7, 12) for seed in (1, 2))
-    for one, other in zip(*pair, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
-    pair = [differentiate(seed, 0, 7)[-1] for seed in (1, 2)]
-    assert not np.allclose(*pair, atol=1e-3)
-
-
 def test_the_manifest_says_that_rows_are_packed(tmp_path):
     data = tiny_run.write_dataset(tmp_path / "data")
     for split in manifest.SPLITS:

@@ -1,14 +1,9 @@
 """Tiny models of every objective, with weights that make a difference."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.objectives import base
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import tiny
@@ -27,7 +22,7 @@ SAME_SIZE = {
 NO_WARMUP = {"num_warmup_steps": 0, "warmup_proportion": 0.0}
 TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
 # What each objective needs beside its name.
-SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
+SECTIONS = {
     **dict.fromkeys(
         ("electra", "electra_15", "sentence_order", "adversarial",
          "replace_mlm", "all_tokens_mlm"),
@@ -47,32 +42,28 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def build_settings(
-    name: str, **sections: Mapping[str, Any]
-) -> config.ExperimentConfig:
+def build_settings(name, **sections):
     """The tiny settings with one of `SECTIONS`; one layer, four slots a row."""
-    settings = tiny.build_settings()
     own = SECTIONS[name]
     merged = {
-        section: {**own.get(section, {}), **sections.get(section, {})}
+        section: own.get(section, {}) | sections.get(section, {})
         for section in own.keys() | sections.keys()
     }
-    merged["objective"] = {"name": name} | merged.get("objective", {})
-    merged["encoder"] = {"num_hidden_layers": 1} | merged.get("encoder", {})
     kind = merged.get("generator", {})
     if kind.get("uniform_generator") or kind.get("unigram_generator"):
         # What has no weights has no size: back to the default.
         merged["generator"] = {"generator_hidden_size": 0.25} | kind
-    merged["masking"] = {"mask_prob": 0.3} | merged.get("masking", {})
-    return tiny_run.replace(settings, **merged)
+    defaults = {
+        "objective": {"name": name},
+        "encoder": {"num_hidden_layers": 1},
+        "masking": {"mask_prob": 0.3},
+    }
+    for section, fields in defaults.items():
+        merged[section] = fields | merged.get(section, {})
+    return tiny_run.replace(tiny.build_settings(), **merged)
 
 
-def build_model(
-    name: str,
-    token_counts: np.ndarray | None = None,
-    is_packed: bool = False,
-    **sections: Mapping[str, Any],
-) -> base.PretrainingModel:
+def build_model(name, token_counts=None, is_packed=False, **sections):
     """A model with its optimizer and with random weights."""
     # Tests ask how large effects are, which depends on the weights.
     tf.keras.utils.set_random_seed(3)
@@ -84,22 +75,18 @@ def build_model(
     return model
 
 
-def loss_of(
-    model: base.PretrainingModel, prepared: base.PreparedBatch
-) -> dict[str, tf.Tensor]:
+def loss_of(model, prepared):
     """Loss sums without dropout."""
     return model.compute_losses(prepared, None).losses
 
 
-def fake_data(
-    model: base.PretrainingModel, prepared: base.PreparedBatch
-) -> Any:
+def fake_data(model, prepared):
     """The text with the generator's samples in it, without dropout."""
     logits = model.generator(prepared.masked).logits
     return model._get_fake_data(prepared, logits)
 
 
-def randomize(variables: Any, scale: float = 0.2) -> None:
+def randomize(variables, scale=0.2):
     """Adds noise, so that no bias is 0 and no logits are all alike."""
     generator = np.random.default_rng(3)
     for variable in variables:
@@ -107,15 +94,13 @@ def randomize(variables: Any, scale: float = 0.2) -> None:
         variable.assign(variable.numpy() + noise.astype(np.float32))
 
 
-def prepare(
-    model: base.PretrainingModel, step: int = 0, num_rows: int = 8
-) -> base.PreparedBatch:
+def prepare(model, step=0, num_rows=8):
     """The masked batch of a step, of rows that are always the same."""
     features = tiny.deal(tiny.build_features(num_rows))
     return model.prepare(features, tf.constant(step, tf.int64), True)
 
 
-def chosen_positions(prepared: base.PreparedBatch) -> np.ndarray:
+def chosen_positions(prepared):
     """`[B, S]` bool, where a used slot points, by plain loops."""
     masked = prepared.masked
     chosen = np.zeros(masked.original_ids.shape, bool)
@@ -125,39 +110,32 @@ def chosen_positions(prepared: base.PreparedBatch) -> np.ndarray:
     return chosen
 
 
-def gradients_of(
-    model: base.PretrainingModel,
-    prepared: base.PreparedBatch,
-    names: tuple[str, ...] | None = None,
-) -> dict[str, np.ndarray]:
+def gradients_of(model, prepared, names=None):
     """Gradients of the mean losses by path, before clipping; 0 for none."""
     normalizers = model.loss_normalizers(prepared)
     factors = model.loss_factors(model.optimizer.iterations.value)
     with tf.GradientTape() as tape:
-        sums = model.compute_losses(prepared, None).losses
+        sums = loss_of(model, prepared)
         loss = tf.add_n(
             [
-                factor * step_lib.weighted_mean(sums[name], normalizers[name])
-                for name, factor in factors.items()
-                if names is None or name in names
+                factors[name]
+                * step_lib.weighted_mean(sums[name], normalizers[name])
+                for name in names or factors
             ]
         )
     variables = {v.path: v.value for v in model.trainable_variables}
-    found = tape.gradient(
-        loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-    )
+    found = tape.gradient(loss, variables, unconnected_gradients="zero")
     return {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}
 
 
 class EncoderWatch:
     """Records the calls of a model's encoders: ids and seeds by name."""
 
-    def __init__(self, monkeypatch: Any) -> None:
-        self.ids: dict[str, np.ndarray] = {}
-        self.seeds: dict[str, tf.Tensor | None] = {}
+    def __init__(self, monkeypatch):
+        self.ids, self.seeds = {}, {}
         original = encoder_lib.Encoder.call
 
-        def call(encoder: Any, ids: tf.Tensor, *rest: Any) -> Any:
+        def call(encoder, ids, *rest):
             self.ids[encoder.name] = ids.numpy()
             self.seeds[encoder.name] = rest[2] if len(rest) > 2 else None
             return original(encoder, ids, *rest)

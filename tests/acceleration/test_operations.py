@@ -1,4 +1,4 @@
-"""Parts that XLA compiles give the numbers of the single operations."""
+"""What makes a step fast gives the numbers of TensorFlow's own operations."""
 
 import dataclasses
 
@@ -8,18 +8,16 @@ import tensorflow as tf
 
 from electra_tf import fusion
 from electra_tf.acceleration import operations
-from electra_tf.formulas import losses
-from electra_tf.formulas import sampling
+from electra_tf.inputs import masking
 from electra_tf.modeling import encoder
-from electra_tf.modeling import layers
 from electra_tf.pretraining import run
 from tests import tiny
 from tests import tiny_run
 from tests.objectives import tiny_objectives
 
 _SCOPES = fusion.Scope.NOTHING, fusion.Scope.LOOPS
-_WIDTH = 10
 _SEED = tf.constant([1, 2, 0], tf.int64)
+_RNG = np.random.default_rng(0)
 
 
 def _random(*shape):
@@ -27,69 +25,32 @@ def _random(*shape):
     return tf.constant(values, tf.float32)
 
 
-def _normalize(inputs, update):
-    gamma = tf.linspace(0.5, 1.5, _WIDTH)
-    choice = layers.draw_choice(inputs.shape, 0.3, _SEED)
-    return operations.normalize(
-        inputs, gamma, tf.zeros_like(gamma), update, choice
-    )
-
-
-def _loss(logits):
-    ids, weights = tf.constant([[3, 1]]), tf.constant([[1.0, 0.5]])
-    return losses.masked_lm_loss(logits, ids, weights)
-
-
-def _sample(logits):
-    uniform = tf.random.stateless_uniform(logits.shape, [1, 2])
-    return tf.cast(sampling.sample_from_softmax(logits, uniform), tf.float32)
-
-
-_PARTS = {
-    "gelu": (operations.gelu, [_random(6, _WIDTH)]),
-    "normalize": (_normalize, [_random(6, _WIDTH), _random(6, _WIDTH)]),
-    "loss": (_loss, [_random(1, 2, 5)]),
-    "sample": (_sample, [_random(3, 50)]),
-}
-
-
-def _trace(part, arguments, scope):
-    def compute(*given):
-        with fusion.switched(scope), tf.GradientTape() as tape:
-            tape.watch(given)
-            outputs = part(*given)
-            slopes = tape.gradient(outputs, given, unconnected_gradients="zero")
-        return outputs, *slopes
-
-    specs = [tf.TensorSpec.from_tensor(a) for a in arguments]
-    return tf.function(compute, autograph=False).get_concrete_function(*specs)
-
-
-def _calls(traced):
-    operations = traced.graph.get_operations()
-    return sum(op.type == "PartitionedCall" for op in operations)
-
-
-@pytest.mark.parametrize("name", _PARTS)
-def test_values_and_gradients_are_those_of_plain_operations(name):
-    part, arguments = _PARTS[name]
-    plain, compiled = (_trace(part, arguments, s) for s in _SCOPES)
-    assert _calls(compiled) > _calls(plain) == 0
-    for one, other in zip(plain(*arguments), compiled(*arguments), strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
-
-
 def test_looking_up_gelu_gives_what_its_formula_gives_for_all_of_bfloat16():
-    numbers = tf.cast(tf.range(2**16), tf.uint16)
-    given = [tf.bitcast(numbers, tf.bfloat16)]
-    plain, compiled = (_trace(operations.gelu, given, s) for s in _SCOPES)
-    inner = compiled.graph.as_graph_def().library.function
+    numbers = tf.bitcast(tf.cast(tf.range(2**16), tf.uint16), tf.bfloat16)
+
+    def compute():
+        with tf.GradientTape() as tape:
+            tape.watch(numbers)
+            outputs = operations.gelu(numbers)
+        return outputs, tape.gradient(outputs, numbers)
+
+    graphs, found = [], []
+    for scope in _SCOPES:
+        with fusion.switched(scope):
+            traced = tf.function(compute, autograph=False)
+            graphs.append(traced.get_concrete_function().graph)
+        found.append([np.asarray(v, np.float32) for v in traced()])
+    assert _calls(graphs[1]) > _calls(graphs[0]) == 0
+    inner = graphs[1].as_graph_def().library.function
     kinds = [[node.op for node in f.node_def] for f in inner]
     assert sum("GatherV2" in kind for kind in kinds) == 2
-    for one, other in zip(plain(*given), compiled(*given), strict=True):
-        found, expected = (np.asarray(v, np.float32) for v in (other, one))
-        # A graph may flush what is smaller than normal numbers.
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-37)
+    # A graph may flush what is smaller than normal numbers.
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-37)
+
+
+def _calls(graph):
+    kinds = [operation.type for operation in graph.get_operations()]
+    return kinds.count("PartitionedCall")
 
 
 def _differentiate_both_ways(function, layer):
@@ -153,7 +114,7 @@ def test_shapes_that_vary_are_not_compiled():
         with fusion.switched(fusion.Scope.LOOPS):
             return operations.gelu(inputs)
 
-    assert _calls(compute.get_concrete_function()) == 0
+    assert _calls(compute.get_concrete_function().graph) == 0
 
 
 def test_a_step_is_the_same_whatever_xla_compiles_of_it():
@@ -182,3 +143,66 @@ def test_a_step_is_the_same_whatever_xla_compiles_of_it():
             np.testing.assert_allclose(others[name], value, 1e-4, err_msg=name)
         for one, other in zip(plain, weights, strict=True):
             np.testing.assert_allclose(other, one, atol=2e-5)
+
+
+# Ids that fill groups of 128 and go on in others; one that all rows have; many
+# that none has; rows that fill their groups exactly, or one row alone.
+@pytest.mark.parametrize(
+    ("num_rows", "num_used", "num_ids"),
+    [(1000, 3, 50), (300, 1, 2), (4096, 900, 2000), (128, 5, 5), (1, 1, 1)],
+)
+def test_rows_are_summed_by_their_ids(num_rows, num_used, num_ids):
+    ids = _RNG.integers(num_used, size=num_rows)
+    rows = _RNG.normal(size=(num_rows, 6)).astype("float32")
+    expected = np.zeros([num_ids, 6])
+    np.add.at(expected, ids, rows)
+    for jit_compile in (False, True):
+        compute = tf.function(
+            operations.sum_rows, jit_compile=jit_compile, autograph=False
+        )
+        found = compute(tf.constant(rows), tf.constant(ids, tf.int32), num_ids)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-5)
+
+
+def test_no_id_is_compared_with_every_row():
+    @tf.function(jit_compile=True, autograph=False)
+    def compute(rows, ids):
+        return operations.sum_rows(rows, ids, 3000)
+
+    arguments = tf.zeros([1280, 6]), tf.zeros([1280], tf.int32)
+    program = compute.experimental_get_compiler_ir(*arguments)(stage="hlo")
+    assert "s32[3000]" in program
+    assert "3000,1280" not in program
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize(
+    ("function", "shape", "limit"),
+    [(operations.look_up, (9, 4), 9), (masking.gather_positions, (2, 7, 4), 7)],
+)
+def test_a_step_that_is_compiled_whole_has_equal_gradients_without_scatters(
+    function, shape, limit, dtype
+):
+    table = tf.cast(_RNG.normal(size=shape), dtype)
+    ids = tf.constant(_RNG.integers(limit, size=(2, 5)), tf.int32)
+    # Whole numbers, so that sums are exact in bfloat16, too.
+    upstream = tf.cast(_RNG.integers(4, size=(2, 5, 4)), dtype)
+    found, kinds = [], []
+
+    def compute():
+        with tf.GradientTape() as tape:
+            tape.watch(table)
+            outputs = function(table, ids)
+        slopes = tape.gradient(outputs, table, upstream)
+        return outputs, tf.convert_to_tensor(slopes)
+
+    for scope in (fusion.Scope.NOTHING, fusion.Scope.STEP):
+        with fusion.switched(scope):
+            traced = tf.function(compute, autograph=False)
+            graph = traced.get_concrete_function().graph
+        found.append([tf.cast(t, tf.float32).numpy() for t in traced()])
+        kinds.append({op.type for op in graph.get_operations()})
+    np.testing.assert_array_equal(found[1][0], found[0][0])
+    np.testing.assert_array_equal(found[1][1], found[0][1])
+    assert "UnsortedSegmentSum" in kinds[0]
+    assert "UnsortedSegmentSum" not in kinds[1]
