@@ -29,7 +29,7 @@ from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
-from electra_tf.modeling import answers
+from electra_tf.modeling import networks
 from electra_tf.tasks import base
 from electra_tf.tasks.question_answering import answering_task
 
@@ -372,7 +372,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
     if model.task is not None:
         known = {portable.MAIN, portable.TASK_HEADS}
-    if model.trained_by.answer is answers.Answer.ENERGY:
+    if model.trained_by.answer is networks.Answer.ENERGY:
         known -= {portable.REPLACED_TOKEN_HEAD}
     portable.require_parts(
         model,

@@ -25,7 +25,7 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
-from electra_tf.modeling import answers
+from electra_tf.modeling import networks
 from electra_tf.tasks import catalog
 from electra_tf.training import checkpoints
 
@@ -280,7 +280,7 @@ def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     )
     if model.task is None:
         # Fine-tuning there does not know these.
-        is_energy = model.trained_by.answer is answers.Answer.ENERGY
+        is_energy = model.trained_by.answer is networks.Answer.ENERGY
         hparams["electric_objective"] = is_energy
         hparams["electra_objective"] = (
             portable.REPLACED_TOKEN_HEAD in model.parts and not is_energy

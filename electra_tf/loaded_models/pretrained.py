@@ -24,7 +24,6 @@ from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.loaded_models import finetuned
-from electra_tf.modeling import answers
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks as networks_lib
@@ -34,7 +33,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 
 _MIN_LENGTH = 3  # [CLS], a piece, [SEP]
 # Of heads that are neither a discriminator's nor a masked language model's.
-_OTHER_ANSWERS = (answers.Answer.COPYING, answers.Answer.CORRECTION)
+_OTHER_ANSWERS = networks_lib.Answer.COPYING, networks_lib.Answer.CORRECTION
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
@@ -91,9 +90,9 @@ class PretrainedModel(finetuned.LoadedModel):
             self.discriminator = keras_models.DiscriminatorModel(
                 main, name="electra_discriminator"
             )
-        self.answer: answers.Answer | None = None
+        self.answer: networks_lib.Answer | None = None
         if isinstance(main, networks_lib.MaskedLMGenerator):
-            self.answer = answers.Answer.MASKED_LM
+            self.answer = networks_lib.Answer.MASKED_LM
         elif self.discriminator is not None:
             self.answer = described.trained_by.answer
         self._model = text_models.InMemoryModel(
@@ -278,7 +277,7 @@ class PretrainedModel(finetuned.LoadedModel):
     @property
     def can_score(self) -> bool:
         """Whether `score` has an answer."""
-        return self.answer is answers.Answer.REPLACED
+        return self.answer is networks_lib.Answer.REPLACED
 
     @property
     def can_fill_masks(self) -> bool:

@@ -6,6 +6,7 @@ tokens that it learns to predict. Logits are float32 in every precision.
 """
 
 import dataclasses
+import enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,30 @@ MAIN_ENCODER = "electra"
 _IMPOSSIBLE = -10000.0
 # Dropout sites of the second encoder come after those of the first.
 _SECOND_ENCODER_SITES = 256
+
+
+class Answer(enum.Enum):
+    """What the main network says of a token of a text."""
+
+    REPLACED = "replaced"
+    """A logit: was the token replaced?"""
+
+    COPYING = "copying"
+    """A logit, should it be kept, and logits of the vocabulary otherwise."""
+
+    ENERGY = "energy"
+    """An energy: minus a log probability given all others, up to a constant."""
+
+    MASKED_LM = "masked_lm"
+    """Logits of the vocabulary at masked positions."""
+
+    CORRECTION = "correction"
+    """Logits of the vocabulary, of a network that never sees [MASK]."""
+
+    @property
+    def is_prediction(self) -> bool:
+        """Whether it is logits of the vocabulary alone."""
+        return self in (Answer.MASKED_LM, Answer.CORRECTION)
 
 
 @layers.register

@@ -7,7 +7,6 @@ import tensorflow as tf
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
-from electra_tf.modeling import answers
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -34,7 +33,7 @@ class AllTokensMLM(electra.Electra):
     """
 
     Settings = replace_mlm.Settings
-    answer = answers.Answer.COPYING
+    answer = networks.Answer.COPYING
     heads = {
         "masked_lm_predictions": networks.MaskedLMHead,
         "copy_predictions": functools.partial(

@@ -13,7 +13,6 @@ from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.modeling import answers
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import flops
 from electra_tf.modeling import keras_models
@@ -78,7 +77,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     Settings: type = Settings
     """The frozen dataclass of the section `objective`."""
 
-    answer = answers.Answer.REPLACED
+    answer = networks.Answer.REPLACED
     """The main network's kind of output, for exports, scores and formats."""
 
     heads: Mapping[str, Callable[..., Any]] = {
@@ -225,7 +224,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the main network on one row, by its `answer`."""
-        if cls.answer is answers.Answer.COPYING:
+        if cls.answer is networks.Answer.COPYING:
             return convention.copying_masked_lm()
         if cls.answer.is_prediction:
             return convention.masked_lm()
@@ -234,7 +233,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """The network whose encoder is kept, by its `answer`."""
-        if cls.answer is answers.Answer.COPYING:
+        if cls.answer is networks.Answer.COPYING:
             return networks.CopyingMaskedLM(settings, dtype=dtype)
         if cls.answer.is_prediction:
             names = next(iter(cls.heads)), networks.MAIN_ENCODER
@@ -300,10 +299,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         """The networks and the extras, where each has a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
             return super().clip_groups(variables)
-        networks = {"generator": self.generator, "main": self.main}
+        named = {"generator": self.generator, "main": self.main}
         groups = {
             id(variable): name
-            for name, network in networks.items()
+            for name, network in named.items()
             for variable in getattr(network, "trainable_variables", ())
         }
         return [groups.get(id(variable), "extras") for variable in variables]

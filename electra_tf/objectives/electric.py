@@ -7,8 +7,8 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.config import schema
 from electra_tf.inputs import masking
-from electra_tf.modeling import answers
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.objectives import base
 from electra_tf.objectives import electra
 from electra_tf.training import step as step_lib
@@ -45,7 +45,7 @@ class Electric(electra.Electra):
     """
 
     Settings = Settings
-    answer = answers.Answer.ENERGY
+    answer = networks.Answer.ENERGY
     required_generator = {"two_tower_generator": True}
     supports_disentangled = False
 

@@ -7,7 +7,6 @@ import tensorflow as tf
 from electra_tf.config import schema
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
-from electra_tf.modeling import answers
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -33,7 +32,7 @@ class MaskedLM(base.PretrainingModel):
     """
 
     Settings = Settings
-    answer = answers.Answer.MASKED_LM
+    answer = networks.Answer.MASKED_LM
     heads = {"generator_predictions": networks.MaskedLMHead}
     has_generator = False
     ratios = {

@@ -6,7 +6,6 @@ from electra_tf.config import schema
 from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
-from electra_tf.modeling import answers
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
@@ -39,7 +38,7 @@ class ReplaceMLM(electra.Electra):
     """
 
     Settings = Settings
-    answer = answers.Answer.CORRECTION
+    answer = networks.Answer.CORRECTION
     heads = {"masked_lm_predictions": networks.MaskedLMHead}
     supports_disentangled = False
     ratios = accuracies.RESTORATION_RATIOS

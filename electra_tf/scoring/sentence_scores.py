@@ -31,7 +31,6 @@ from electra_tf.formats import reading
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained as pretrained_lib
-from electra_tf.modeling import answers
 from electra_tf.modeling import networks
 from electra_tf.objectives import registry
 from electra_tf.tasks import rows as rows_lib
@@ -62,7 +61,7 @@ class SentenceScorer:
         self,
         tower: Any,
         vocabulary: vocabulary_lib.Vocabulary,
-        answer: answers.Answer,
+        answer: networks.Answer,
     ) -> None:
         if not isinstance(tower, _SCORED_TOWERS):
             raise ValueError(
@@ -75,7 +74,7 @@ class SentenceScorer:
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, networks.MaskedLMGenerator)
-            and answer is answers.Answer.MASKED_LM
+            and answer is networks.Answer.MASKED_LM
         )
         read = functools.partial(_read_as_it_stands, tower, answer)
         inputs = [_ROWS, _ROWS]
@@ -153,15 +152,15 @@ def build_scorers(
 ) -> dict[str, SentenceScorer]:
     """Builds a scorer for each network that has a head, by name."""
     generator, main = electra.networks
-    towers: dict[str, tuple[Any, answers.Answer]] = {}
+    towers: dict[str, tuple[Any, networks.Answer]] = {}
     if main is not generator and electra.answer is not None:
-        is_energy = electra.answer is answers.Answer.ENERGY
+        is_energy = electra.answer is networks.Answer.ENERGY
         name = "energies" if is_energy else "discriminator"
         towers[name] = main, electra.answer
     if isinstance(generator, _SCORED_TOWERS):
         is_cloze = isinstance(generator, networks.TwoTowerGenerator)
         name = "two-tower LM" if is_cloze else "masked LM"
-        towers[name] = generator, answers.Answer.MASKED_LM
+        towers[name] = generator, networks.Answer.MASKED_LM
     return {
         name: SentenceScorer(tower, electra.vocabulary, answer)
         for name, (tower, answer) in towers.items()
@@ -181,7 +180,7 @@ def score_frequencies(
 
 
 def _read_as_it_stands(
-    tower: Any, answer: answers.Answer, ids: tf.Tensor, input_mask: tf.Tensor
+    tower: Any, answer: networks.Answer, ids: tf.Tensor, input_mask: tf.Tensor
 ) -> tf.Tensor:
     """Computes each token's value, `[B, S]`, by the table of this module."""
     rows = ids, input_mask, tf.zeros_like(ids)
@@ -194,7 +193,7 @@ def _read_as_it_stands(
         return losses.copying_log_likelihoods(
             output.logits, output.copy_logits, ids, ids
         )
-    if answer is answers.Answer.ENERGY:
+    if answer is networks.Answer.ENERGY:
         return -output.logits
     return -losses.replaced_token_losses(output.logits, tf.zeros_like(ids))
 

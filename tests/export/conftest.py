@@ -14,7 +14,6 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import pretrained
-from electra_tf.modeling import answers
 from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -88,7 +87,7 @@ def exported(tiny_run, tmp_path_factory):
 
 
 def build_module(
-    run, network=None, answer=answers.Answer.REPLACED, max_length=0
+    run, network=None, answer=networks.Answer.REPLACED, max_length=0
 ):
     """Signatures of a run's discriminator, or of another network."""
     return pretrained.build_module(

@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
-from electra_tf.modeling import answers
+from electra_tf.modeling import networks
 from electra_tf.tasks.sentences import classification
 from tests import tiny_electra
 from tests.export import conftest
@@ -88,7 +88,7 @@ def test_saved_model_of_another_kind_offers_nothing(tmp_path):
 
 
 def test_texts_of_like_length_go_together_and_come_back_in_order(build):
-    detector = build(answers.Answer.REPLACED)
+    detector = build(networks.Answer.REPLACED)
     texts = ["the cat sat on the mat", "dog"] * 40
     answered = list(detector.predict("score_text", texts=texts))
     assert [data.decode() for (data,), _ in answered] == texts
@@ -103,7 +103,7 @@ def test_texts_of_like_length_go_together_and_come_back_in_order(build):
 
 
 def test_few_texts_are_answered_without_a_graph(build, monkeypatch):
-    model, traced = build(answers.Answer.REPLACED), []
+    model, traced = build(networks.Answer.REPLACED), []
     trace = model._module.trace
     monkeypatch.setattr(
         model._module, "trace", lambda *a: traced.append(a) or trace(*a)
@@ -143,7 +143,7 @@ def test_suspect_is_the_worst_word_that_touches_a_part():
 def test_likelihoods_of_words_add_up_to_the_sentence(build):
     texts = ["Unaffable cats sat.", "", "the cat " * 20]
     result, empty, long = scoring.score(
-        build(answers.Answer.ENERGY), texts, scoring.LIKELIHOOD_SIGNATURE
+        build(networks.Answer.ENERGY), texts, scoring.LIKELIHOOD_SIGNATURE
     )
     assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
     total = sum(word.log_likelihood for word in result.words)

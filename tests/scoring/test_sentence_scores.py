@@ -8,7 +8,7 @@ import tensorflow as tf
 from scipy import special
 
 import electra_tf
-from electra_tf.modeling import answers
+from electra_tf.modeling import networks
 from electra_tf.scoring import sentence_scores
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests import tiny_electra
@@ -102,5 +102,5 @@ def test_an_encoder_alone_is_refused():
     tower = types.SimpleNamespace(encoder=None)
     with pytest.raises(ValueError, match="Received: an encoder alone"):
         sentence_scores.SentenceScorer(
-            tower, tiny_electra.VOCABULARY, answers.Answer.REPLACED
+            tower, tiny_electra.VOCABULARY, networks.Answer.REPLACED
         )

@@ -16,9 +16,9 @@ from electra_tf.export.models import exported_module
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.inputs import masking
-from electra_tf.modeling import answers
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -193,17 +193,17 @@ class MaskedLanguageModule(PretrainedModule):
         }
 
 
-_MODULES: Mapping[answers.Answer, type[PretrainedModule]] = {
-    answers.Answer.REPLACED: DetectorModule,
-    answers.Answer.COPYING: CopyingModule,
-    answers.Answer.ENERGY: EnergyModule,
-    answers.Answer.MASKED_LM: MaskedLanguageModule,
-    answers.Answer.CORRECTION: MaskedLanguageModule,
+_MODULES: Mapping[networks.Answer, type[PretrainedModule]] = {
+    networks.Answer.REPLACED: DetectorModule,
+    networks.Answer.COPYING: CopyingModule,
+    networks.Answer.ENERGY: EnergyModule,
+    networks.Answer.MASKED_LM: MaskedLanguageModule,
+    networks.Answer.CORRECTION: MaskedLanguageModule,
 }
 
 
 def build_module(
-    answer: answers.Answer | None,
+    answer: networks.Answer | None,
     network: Any,
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
