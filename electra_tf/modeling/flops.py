@@ -211,6 +211,7 @@ class Convention:
     """
 
     def __init__(self, name: str, settings: config.ExperimentConfig) -> None:
+        self.settings = settings
         self._main, self._kind = settings.encoder, settings.generator
         if self._main.vocab_size < 1:
             raise ValueError(
@@ -221,9 +222,6 @@ class Convention:
             )
         self._length = settings.data.max_seq_length
         self._name = name
-        is_single = settings.training.precision == "float32"
-        self._entry_bytes = 4 if is_single else 2
-        self._recomputes = settings.training.recompute
         # Tokens that a masked LM scores against the vocabulary.
         self._num_scored = OUTPUT_FRACTION * self._length
         if name != "original":
@@ -289,7 +287,7 @@ class Convention:
         segments *= sizes.embedding_size
         counted = self._transformer(sizes)
         learning = self._part(counted.encoder(), segments)
-        if self._recomputes and self._name == "exact":
+        if counted.recomputes and self._name == "exact":
             again = counted.num_layers * counted.block()
             learning += Operations(0.0, again)
         return learning
@@ -304,6 +302,7 @@ class Convention:
     def _transformer(
         self, sizes: config.EncoderConfig, output_fraction: float = 0.0
     ) -> OriginalTransformer:
+        is_single = self.settings.training.precision == "float32"
         return _TRANSFORMERS[self._name](
             sizes.hidden_size,
             sizes.num_hidden_layers,
@@ -314,6 +313,6 @@ class Convention:
             sizes.num_attention_heads,
             output_fraction=output_fraction,
             num_segments=sizes.type_vocab_size,
-            entry_bytes=self._entry_bytes,
-            recomputes=self._recomputes,
+            entry_bytes=4 if is_single else 2,
+            recomputes=self.settings.training.recompute,
         )

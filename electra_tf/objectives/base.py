@@ -207,12 +207,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return (0,)
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
+    def training_flops(cls, convention: flops.Convention, step: int) -> float:
         """Operations of training on one row at a step."""
         return cls.trained_parts(convention).total
 

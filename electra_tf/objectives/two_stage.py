@@ -90,15 +90,10 @@ class TwoStage(electra.Electra):
         return (0, cls.parse(settings).generator_steps)
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
+    def training_flops(cls, convention: flops.Convention, step: int) -> float:
         """The generator; later its forward pass and the discriminator."""
         generator, main = convention.generator(), convention.discriminator()
-        chosen = cls.parse(settings)
+        chosen = cls.parse(convention.settings)
         if step < chosen.generator_steps:
             return generator.total
         if chosen.freeze_generator:

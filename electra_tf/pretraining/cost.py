@@ -45,9 +45,8 @@ class Cost:
 
     def row_flops(self, step: int = 0) -> float:
         """Operations of training on one row at a step."""
-        phase, convention = self._find_phase(step)
-        settings = phase.settings
-        return self._objective.training_flops(settings, convention, step)
+        convention = self._find_phase(step)[1]
+        return self._objective.training_flops(convention, step)
 
     def step_flops(self, step: int = 0) -> float:
         """Operations of a step on the global batch."""

@@ -129,23 +129,6 @@ def test_each_network_can_be_clipped_by_its_own_norm(name, num_parts):
         assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)
 
 
-def test_masks_follow_the_step_and_differ_in_evaluation():
-    electra = tiny_objectives.build_model("electra")
-    features = tiny.deal(tiny.build_features())
-
-    def prepare(step=3, is_training=True):
-        return electra.prepare(
-            features, tf.constant(step, tf.int64), is_training
-        )
-
-    first = prepare()
-    for one, two in zip(first.masked, prepare().masked, strict=True):
-        np.testing.assert_array_equal(one, two)
-    for other in (prepare(4), prepare(is_training=False)):
-        changed = first.masked.masked_positions != other.masked.masked_positions
-        assert np.any(changed)
-
-
 def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
     model = tiny_objectives.build_model("electra_15")
     logits = np.random.default_rng(4).normal(0, 2, (8, 16)).astype(np.float32)
