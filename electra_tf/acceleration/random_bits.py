@@ -104,11 +104,8 @@ def _locate(num_rows: Any, groups: Any, place: tf.Tensor) -> Any:
 
 def _is_loop(count: Any) -> bool:
     """Whether XLA makes a loop of a draw of so many values of the counter."""
-    return (
-        fusion.compiles(fusion.Scope.LOOPS)
-        and isinstance(count, int)
-        and count >= _LARGE_DRAW
-    )
+    is_large = isinstance(count, int) and count >= _LARGE_DRAW
+    return is_large and fusion.compiles(fusion.Scope.LOOPS)
 
 
 def _draw_words(shape: Any, key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
