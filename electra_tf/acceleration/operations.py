@@ -260,7 +260,7 @@ def trace_once(layer: Any) -> Callable[..., tf.Tensor]:
     """A function of a layer of these sizes, its inputs and options.
 
     It is traced once. Tracing is most of what comes before a first step: Small
-    is there in 17 to 20 s where twelve blocks are one function, else in 21.
+    takes 17 to 20 s there with one function for twelve blocks, else 21 to 22.
     """
 
     @tf.function(autograph=False, experimental_attributes={"_noinline": True})
