@@ -176,7 +176,6 @@ def _parse_value(field: str, text: str) -> Any:
 
 
 def _set_open_fields(fields: Sequence[tuple[str, str, Any]]) -> None:
-    """Puts overrides into the config; its objective checks their types."""
     for section, field, value in fields:
         if flags.FLAGS.config is None:
             raise flags.Error(f"--config.{section}.{field} needs --config.")
@@ -258,7 +257,6 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
 
 
 def _require_folders() -> None:
-    """Raises `NotADirectoryError` for a file in the place of a folder."""
     for name in ("model_dir", "output_dir", "serving_dir"):
         given = flags.FLAGS[name].value if name in flags.FLAGS else None
         path = pathlib.Path(given or ".")

@@ -157,7 +157,6 @@ class _CloudPath(gpath.PosixGPath):
         encoding: str | None = "utf-8",
         newline: str | None = None,
     ) -> Any:
-        """Opens the file; for reading, as a stream of Python's `io`."""
         if "r" not in mode:
             return super().open(mode)
         raw = io.BufferedReader(_open_reader(str(self)), _BUFFER_BYTES)

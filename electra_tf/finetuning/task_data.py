@@ -17,7 +17,7 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.inputs import options
+from electra_tf.inputs import pipeline
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
@@ -310,6 +310,8 @@ def build_training_dataset(
 
     indices = tf.data.Dataset.range(first_step * local, num_batches * local)
     elements = indices.map(
-        build, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True
+        build, num_parallel_calls=pipeline.PARALLEL_CALLS, deterministic=True
     )
-    return options.with_options(elements.prefetch(options.PREFETCHED_ELEMENTS))
+    return pipeline.with_options(
+        elements.prefetch(pipeline.PREFETCHED_ELEMENTS)
+    )

@@ -48,14 +48,10 @@ class DynamicMasking:
         run_seed: int,
         token_counts: np.ndarray | None = None,
     ) -> None:
-        self.settings = settings
-        self.vocabulary = vocabulary
+        self.settings, self.vocabulary = settings, vocabulary
         self.run_seed = run_seed
-        self.special_ids = (
-            vocabulary.cls_id,
-            vocabulary.sep_id,
-            vocabulary.mask_id,
-        )
+        # Without [PAD] and [UNK].
+        self.special_ids = vocabulary.special_ids[2:]
         if settings.whole_word:
             self._is_continuation = continuation_table(vocabulary.tokens)
         if settings.frequency_power:
@@ -210,8 +206,8 @@ def draw_positions_with_replacement(
     """
     ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
     num_candidates = ranks_up_to[:, -1:]
-    draws = uniform[:, :max_predictions]
-    ranks = tf.cast(draws * tf.cast(num_candidates, tf.float32), tf.int32)
+    ranks = uniform[:, :max_predictions] * tf.cast(num_candidates, tf.float32)
+    ranks = tf.cast(ranks, tf.int32)
     # Rounding up to C itself must not point behind the last candidate.
     ranks = tf.minimum(ranks, num_candidates - 1)
     positions = tf.searchsorted(ranks_up_to, ranks + 1, side="left")
@@ -275,12 +271,10 @@ def draw_whole_words(
 def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
     """Pieces of the word that starts at a position, else 0: `[B, S]`."""
     # Positions before the first word have number -1 and are not eligible.
-    numbers = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1
-    numbers = tf.maximum(numbers, 0)
-    pieces = tf.cast(eligible, tf.int32)
-    sizes_by_number = sum_by_position(pieces, numbers, starts)
-    sizes = tf.gather(sizes_by_number, numbers, batch_dims=1)
-    return sizes * tf.cast(starts, tf.int32)
+    starts = tf.cast(starts, tf.int32)
+    numbers = tf.maximum(tf.cumsum(starts, axis=1) - 1, 0)
+    sizes = sum_by_position(tf.cast(eligible, tf.int32), numbers, starts)
+    return tf.gather(sizes, numbers, batch_dims=1) * starts
 
 
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
@@ -316,8 +310,7 @@ def random_tokens(
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
     # The product may round up to the number of entries itself.
-    ranks = tf.cast(uniform * num_left, tf.int32)
-    token_ids = tf.minimum(ranks, num_left - 1)
+    token_ids = tf.minimum(tf.cast(uniform * num_left, tf.int32), num_left - 1)
     for special_id in excluded:  # ascending, so each step skips one id
         token_ids += tf.cast(token_ids >= special_id, tf.int32)
     return token_ids
@@ -409,8 +402,6 @@ def sum_by_position(
     num_rows, length = sequence.shape
     if num_rows is None:
         num_rows = tf.shape(sequence)[0]
-    rows = tf.range(num_rows)[:, tf.newaxis]
-    sums = tf.math.unsorted_segment_sum(
-        values, rows * length + positions, num_rows * length
-    )
+    places = tf.range(num_rows)[:, tf.newaxis] * length + positions
+    sums = tf.math.unsorted_segment_sum(values, places, num_rows * length)
     return tf.reshape(sums, tf.shape(sequence))

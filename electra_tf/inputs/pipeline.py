@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import storage
-from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import Split
 from electra_tf.records import manifest
@@ -24,6 +23,10 @@ from electra_tf.records import schema
 # Larger reads than TensorFlow's 256 KiB, for shards on network storage.
 _READ_BUFFER_BYTES = 1 << 20
 _WINDOW_RECORDS = 1024  # whose headers are checked together
+# Enough for a hundred million tokens a second on a large host. On a small one
+# the threads sleep while the buffers are full.
+PARALLEL_CALLS = 4
+PREFETCHED_ELEMENTS = 4
 
 Element = dict[str, tf.Tensor]
 
@@ -57,7 +60,7 @@ def build_training_dataset(
         cycle_length=share.num_streams,
         block_length=1,
         # TensorFlow refuses more than there are streams.
-        num_parallel_calls=min(options.PARALLEL_CALLS, share.num_streams),
+        num_parallel_calls=min(PARALLEL_CALLS, share.num_streams),
         deterministic=True,
     ).batch(share.num_streams, drop_remainder=True)
     return _deal(
@@ -134,8 +137,6 @@ def _epoch_reader(
     position: streams.Position,
     stream: tf.Tensor,
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """A function from an epoch to a stream's shuffled blocks in it."""
-
     def read_piece(
         shard: tf.Tensor, start: tf.Tensor, count: tf.Tensor
     ) -> tf.data.Dataset:
@@ -212,8 +213,42 @@ def _deal(
         } | {"stream_ids": stream_ids}
 
     parsed = records.map(
-        parse_fn, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True
+        parse_fn, num_parallel_calls=PARALLEL_CALLS, deterministic=True
     )
     elements = parsed.map(split_replicas).unbatch()
-    elements = elements.prefetch(options.PREFETCHED_ELEMENTS)
-    return options.with_options(elements)
+    elements = elements.prefetch(PREFETCHED_ELEMENTS)
+    return with_options(elements)
+
+
+def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset with the options of this package.
+
+    Autotuning is off: TensorFlow 2.20 sometimes fails to wake its thread when
+    an iterator is deleted, which then blocks the program.
+    """
+    options = tf.data.Options()
+    options.deterministic = True
+    options.autotune.enabled = False
+    # `_find_share` assigns streams to workers; a strategy must not do it again.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )
+    return dataset.with_options(options)
+
+
+def input_options(
+    strategy: tf.distribute.Strategy,
+) -> tf.distribute.InputOptions | None:
+    """The second argument of `strategy.distribute_datasets_from_function`.
+
+    A strategy adds iterators that autotune in spite of the options. With these
+    `MirroredStrategy` adds none: every replica has a dataset and an input
+    context of its own.
+    """
+    if not isinstance(strategy, tf.distribute.MirroredStrategy):
+        return None
+    per_replica = tf.distribute.InputReplicationMode.PER_REPLICA
+    return tf.distribute.InputOptions(
+        experimental_fetch_to_device=False,
+        experimental_replication_mode=per_replica,
+    )

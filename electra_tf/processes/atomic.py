@@ -118,7 +118,6 @@ def creating_folder(
 
 
 def _flush(path: pathlib.Path) -> None:
-    """Flushes a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -190,7 +189,6 @@ def _remove_dead(path: pathlib.Path) -> None:
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
-    """A new hidden name beside the path."""
     return path.parent / f"{_partial_beginning(path)}{uuid.uuid4().hex}"
 
 

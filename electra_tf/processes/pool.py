@@ -53,8 +53,6 @@ class Outcome(NamedTuple):
 
 
 class _Worker:
-    """One process, the parent's end of its pipe, and its present task."""
-
     def __init__(self, name: str, start: Any, *arguments: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
@@ -189,7 +187,6 @@ class ProcessPool(contextlib.AbstractContextManager):
         return [w for w in self._workers if w and w.task is not None]
 
     def _begin(self, place: int, task: Any) -> None:
-        """Gives a task to the process in a place; starts one if needed."""
         worker = self._workers[place]
         if worker is None:
             log = self._log_file(task) if self._log_file else None
@@ -200,7 +197,6 @@ class ProcessPool(contextlib.AbstractContextManager):
         worker.begin(task)
 
     def _receive(self, worker: _Worker, on_report: Report) -> Iterator[Outcome]:
-        """Passes a report on, or yields the outcome of the task."""
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):

@@ -57,8 +57,6 @@ class BeamPool(contextlib.nullcontext):
 
 
 class _DoTask(apache_beam.DoFn):
-    """Calls the handler for each task; reports go to Beam's counters."""
-
     def __init__(self, start: Callable[[], pool.Handler]):
         self._start = start
 

@@ -25,10 +25,6 @@ from electra_tf.records import readers
 PYTHON_DOCS = "python_docs"
 TFDS_PREFIX = "tfds:"
 _TFDS_SPLIT = "train"
-_TFDS_NAME = re.compile(
-    TFDS_PREFIX + r"([^:]+(?::\d+\.[\d*]+\.[\d*]+)?)(?::([^:]+))?"
-)
-_OPENWEBTEXT_FOLDER = "openwebtext"
 # Text usually takes four times the space of its compressed form.
 _COMPRESSION_RATIO = 4
 _MIN_UNIT_BYTES = 1 << 20
@@ -96,7 +92,6 @@ class TfdsReader:
         self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[readers.Document]:
-        """Yields a document for each example, as they are stored."""
         name, field = parse_tfds_name(self._source.path)
         tfds = installed.import_extra("tensorflow_datasets", "tfds")
         builder = tfds.builder(name)
@@ -133,8 +128,7 @@ def open_corpus(
     `DataError` if there is nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
-    sources: list[Source] = []
-    short_names: list[str] = []
+    sources, short_names = list[Source](), list[str]()
     provenance: dict[str, Any] = {}
     for index, name in enumerate(names):
         if name.startswith(TFDS_PREFIX):
@@ -189,8 +183,8 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     if root.is_file():
         name = _without_surrogates(root.name)
         return [Source(name, str(root), root.stat().st_size)], {}
-    if (root / _OPENWEBTEXT_FOLDER).is_dir():
-        root = root / _OPENWEBTEXT_FOLDER
+    if (root / "openwebtext").is_dir():
+        root = root / "openwebtext"
     matches = [root] if root.is_dir() else []
     # The names of the path from the first with a wildcard.
     pattern = [*itertools.dropwhile(set("*?[").isdisjoint, root.parts)]
@@ -220,7 +214,6 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
 
 
 def _without_surrogates(name: str) -> str:
-    """A file name as valid UTF-8."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -256,17 +249,15 @@ def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     num_ranges = max(1, min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples))
     bounds = [i * num_examples // num_ranges for i in range(num_ranges + 1)]
     size = num_bytes // num_ranges
-    sources = [
+    return [
         Source(f"{dataset_name}[{begin}:{end}]", name, size, begin, end)
         for begin, end in itertools.pairwise(bounds)
-    ]
-    return sources, {dataset_name: builder.info.full_name}
+    ], {dataset_name: builder.info.full_name}
 
 
 def _split_source(
     source: Source, options: readers.ReadingOptions, unit_bytes: int
 ) -> list[Source]:
-    """Cuts a large file into parts, each of whole documents."""
     path = storage.path(source.path)
     is_small = source.num_bytes < 2 * unit_bytes
     if is_small or source.is_tfds or readers.is_compressed(path):
@@ -275,18 +266,16 @@ def _split_source(
     is_one_document = file_format != "wiki" and not options.blanks_separate_docs
     if file_format == "archive" or is_one_document:
         return [source]
-    bounds = [0]
+    bounds, bound = [0], unit_bytes
     with path.open("rb") as stream:
-        while bounds[-1] + unit_bytes < source.num_bytes and (
-            bound := _next_document(
-                stream, bounds[-1] + unit_bytes, file_format
-            )
+        while bound < source.num_bytes and (
+            start := _next_document(stream, bound, file_format)
         ):
-            bounds.append(bound)
-    bounds.append(source.num_bytes)
+            bounds.append(start)
+            bound = start + unit_bytes
     return [
         dataclasses.replace(source, num_bytes=end - begin, begin=begin, end=end)
-        for begin, end in itertools.pairwise(bounds)
+        for begin, end in itertools.pairwise([*bounds, source.num_bytes])
     ]
 
 
@@ -313,7 +302,8 @@ def parse_tfds_name(reference: str) -> tuple[str, str]:
     >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
     ('wikipedia/20230601.en:1.0.0', 'title')
     """
-    match = _TFDS_NAME.fullmatch(reference)
+    pattern = TFDS_PREFIX + r"([^:]+(?::\d+\.[\d*]+\.[\d*]+)?)(?::([^:]+))?"
+    match = re.fullmatch(pattern, reference)
     if match is None:
         raise errors.DataError(
             f"Expected {TFDS_PREFIX}NAME[:VERSION][:FIELD]. "

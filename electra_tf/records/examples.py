@@ -91,7 +91,6 @@ class ExampleBuilder:
         return Examples(ids, lengths[:, 0], lengths[:, 1])
 
     def _make_example(self) -> None:
-        """Turns the pending lines into one example; draws the next target."""
         first, second = self._split_lines()
         first, rest, num_first = _cut(first, self._max_seq_length - 2)
         limit = max(0, self._max_seq_length - 3 - num_first)

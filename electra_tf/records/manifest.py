@@ -8,9 +8,9 @@ and one folder per split, each with a manifest of its own, its shards and
 import dataclasses
 import functools
 import hashlib
-import itertools
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -54,22 +54,19 @@ class Shard:
 
 
 class _Stored:
-    """The manifest of a folder."""
-
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
         """Loads the manifest of a folder; raises `DataError`."""
-        path = storage.path(folder, MANIFEST_FILE)
+        path, is_index = storage.path(folder, MANIFEST_FILE), cls is Index
         if not path.is_file():
-            rest = "an interrupted build goes on with --resume"
-            if cls is Manifest:
-                rest = "a split of one that was complete cannot be restored"
+            rest = "a split of one that was complete cannot be restored"
+            if is_index:
+                rest = "an interrupted build goes on with --resume"
             raise errors.DataError(
                 f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build "
                 f"one with electra-build-dataset; {rest}."
             )
         content = schema.read_object(path, errors.DataError)
-        is_index = cls is Index
         if is_index != ("splits" in content):
             kinds = ["one of its splits", "a whole dataset"]
             raise errors.DataError(
@@ -214,10 +211,10 @@ def save_index(
         if path.is_file():
             manifest = Manifest.load(folder / split)
             splits[split] = SplitSummary(
-                num_examples=manifest.num_examples,
-                num_tokens=manifest.num_tokens,
-                num_shards=len(manifest.shards),
-                manifest_sha256=file_sha256(path),
+                manifest.num_examples,
+                manifest.num_tokens,
+                len(manifest.shards),
+                file_sha256(path),
             )
     index = Index(splits, dict(build), tuple(report))
     atomic.write_text(folder / MANIFEST_FILE, schema.to_json(index))
@@ -274,7 +271,6 @@ def verify_dataset(
 
 
 def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
-    """Returns the function that checks a shard in a worker process."""
     pool.limit_threads()
 
     def check(
@@ -323,7 +319,7 @@ def find_damage(
     import tensorflow as tf
 
     options = tf.data.Options()
-    # Its thread can block the end of a program, see `inputs/options.py`.
+    # Its thread can block the end of a program, see `pipeline.with_options`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
     count, overlong = 0, None
@@ -347,12 +343,10 @@ def find_damage(
             is_cut = "truncated" in error.message
             problem = "is cut off" if is_cut else "is corrupt"
         except tf.errors.InvalidArgumentError as error:
-            problem = (
-                "has other features, or rows of another length than "
-                f"{max_seq_length}"
-            )
-            if FORM in error.message:
-                problem = f"is not {FORM}, with ids of the vocabulary"
+            problem = f"is not {FORM}, with ids of the vocabulary"
+            if FORM not in error.message:
+                problem = "has other features, or rows of another length than "
+                problem += f"{max_seq_length}"
     return f"record {count} (from 0) {problem}"
 
 
@@ -372,21 +366,13 @@ def skip_records(
     TensorFlow allocates what a header asks for before it reads on, and crashes
     if there is not so much memory. So headers are checked first.
 
-    Args:
-        path: the shard.
-        begin: the byte where a record begins.
-        count: how many records to skip; all by default.
-
-    Returns:
-        The byte behind the skipped records.
-
-    Raises:
-        OverlongRecordError: if a record is longer than any row.
+    Skips `count` records, all by default, from the byte `begin` on, and returns
+    the byte behind them. Raises `OverlongRecordError` for a record that is
+    longer than any row.
     """
-    numbers = itertools.count() if count is None else range(count)
     with storage.path(path).open("rb") as stream:
         stream.seek(begin)
-        for number in numbers:
+        for number in range(sys.maxsize if count is None else count):
             # The length of the content and its checksum: 12 bytes.
             head = stream.read(12)
             if (length := int.from_bytes(head[:8], "little")) > _MOST_BYTES:

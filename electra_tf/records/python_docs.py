@@ -6,7 +6,6 @@ depends on. Sources are parsed, never imported.
 """
 
 import ast
-import gc
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -32,7 +31,6 @@ _MIN_DOCUMENT_CHARACTERS = 400
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _MIN_WORDS = 6
 _MIN_SHARE_OF_PLAIN_WORDS = 0.75
-_FENCE = "```"
 _UNDERLINE = re.compile(r"[-=~^*+#\"'`|:. ]{3,}")
 # Directives, headings, and NumPy's entries `x : array_like`.
 _NO_TEXT = re.compile(
@@ -111,28 +109,20 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 def _write_corpus(folder: pathlib.Path, versions: dict[str, str]) -> None:
-    """Writes one text file per package, and the provenance."""
-    seen: set[str] = set()
-    counts = {}
-    # Syntax trees have no cycles; looking for some takes a quarter of the time.
-    gc.disable()
-    try:
-        for name, root in _roots():
-            documents = list(_documents(root, seen))
-            text = "\n\n".join(documents) + "\n"
-            (folder / f"{name}.txt").write_text(text, "utf-8")
-            counts[f"{name}.txt"] = {
-                "documents": len(documents),
-                "characters": len(text),
-            }
-    finally:
-        gc.enable()
+    seen, counts = set[str](), {}
+    for name, root in _roots():
+        documents = list(_documents(root, seen))
+        text = "\n\n".join(documents) + "\n"
+        (folder / f"{name}.txt").write_text(text, "utf-8")
+        counts[f"{name}.txt"] = {
+            "documents": len(documents),
+            "characters": len(text),
+        }
     content = json.dumps({"versions": versions, "files": counts}, indent=1)
     (folder / PROVENANCE_FILE).write_text(content + "\n", "utf-8")
 
 
 def _roots() -> Iterator[tuple[str, pathlib.Path]]:
-    """Yields name and folder of each package to harvest."""
     yield "python", pathlib.Path(sysconfig.get_path("stdlib"))
     for package in _PACKAGES:
         specification = importlib.util.find_spec(package)
@@ -186,13 +176,12 @@ def prose_paragraphs(text: str) -> list[str]:
 
 def _raw_paragraphs(text: str) -> Iterator[str]:
     """Yields runs of lines that belong together, joined by blanks."""
-    current: list[str] = []
-    last_indent = 0
+    current, last_indent = list[str](), 0
     is_code = is_doctest = False
     for line in text.split("\n"):
         content = line.strip()
         indent = len(line) - len(line.lstrip())
-        if content.startswith(_FENCE):
+        if content.startswith("```"):
             is_code = not is_code
             content = ""
         elif is_code:
@@ -237,7 +226,6 @@ def _strip_markup(text: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Returns whether the text is made of English sentences."""
     words = text.split()
     if len(words) < _MIN_WORDS or not _SENTENCE.fullmatch(text):
         return False

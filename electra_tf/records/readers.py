@@ -52,7 +52,7 @@ _WIKI_START = "<doc "
 _WIKI_TAG = re.compile(f"{_WIKI_START}.*|</doc>", re.DOTALL)
 # Marks the end of a document in a list of stripped lines.
 _END_OF_DOCUMENT = ""
-# Control characters that no text has; escape and cursor movements are others.
+# Control characters that no text has.
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
 _MAX_UNREADABLE = 0.1
 # JSON can spell lone surrogates, which UTF-8 cannot encode.
@@ -93,7 +93,7 @@ class FileReader:
         end: int | None = None,
     ):
         self._path, self._options = storage.path(path), options
-        self._begin, self._end = begin, end
+        self._begin, self._end = begin, end or sys.maxsize
         self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[Document]:
@@ -109,9 +109,8 @@ class FileReader:
         """Yields lists of stripped lines and document ends."""
         file_format = find_format(self._path, self._options)
         if file_format in TABLES:
-            extent = self._begin, self._end or sys.maxsize
-            name = self._options.text_field
-            for texts in _read_column(raw, file_format, name, *extent):
+            column = file_format, self._options.text_field
+            for texts in _read_column(raw, *column, self._begin, self._end):
                 decoded = map(decode_leniently, filter(None, texts))
                 yield [x for text in decoded for x in self._record_lines(*text)]
             return
@@ -140,9 +139,7 @@ class FileReader:
 
     def _whole_lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         """Yields blocks of whole lines, without line feeds between blocks."""
-        remaining, rest = sys.maxsize, b""
-        if self._end is not None:
-            remaining = self._end - self._begin
+        remaining, rest = self._end - self._begin, b""
         while block := stream.read(min(_BLOCK_BYTES, remaining)):
             remaining -= len(block)
             head, line_feed, tail = block.rpartition(b"\n")
@@ -160,7 +157,6 @@ class FileReader:
             yield rest
 
     def _decode(self, data: bytes, place: str) -> str:
-        """Decodes text, counts replacements, refuses binary files."""
         text, num_replaced = decode_leniently(data)
         self.invalid_utf8 += num_replaced
         num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
@@ -202,7 +198,6 @@ class FileReader:
         return text_lines(text) + [_END_OF_DOCUMENT] * is_document
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
-        """Yields each file of an archive as one document."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 if not member.isreg():  # a folder, or a link to a member
@@ -332,7 +327,6 @@ def _read_column(
 
 @contextlib.contextmanager
 def _damage_named(path: pathlib.Path) -> Iterator[None]:
-    """Turns errors of decompression into one that names the file."""
     try:
         yield
     except _DAMAGES as error:

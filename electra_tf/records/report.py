@@ -49,7 +49,6 @@ def _fill(manifest: Manifest) -> float:
 
 
 def _sample(plan: BuildPlan) -> Iterator[str]:
-    """Yields three rows as text, from different parts."""
     tokens = plan.vocabulary.tokens
     for quarter in (1, 2, 3):
         folder = plan.part_folder(len(plan.units) * quarter // 4)

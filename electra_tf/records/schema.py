@@ -111,7 +111,6 @@ def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
 
 @functools.lru_cache(maxsize=65536)
 def _record_header(ids_size: int, tail_size: int) -> bytes:
-    """The bytes before the packed ids of a record."""
     header = _feature_header(FEATURE_NAMES[0], ids_size)
     return b"\x0a" + _varint(len(header) + ids_size + tail_size) + header
 

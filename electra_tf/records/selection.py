@@ -170,7 +170,6 @@ def _join_similar(original: np.ndarray, signatures: np.ndarray) -> None:
 
 
 def _describe_pairs(documents: Any, original: np.ndarray) -> Iterator[str]:
-    """Yields the counts, and beginnings of some pairs."""
     dropped = np.flatnonzero(original != np.arange(len(original)))
     pairs = documents[np.stack([original[dropped], dropped], axis=1)]
     is_exact = pairs["hash"][:, 0] == pairs["hash"][:, 1]

@@ -26,16 +26,11 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import examples as examples_lib
+from electra_tf.records import manifest
 from electra_tf.records import readers
-from electra_tf.records.examples import ExampleBuilder
-from electra_tf.records.examples import build_features
-from electra_tf.records.examples import pack_rows
 from electra_tf.records.manifest import TRAIN
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import RowLength
 from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import describe_vocabulary
-from electra_tf.records.manifest import file_sha256
 from electra_tf.records.readers import Document
 from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
@@ -64,7 +59,7 @@ class BuildSettings:
     corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
     vocabulary: str  # folder with, or path of, `vocab.txt`
     output_dir: str  # the dataset folder to create
-    max_seq_length: RowLength = 128
+    max_seq_length: manifest.RowLength = 128
     # Training shards; 0 takes one per 16 MiB of text, 8 to 1000.
     num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
     # Share of documents held out.
@@ -161,7 +156,7 @@ class BuildPlan:
         settings = self.settings
         return {
             "corpus": self.corpus.describe(),
-            "vocabulary": describe_vocabulary(self.vocabulary),
+            "vocabulary": manifest.describe_vocabulary(self.vocabulary),
             "tokenizer": dataclasses.asdict(self.vocabulary.settings),
             "max_seq_length": settings.max_seq_length,
             "seed": settings.seed,
@@ -206,16 +201,12 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
 def _choose_num_shards(
     settings: BuildSettings, num_text_bytes: int
 ) -> dict[str, int]:
-    """The number of shards of each split."""
-    num_train = settings.num_out_files
-    if not num_train:
-        at_least = max(1, min(8, num_text_bytes >> 16))
-        num_train = max(num_text_bytes // _SHARD_TEXT_BYTES, at_least)
-        num_train = min(num_train, _MAX_SHARDS)
+    at_least = max(1, min(8, num_text_bytes >> 16))
+    by_size = max(num_text_bytes // _SHARD_TEXT_BYTES, at_least)
+    num_train = settings.num_out_files or min(by_size, _MAX_SHARDS)
     num_shards = {TRAIN: num_train}
-    if settings.validation_fraction:
-        num_held_out = round(num_train * settings.validation_fraction)
-        num_shards[VALIDATION] = max(1, num_held_out)
+    if fraction := settings.validation_fraction:
+        num_shards[manifest.VALIDATION] = max(1, round(num_train * fraction))
     return num_shards
 
 
@@ -248,9 +239,9 @@ class PartReport:
 def load_reports(plan: BuildPlan) -> list[PartReport]:
     """Loads the counts of all parts, which must be finished."""
     folders = map(plan.part_folder, range(len(plan.units)))
-    paths = (folder / REPORT_FILE for folder in folders)
     return [
-        schema.read_file(PartReport, path, errors.DataError) for path in paths
+        schema.read_file(PartReport, folder / REPORT_FILE, errors.DataError)
+        for folder in folders
     ]
 
 
@@ -313,7 +304,7 @@ def build_part(
 
 def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
-) -> dict[str, ExampleBuilder]:
+) -> dict[str, examples_lib.ExampleBuilder]:
     """Makes a builder for each split; shuffles sources as the original."""
     settings, builders = plan.settings, {}
     for split in plan.num_shards:
@@ -321,7 +312,7 @@ def _start_builders(
         if settings.original_order:  # there is one split
             rng = random.Random(settings.seed)
             rng.shuffle(sources)
-        builders[split] = ExampleBuilder(
+        builders[split] = examples_lib.ExampleBuilder(
             settings.max_seq_length, rng, settings.keep_overflow
         )
     return builders
@@ -330,9 +321,7 @@ def _start_builders(
 def _select(
     documents: Iterator[Document], copies: list[int]
 ) -> Iterator[Document]:
-    """Repeats each document as often as `copies` says."""
-    pieces: list[Document] = []
-    counts = iter(copies)
+    pieces, counts = list[Document](), iter(copies)
     for document in documents:
         pieces.append(document)
         if not document.is_continued:
@@ -341,7 +330,6 @@ def _select(
 
 
 def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
-    """Yields lists of lines or documents for one call of the tokenizer."""
     batch: list[_T] = []
     num_characters = 0
     for item in items:
@@ -361,13 +349,15 @@ def choose_split(plan: BuildPlan, document: Document) -> str:
         return TRAIN
     start = zlib.crc32(str(plan.settings.seed).encode())
     checksum = zlib.crc32("\n".join(document.lines).encode(), start)
-    return VALIDATION if checksum / 2**32 < fraction else TRAIN
+    return manifest.VALIDATION if checksum / 2**32 < fraction else TRAIN
 
 
-def _take(plan: BuildPlan, builder: ExampleBuilder) -> tuple[np.ndarray, ...]:
+def _take(
+    plan: BuildPlan, builder: examples_lib.ExampleBuilder
+) -> tuple[np.ndarray, ...]:
     """Takes ids and segments (1, 2) `[n, S]`, and the count of each id."""
     vocabulary, examples = plan.vocabulary, builder.take()
-    rows = build_features(
+    rows = examples_lib.build_features(
         examples,
         plan.settings.max_seq_length,
         vocabulary.cls_id,
@@ -390,10 +380,11 @@ def _save(
     pieces = list(zip(*rows, strict=True))
     ids, segments = map(np.concatenate, pieces[:2])
     if plan.settings.packed:
-        ids, segments = pack_rows(ids, segments, plan.vocabulary.pad_id)
-    order = np.argsort(
-        np.arange(len(ids)) % plan.num_shards[split], kind="stable"
-    )
+        ids, segments = examples_lib.pack_rows(
+            ids, segments, plan.vocabulary.pad_id
+        )
+    remainders = np.arange(len(ids)) % plan.num_shards[split]
+    order = np.argsort(remainders, kind="stable")
     np.save(folder / f"{split}.ids.npy", ids[order])
     np.save(folder / f"{split}.segments.npy", segments[order])
     np.save(folder / f"{split}.counts.npy", sum(pieces[2]))
@@ -462,7 +453,12 @@ def write_shard(
     import tensorflow as tf
 
     ids, segments = load_rows(plan, share)
-    order = _shuffled(plan, share, len(ids))
+    order = np.arange(len(ids))
+    if not plan.settings.original_order:
+        name = f"{plan.settings.seed} {share.split} {share.index}"
+        digest = hashlib.sha256(name.encode()).digest()
+        # The one generator of NumPy whose numbers never change.
+        np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)
     path = plan.shard_path(share.split, share.index)
     path.parent.mkdir(exist_ok=True)
     with atomic.replacing_file(path) as partial:
@@ -482,19 +478,6 @@ def write_shard(
             num_examples=len(order),
             num_tokens=int(np.count_nonzero(segments)),
             num_bytes=partial.stat().st_size,
-            sha256=file_sha256(partial),
+            sha256=manifest.file_sha256(partial),
         )
     note_shard(plan, share.split, share.index, shard)
-
-
-def _shuffled(
-    plan: BuildPlan, share: BuildShare, num_examples: int
-) -> np.ndarray:
-    """The order of a shard's examples: `[num_examples]` int64."""
-    order = np.arange(num_examples)
-    if not plan.settings.original_order:
-        name = f"{plan.settings.seed} {share.split} {share.index}"
-        digest = hashlib.sha256(name.encode()).digest()
-        # The one generator of NumPy whose numbers never change.
-        np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)
-    return order

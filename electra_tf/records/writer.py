@@ -3,9 +3,8 @@
     corpus --plan--> work units --processes--> parts --processes--> shards
 
 The last two arrows are passes, which machines can share. Unfinished work is in
-the folder `.build`. The top manifest is written last: a folder that has one is
-complete. The bytes depend on the corpus, the settings and the seed, not on
-processes, machines or interruptions.
+`.build`. The top manifest is written last. The bytes depend on the corpus, the
+settings and the seed, not on processes, machines or interruptions.
 """
 
 import collections
@@ -40,10 +39,8 @@ from electra_tf.records.shards import PARTS
 from electra_tf.records.shards import SHARDS
 from electra_tf.records.shards import BuildPlan
 from electra_tf.records.shards import BuildSettings
-from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_TASK = re.compile(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})")
 _NEXT = {
     FINGERPRINTS: "Now run each of them once more.",
     PARTS: "Now run --merge on one machine, or each once more, then --merge.",
@@ -88,11 +85,17 @@ def build_dataset(
         OSError: if files cannot be read or written.
         WorkerError: if a process dies.
     """
-    plan = build_plan(settings)
+    plan = shards.build_plan(settings)
     _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    if merge and not (output / manifest_lib.MANIFEST_FILE).is_file():
-        _require_parts(plan)
+    missing = _list_missing(plan, PARTS)
+    if merge and missing and not _is_complete(output):
+        raise errors.DataError(
+            f"{len(missing)} of {len(plan.units)} work units have no part in "
+            f"{output / BUILD_FOLDER}: {missing}. Run their tasks with the "
+            "same settings, or bring here what they have made; or let "
+            "--resume do the rest on this machine."
+        )
     with claim_folder(output, record, resume or merge):
         old = _finished_manifests(output)
         for split, manifest in old.items():
@@ -101,9 +104,7 @@ def build_dataset(
         if not old or _list_missing(plan, SHARDS):
             with _open_pool(plan, num_processes, beam_options) as pool:
                 for kind in _passes(plan):
-                    _run_pass(plan, pool, kind, _list_missing(plan, kind))
-                    if kind == FINGERPRINTS:
-                        selection.choose_copies(plan)
+                    _run_pass(plan, pool, kind)
             reports = shards.load_reports(plan)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
@@ -138,47 +139,33 @@ def run_task(
 
     Raises what `build_dataset` raises.
     """
-    match = _TASK.fullmatch(task)
+    match = re.fullmatch(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})", task)
     number, count = map(int, match.groups()) if match else (0, 0)
     if number >= count:
         raise errors.DataError(
             "A task must be NUMBER/COUNT, with numbers from 0 to COUNT - 1, "
             f"for example 3/64. Received: {task}."
         )
-    plan = build_plan(settings)
+    plan = shards.build_plan(settings)
     _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    is_finished = (output / manifest_lib.MANIFEST_FILE).is_file()
-    _check_folder(output, record, resume=not is_finished)
-    with locks.hold(output / BUILD_FOLDER, is_shared=True):
+    _check_folder(output, record, resume=not _is_complete(output))
+    with (
+        locks.hold(output / BUILD_FOLDER, is_shared=True),
+        _open_pool(plan, num_processes, beam_options) as pool,
+    ):
         _prepare_folder(output / BUILD_FOLDER, record)
         for kind in _passes(plan):
-            todo = _list_missing(plan, kind, number, count)
-            if todo:
-                with _open_pool(plan, num_processes, beam_options) as pool:
-                    _run_pass(plan, pool, kind, todo)
+            has_worked = _run_pass(plan, pool, kind, number, count)
             if missing := [
                 f"{other}/{count}"
                 for other in range(count)
                 if _list_missing(plan, kind, other, count)
             ]:
                 return f"Task {task} has made its {kind}; missing: {missing}."
-            if kind == FINGERPRINTS:
-                selection.choose_copies(plan)
-            if todo:
+            if has_worked:
                 break
     return f"All {count} tasks have made their {kind}. {_NEXT[kind]}"
-
-
-def _require_parts(plan: BuildPlan) -> None:
-    """Raises `DataError` if a unit has no part."""
-    if missing := _list_missing(plan, PARTS):
-        raise errors.DataError(
-            f"{len(missing)} of {len(plan.units)} work units have no part in "
-            f"{plan.output_folder / BUILD_FOLDER}: {missing}. Run their tasks "
-            "with the same settings, or bring here what they have made; or "
-            "let --resume do the rest on this machine."
-        )
 
 
 def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
@@ -218,7 +205,7 @@ def _check_folder(
     """Raises `DataError` unless the folder is empty or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
-    if manifest_lib.MANIFEST_FILE in names:
+    if _is_complete(output):
         there, state = manifest_lib.Index.load(output).build, "a dataset"
     elif build_file.is_file():
         there = json.loads(build_file.read_text("utf-8"))
@@ -242,16 +229,18 @@ def _check_folder(
 
 
 def _release_folder(output: pathlib.Path) -> None:
-    """Removes the folder for unfinished work, and folders that are empty."""
     storage.remove_folder(output / BUILD_FOLDER)
     for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
+def _is_complete(output: pathlib.Path) -> bool:
+    return (output / manifest_lib.MANIFEST_FILE).is_file()
+
+
 def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
-    """The manifests of the splits, if the dataset is complete."""
-    if not (output / manifest_lib.MANIFEST_FILE).is_file():
+    if not _is_complete(output):
         return {}
     splits = manifest_lib.Index.load(output).splits
     return {split: Manifest.load(output / split) for split in splits}
@@ -260,7 +249,6 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
 def _open_pool(
     plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
-    """Returns a `ProcessPool`, or its equivalent on Apache Beam."""
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)
@@ -271,7 +259,6 @@ def _open_pool(
 
 
 def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
-    """Returns the function that makes a share in a worker process."""
     pool_lib.limit_threads()
 
     def handle(share: shards.BuildShare, report: pool_lib.Report) -> None:
@@ -309,14 +296,17 @@ def _list_missing(
     if kind == SHARDS:
         places = plan.all_shards
         return [i for i in owned if not shards.find_shard(plan, *places[i])]
-    marker = _MARKERS[kind]
+    paths = (plan.part_folder(i, kind) / _MARKERS[kind] for i in owned)
     return [
-        i for i in owned if not (plan.part_folder(i, kind) / marker).is_file()
+        i for i, path in zip(owned, paths, strict=True) if not path.is_file()
     ]
 
 
-def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
-    """Makes fingerprints or parts of units, or shards of all parts."""
+def _run_pass(
+    plan: BuildPlan, pool: Any, kind: str, number: int = 0, count: int = 1
+) -> bool:
+    """Makes what is missing of a pass or of one task; returns if it was any."""
+    todo = _list_missing(plan, kind, number, count)
     if kind == SHARDS:
         reports = shards.load_reports(plan)
         sizes = {
@@ -328,18 +318,21 @@ def _run_pass(plan: BuildPlan, pool: Any, kind: str, todo: list[int]) -> None:
         work = [_shard_share(plan, reports, *place) for place in places]
         total = sum(sizes.values()) * len(todo) // len(plan.all_shards)
     else:
-        units = [plan.units[index] for index in todo]
+        units = {index: plan.units[index] for index in todo}
         work = [
             shards.BuildShare(
                 f"work unit {i} (from {unit[0].name})", i, kind=kind
             )
-            for i, unit in zip(todo, units, strict=True)
+            for i, unit in units.items()
         ]
-        total = sum(each.num_bytes for unit in units for each in unit)
+        total = sum(each.num_bytes for x in units.values() for each in x)
     if work:
         title, unit_name = _TITLES[kind]
         with progress.WorkProgress(title, total, unit_name) as line:
             collections.deque(pool.run(work, line.advance), maxlen=0)
+    if kind == FINGERPRINTS and not _list_missing(plan, kind):
+        selection.choose_copies(plan)
+    return bool(work)
 
 
 def _shard_share(
@@ -356,7 +349,6 @@ def _shard_share(
 
 
 def _check_documents(plan: BuildPlan) -> None:
-    """Raises `DataError` if a split gets no document."""
     counts = dict.fromkeys(plan.num_shards, 0)
     for source in itertools.chain.from_iterable(plan.units):
         is_continued = False

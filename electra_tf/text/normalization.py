@@ -77,7 +77,6 @@ class Normalizer(tf.Module):
         return tf.gather(self._table.entries, pages + (codes & 255))
 
     def _decode(self, texts: tf.Tensor) -> _Decoded:
-        """Decodes all characters and numbers the blank-separated words."""
         ragged_codes, ragged_starts = tf.strings.unicode_decode_with_offsets(
             texts, "UTF-8", errors="replace"
         )
@@ -146,7 +145,6 @@ def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _keep_visible(decoded: _Decoded) -> _Characters:
-    """Returns the characters that are neither dropped nor blank."""
     unseen = character_table.DROPPED | character_table.BLANK
     is_seen = ~_has(decoded.attributes, unseen)
     sources = tf.cast(tf.where(is_seen)[:, 0], tf.int32)
@@ -221,7 +219,6 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
 def _gather_words(
     decoded: _Decoded, characters: _Characters, last_sources: tf.Tensor
 ) -> Words:
-    """Splits at punctuation and collects the words."""
     is_punctuation = _has(characters.attributes, character_table.PUNCTUATION)
     is_first = (
         _changes(characters.chunks) | is_punctuation | _shift(is_punctuation)
@@ -250,7 +247,6 @@ def _gather_words(
 
 
 def _num_bytes(codes: tf.Tensor) -> tf.Tensor:
-    """Returns the number of bytes of each code point in UTF-8, `[W]` int32."""
     return 1 + sum(
         tf.cast(codes >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)
     )

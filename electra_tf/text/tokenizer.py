@@ -101,7 +101,6 @@ class Tokenizer(tf.Module):
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Replaces the ids of the texts in `is_left` by exact ones."""
         words = self._normalizer.split(tf.boolean_mask(texts, is_left))
         exact = self.tokenize_words(words)
         place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
@@ -159,7 +158,6 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
 
 
 def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
-    """Returns whether a word can contain the token."""
     if content.isascii() and content.isalnum():
         return True
     unfit = character_table.DROPPED | character_table.BLANK
@@ -172,7 +170,6 @@ def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
 def _build_pieces(
     tokens: list[str], max_bytes: int, is_split: bool
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """Builds the matcher for whole texts or for words already split."""
     try:
         return tensorflow_text.FastWordpieceTokenizer(
             vocab=tokens,

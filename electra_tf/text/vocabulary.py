@@ -26,8 +26,6 @@ VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
 # A vocabulary with a larger share of tokens with capitals is a cased one.
 _CASED_SHARE = 0.01
-# The tokenizer's tables grow with it.
-_LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
 _MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
 
@@ -38,10 +36,8 @@ class TokenizerSettings:
 
     do_lower_case: bool = True
     strip_accents: bool = True  # as in the original, only when lower-casing
-    # Words of more characters than this become [UNK].
-    max_word_length: Annotated[int, pydantic.Field(ge=1, le=_LONGEST_WORD)] = (
-        200
-    )
+    # Words of more characters than this become [UNK]. Tables grow with it.
+    max_word_length: Annotated[int, pydantic.Field(ge=1, le=10_000)] = 200
 
     @property
     def is_stripping(self) -> bool:
@@ -153,7 +149,6 @@ class Vocabulary:
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
-    """Raises `DataError`, with lines, for tokens that cannot be used."""
     if len(tokens) > _MAX_TOKENS:
         raise errors.DataError(
             f"A vocabulary may hold {_MAX_TOKENS:,} tokens. Received: "
@@ -200,7 +195,6 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:
-    """Reads the settings file; returns the defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
     try:
@@ -213,7 +207,6 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
 
 
 def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
-    """Warns if lower-casing makes many tokens unreachable."""
     num_capital = sum(
         token.lower() != token and not token.startswith("[")
         for token in vocabulary.tokens

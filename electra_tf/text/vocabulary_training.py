@@ -104,7 +104,6 @@ def count_words(
 
 
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:
-    """Yields batches of the text between blanks, with counts."""
     chunks: collections.Counter[str] = collections.Counter()
     num_characters = 0
     for text in texts:
@@ -169,7 +168,6 @@ def _learn_pieces(
     reserved: list[str],
     min_frequency: int,
 ) -> list[str]:
-    """The reserved tokens and the learned pieces, at most `size`."""
     import tokenizers
 
     learner = tokenizers.Tokenizer(tokenizers.models.WordPiece())

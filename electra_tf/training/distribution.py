@@ -21,7 +21,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.inputs import options
+from electra_tf.inputs import pipeline
 
 Settings = config.TrainingConfig | finetuning_config.FinetuningTrainingConfig
 
@@ -187,7 +187,7 @@ def distribute_endless(
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
-        options.input_options(strategy),
+        pipeline.input_options(strategy),
     )
 
 

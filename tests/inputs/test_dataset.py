@@ -37,22 +37,16 @@ def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-def test_both_splits_and_the_vocabulary_are_opened(folder):
-    opened = dataset_lib.open_dataset(folder, tiny.LENGTH)
+def test_a_dataset_needs_a_training_split_and_may_have_another(copy):
+    opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
     assert opened.vocabulary == tiny.VOCABULARY
     assert opened.train.num_examples == 105
     assert opened.held_out.num_examples == 21
     assert set(opened.identity) == {"train", "validation"}
-
-
-def test_a_dataset_may_have_no_held_out_split(copy):
     shutil.rmtree(copy / "validation")
     opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
     assert opened.held_out is None
     assert set(opened.identity) == {"train"}
-
-
-def test_a_dataset_without_training_examples_is_refused(copy):
     shutil.rmtree(copy / "train")
     with pytest.raises((OSError, ValueError), match="train"):
         dataset_lib.open_dataset(copy, tiny.LENGTH)
@@ -94,30 +88,22 @@ def _lengthen(path, offset, length):
 
 
 PLACE = 17 * RECORD
-DAMAGES = {
-    "flipped content": (
-        lambda path: _flip(path, PLACE + 60),
-        "record 17 (from 0) is corrupt",
-    ),
-    "header of 100 GB": (
-        lambda path: _lengthen(path, PLACE, 10**11),
+NINE = conftest.number_examples(0, 30, length=9)
+DAMAGES = [
+    (_flip, (PLACE + 60,), "record 17 (from 0) is corrupt"),
+    (
+        _lengthen,  # to a header of 100 GB
+        (PLACE, 10**11),
         f"record 17 (from 0) at byte {PLACE} is corrupt",
     ),
-    "cut inside a record": (
-        lambda path: _cut(path, PLACE + 60),
-        "record 17 (from 0) is cut off",
-    ),
-    "cut between records": (
-        lambda path: _cut(path, PLACE),
-        "17 records, as if the file had been cut at 17",
-    ),
-    "rows of another length": (
-        lambda path: conftest.write_shard(
-            path, conftest.number_examples(0, 30, length=9)
-        ),
+    (_cut, (PLACE + 60,), "record 17 (from 0) is cut off"),
+    (_cut, (PLACE,), "17 records, as if the file had been cut at 17"),
+    (
+        conftest.write_shard,
+        (NINE,),
         "record 0 (from 0) has other features, or rows of another length",
     ),
-}
+]
 
 
 def _require_named(message, batches, split):
@@ -128,39 +114,30 @@ def _require_named(message, batches, split):
         list(batches)
 
 
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
-    harm_fn, expected = DAMAGES[kind]
+@pytest.mark.parametrize(("harm_fn", "arguments", "expected"), DAMAGES)
+def test_training_on_a_damaged_shard_names_file_and_record(
+    make_split, harm_fn, arguments, expected
+):
     split = make_split(SIZES)
     path = pathlib.Path(split.paths[1])
-    harm_fn(path)
+    harm_fn(path, *arguments)
     message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
     batches = pipeline.build_training_dataset(split, order)
     _require_named(message, batches.take(2 * order.batches_per_epoch), split)
-    if kind != "cut between records":
+    if expected.startswith("record"):
         batches = pipeline.build_evaluation_dataset(split, 4, 8)
         _require_named(message, batches, split)
 
 
-@pytest.mark.parametrize(
-    ("harm_fn", "expected"),
-    [
-        (
-            lambda path: _cut(path, path.stat().st_size // 35 * 17),
-            "17 records, as if the file had been",
-        ),
-        (pathlib.Path.unlink, "no such file"),
-    ],
-    ids=["cut", "missing"],
-)
-def test_a_cut_or_missing_shard_is_found_before_training(
-    copy, harm_fn, expected
-):
+def test_a_cut_or_missing_shard_is_found_before_training(copy):
     path = sorted((copy / "train").glob("pretrain*"))[1]
-    harm_fn(path)
-    message = f"Shard {path} must hold 35 .*{re.escape(expected)}.*--resume"
-    with pytest.raises(DamagedShardError, match=message):
+    message = f"Shard {path} must hold 35 .*"
+    _cut(path, path.stat().st_size // 35 * 17)
+    with pytest.raises(DamagedShardError, match=f"{message}17 records, as if"):
+        dataset_lib.open_dataset(copy, tiny.LENGTH)
+    path.unlink()
+    with pytest.raises(DamagedShardError, match=f"{message}no such.*--resume"):
         dataset_lib.open_dataset(copy, tiny.LENGTH)
 
 

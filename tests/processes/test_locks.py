@@ -21,13 +21,6 @@ with locks.hold(pathlib.Path(sys.argv[1])):
 """
 
 
-def test_a_folder_that_takes_no_lock_is_named_with_a_remedy(tmp_path):
-    (tmp_path / locks.LOCK_FILE).mkdir()
-    message = f"{tmp_path} must be a folder to write to.*directory. Give"
-    with pytest.raises(OSError, match=message), locks.hold(tmp_path):
-        pass
-
-
 def test_a_second_process_is_told_of_the_first_until_that_one_is_killed(
     tmp_path,
 ):
@@ -86,10 +79,14 @@ def test_a_lock_on_a_file_that_its_owner_has_removed_is_taken_anew(
         pass
 
 
-def test_file_systems_without_locks_are_used_without(tmp_path, monkeypatch):
+def test_folders_without_locks_are_used_or_named(tmp_path, monkeypatch):
     def refuse(*unused):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with locks.hold(tmp_path):
+        pass
+    (tmp_path / locks.LOCK_FILE).mkdir()
+    message = f"{tmp_path} must be a folder to write to.*directory. Give"
+    with pytest.raises(OSError, match=message), locks.hold(tmp_path):
         pass

@@ -16,8 +16,7 @@ import pytest
 from electra_tf.processes import pool
 from electra_tf.processes.pool import ProcessPool
 from electra_tf.processes.pool import WorkerError
-
-REPOSITORY = pathlib.Path(__file__).parents[2]
+from tests import script_modules
 
 
 def start(work, *unused):
@@ -149,22 +148,17 @@ sys.exit(int(sys.argv[1]))
 
 
 @pytest.mark.parametrize(
-    ("code", "max_restarts", "expected", "num_runs"),
-    [
-        (0, 5, 0, 2),
-        (75, 5, 75, 2),
-        (69, 2, 69, 3),
-    ],
+    ("code", "max_restarts", "num_runs"), [(0, 5, 2), (75, 5, 2), (69, 2, 3)]
 )
 def test_a_crashed_script_is_started_again(
-    code, max_restarts, expected, num_runs, tmp_path, monkeypatch, capfd
+    code, max_restarts, num_runs, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("PYTHONPATH", str(script_modules.ROOT))
     script = tmp_path / "script.py"
     script.write_text(_SCRIPT)
     command = [str(script), str(code)]
-    assert pool.run_restarting(command, max_restarts) == expected
+    assert pool.run_restarting(command, max_restarts) == code
     assert (tmp_path / "count").read_text() == num_runs * "x"
     assert "exit code 134; restart 1 of" in capfd.readouterr().err
 
@@ -178,7 +172,7 @@ def test_a_restarted_script_ends_with_its_parent(tmp_path):
     parent = subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ | {"PYTHONPATH": str(script_modules.ROOT)},
     )
     waits = tmp_path / "waits"
     deadline = time.monotonic() + 60

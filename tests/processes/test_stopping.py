@@ -39,12 +39,11 @@ def hangup_ends():
 def test_afterwards_everything_is_as_it_was(hangup_ends):
     handlers = [signal.getsignal(number) for number in NUMBERS]
     threads = threading.active_count()
-    for _ in range(3):
-        with stopping.StopRequest():
-            assert signal.getsignal(signal.SIGTERM) not in handlers
-        assert [signal.getsignal(number) for number in NUMBERS] == handlers
-        assert signal.set_wakeup_fd(-1) == -1
-        assert threading.active_count() == threads
+    with stopping.StopRequest():
+        assert signal.getsignal(signal.SIGTERM) not in handlers
+    assert [signal.getsignal(number) for number in NUMBERS] == handlers
+    assert signal.set_wakeup_fd(-1) == -1
+    assert threading.active_count() == threads
 
 
 # One call that lasts minutes and lets other threads run, as the compiled loop

@@ -100,31 +100,27 @@ def test_units_hold_every_document_once(tmp_path, unit_bytes):
     assert (num_units > 1) == (unit_bytes < 10**6)
 
 
+JSON = [f'{{"text": "{"x" * n}"}}\n' for n in (9, 3 << 20, 9, 9)]
+WIKI = '<doc id="1">\nTitle\n\nText.\n</doc>\n'
+
+
 @pytest.mark.parametrize(
-    ("name", "record"),
+    ("name", "records", "unit_bytes", "num_units"),
     [
-        ("a.jsonl", '{{"text": "number {}"}}\n'),
-        ("wiki_00", '<doc id="{}">\nTitle\n\nText.\n</doc>\n'),
+        ("a.jsonl", JSON[:1] * 48, 100, 10),
+        ("wiki_00", [WIKI] * 48, 100, 16),
+        # The second line is longer than what is read at once.
+        ("a.jsonl", JSON, 1000, 2),
     ],
 )
 def test_large_structured_files_are_cut_between_documents(
-    tmp_path, name, record
+    tmp_path, name, records, unit_bytes, num_units
 ):
-    (tmp_path / name).write_text("".join(map(record.format, range(50))))
+    (tmp_path / name).write_text("".join(records))
     corpus = open_corpus(str(tmp_path))
-    found, num_units = read_units(corpus, 100)
-    assert len(found) == 50
+    found, count = read_units(corpus, unit_bytes)
     assert found == all_documents(corpus)
-    assert num_units > 5
-
-
-def test_a_line_longer_than_what_is_read_at_once_stays_whole(tmp_path):
-    lines = [f'{{"text": "{"x" * length}"}}\n' for length in (9, 3 << 20, 9, 9)]
-    (tmp_path / "a.jsonl").write_text("".join(lines))
-    corpus = open_corpus(str(tmp_path))
-    found, num_units = read_units(corpus, 1000)
-    assert found == all_documents(corpus)
-    assert num_units == 2
+    assert (len(found), count) == (len(records), num_units)
 
 
 def test_small_files_share_a_unit_wherever_the_corpus_lies(tmp_path):

@@ -56,10 +56,10 @@ def test_blank_lines_end_documents_and_lines_are_stripped(
 
 
 def test_without_separating_blanks_a_file_is_one_document(tmp_path):
-    path = write(tmp_path / "a.txt", "one\n\ntwo\n")
-    assert read(path, blanks_separate_docs=False) == [["one", "two"]]
-    path = write(tmp_path / "a.jsonl", '{"text": "one"}\n{"text": "two"}\n')
-    assert read(path, blanks_separate_docs=False) == [["one", "two"]]
+    lines = '{"text": "one"}\n{"text": "two"}\n'
+    for name, text in (("a.txt", "one\n\ntwo\n"), ("a.jsonl", lines)):
+        path = write(tmp_path / name, text)
+        assert read(path, blanks_separate_docs=False) == [["one", "two"]]
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,11 @@ def test_json_lines_are_one_document_each(tmp_path):
     assert read(path, text_field="body") == [["one", "two"], ["x"]]
 
 
-@pytest.mark.parametrize("line", ["plain", "[1]", '{"body": 1}', '{"text": 1}'])
-def test_bad_json_is_named_by_line(tmp_path, line):
-    path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
-    message = rf"line 2 .* member 'text'. Received: {re.escape(repr(line))}"
-    with refused(message):
-        read(path)
+def test_bad_json_is_named_by_line(tmp_path):
+    for line in ("plain", "[1]", '{"body": 1}', '{"text": 1}'):
+        path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
+        with refused(rf"line 2 .* 'text'. Received: {re.escape(repr(line))}"):
+            read(path)
 
 
 def test_wiki_extractor_tags_bound_documents(tmp_path):
@@ -145,15 +144,12 @@ def test_a_table_is_no_text_unless_it_is_called_so(tmp_path):
     assert read(path, format="text") == [["text,label", "one,1"]]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [bytes(range(256)) * 20, "привет, мир".encode("cp1251"), b"\x7fELF\0\0"],
-)
-def test_binary_files_are_refused(tmp_path, content):
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    with refused("a.txt is no UTF-8 text: .* iconv"):
-        read(path)
+def test_binary_files_are_refused(tmp_path):
+    path, russian = tmp_path / "a.txt", "привет, мир".encode("cp1251")
+    for content in (bytes(range(256)) * 20, russian, b"\x7fELF\0\0"):
+        path.write_bytes(content)
+        with refused("a.txt is no UTF-8 text: .* iconv"):
+            read(path)
 
 
 def test_long_documents_come_in_pieces(tmp_path, monkeypatch):

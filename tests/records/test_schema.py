@@ -10,13 +10,9 @@ from tests import tiny
 
 def tensorflow_record(features, index):
     """Returns what TensorFlow makes of one example."""
-    feature = {
-        name: tf.train.Feature(
-            int64_list=tf.train.Int64List(value=values[index].tolist())
-        )
-        for name, values in features.items()
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    example = tf.train.Example()
+    for name, values in features.items():
+        example.features.feature[name].int64_list.value.extend(values[index])
     return example.SerializeToString(deterministic=True)
 
 
@@ -36,13 +32,8 @@ def test_records_are_byte_equal_to_those_of_tensorflow(largest_id, length):
     }
     records = schema.serialize_examples(features)
     assert records == [tensorflow_record(features, i) for i in range(4)]
-
-
-def test_no_examples_are_no_records():
-    features = {
-        name: np.zeros([0, 16], np.int32) for name in schema.FEATURE_NAMES
-    }
-    assert schema.serialize_examples(features) == []
+    empty = {name: rows[:0] for name, rows in features.items()}
+    assert schema.serialize_examples(empty) == []
 
 
 @pytest.mark.parametrize(

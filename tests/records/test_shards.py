@@ -43,15 +43,6 @@ def plan(settings):
     return plan
 
 
-def test_reports_of_a_part_add_up_to_its_text(plan):
-    calls = []
-    report = build_part(plan, report=lambda *content: calls.append(content))
-    assert sum(report.num_documents.values()) == 60
-    num_bytes, num_tokens = (sum(done) for done in zip(*calls, strict=True))
-    assert num_tokens == sum(report.num_corpus_tokens.values())
-    assert num_bytes == sum(source.num_bytes for source in plan.corpus.sources)
-
-
 def test_pieces_of_a_document_stay_on_one_side(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 100)
     monkeypatch.setattr(shards, "_BATCH_CHARACTERS", 250)

@@ -113,7 +113,7 @@ def test_a_merge_beside_a_task_is_refused(settings, monkeypatch):
         run(settings, 2)
 
 
-@pytest.mark.parametrize("task", ["3/3", "1", "-1/3", "0/0", "1/2/3"])
-def test_a_task_that_cannot_be_is_refused(settings, task):
-    with refused(f"0 to COUNT - 1.*: {task}"):
-        run_task(settings, task)
+def test_a_task_that_cannot_be_is_refused(settings):
+    for task in ("3/3", "1", "-1/3", "0/0", "1/2/3"):
+        with refused(f"0 to COUNT - 1.*: {task}"):
+            run_task(settings, task)

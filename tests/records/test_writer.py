@@ -39,14 +39,6 @@ def read_split(folder, max_seq_length=32):
     return parse_examples(tf.constant(records), max_seq_length)
 
 
-def write_text(folder, **texts):
-    """Writes files; returns what `BuildSettings.corpus` calls them."""
-    folder.mkdir()
-    for name, text in texts.items():
-        (folder / f"{name}.txt").write_text(text)
-    return (str(folder),)
-
-
 def test_shards_are_balanced_and_all_records_are_well_formed(
     dataset, vocabulary_folder
 ):
@@ -71,8 +63,9 @@ def test_shards_are_balanced_and_all_records_are_well_formed(
 
 
 def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
-    texts = {c: "\n\n".join([f"{c} " * 29] * 40) for c in "abcdefgh"}
-    corpus = write_text(tmp_path / "text", **texts)
+    corpus = tuple(str(tmp_path / f"{c}.txt") for c in "abcdefgh")
+    for letter, path in zip("abcdefgh", corpus, strict=True):
+        pathlib.Path(path).write_text("\n\n".join([f"{letter} " * 29] * 40))
     folder = build(settings, corpus=corpus, validation_fraction=0.0)
     ids = read_split(folder / "train")["input_ids"].numpy()[:, 1]
     for shard in np.split(ids, 4):
@@ -169,31 +162,22 @@ def test_other_datasets_are_not_overwritten(settings, dataset):
     assert folder_bytes(dataset) == before
 
 
-def test_bad_corpora_leave_nothing_behind(settings, tmp_path):
-    folder = write_corpus(tmp_path / "bad")
-    (folder / "bad.jsonl").write_text('{"text": ')
-    with refused("bad.jsonl, line 1 "):
-        build(settings, corpus=(str(folder),))
-    assert not pathlib.Path(settings.output_dir).exists()
-
-
 @pytest.mark.parametrize(
-    ("text", "fraction", "message"),
+    ("name", "text", "num_shards", "fraction", "message"),
     [
-        ("a few words\n", 1e-9, "0 validation examples for 1 shards"),
-        ("a few words\n", 0.0, "1 train examples for 4 shards"),
-        ("\n \n\n", 0.0, "gives 0 train examples"),
+        ("a.txt", "a few\n", 1, 1e-9, "0 validation examples for 1 shards"),
+        ("a.txt", "a few\n", 4, 0.0, "1 train examples for 4 shards"),
+        ("a.txt", "\n \n\n", 4, 0.0, "gives 0 train examples"),
+        ("bad.jsonl", '{"text": ', 4, 0.2, "bad.jsonl, line 1 "),
     ],
 )
-def test_too_small_corpora_are_named(
-    settings, tmp_path, text, fraction, message
+def test_bad_and_too_small_corpora_are_named_and_leave_nothing_behind(
+    settings, tmp_path, name, text, num_shards, fraction, message
 ):
-    corpus = write_text(tmp_path / "text", a=text)
-    changes = {"validation_fraction": fraction, "corpus": corpus}
-    if fraction:
-        changes["num_out_files"] = 1
+    changes = {"num_out_files": num_shards, "validation_fraction": fraction}
+    (tmp_path / name).write_text(text)
     with refused(message):
-        build(settings, **changes)
+        build(settings, corpus=(str(tmp_path / name),), **changes)
     assert not pathlib.Path(settings.output_dir).exists()
 
 

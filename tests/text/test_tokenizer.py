@@ -60,12 +60,9 @@ def test_tokens_that_no_word_can_hold_do_no_harm():
     )
 
 
-def test_a_token_that_is_too_long_for_the_library_is_named():
+def test_tokens_that_the_library_cannot_use_are_refused():
     with pytest.raises(errors.DataError, match="line 6.*256 bytes"):
         _tokenizer("\u0436" * 129)
-
-
-def test_a_vocabulary_without_a_piece_of_a_word_is_refused():
     with pytest.raises(errors.DataError, match="5 tokens.*cut off"):
         _tokenizer()
 

@@ -50,26 +50,23 @@ def test_tokens_and_settings_survive_the_disk(tmp_path):
 
 
 def test_absent_settings_take_their_defaults(tmp_path):
-    folder = _write(tmp_path, _lines(*TOKENS))
-    defaults = TokenizerSettings(True, True, 200)
-    assert Vocabulary.load(folder).settings == defaults
-    folder = _write(tmp_path, _lines(*TOKENS), {"strip_accents": False})
-    assert Vocabulary.load(folder).settings == TokenizerSettings(True, False)
+    for given, settings in (
+        (None, TokenizerSettings(True, True, 200)),
+        ({"strip_accents": False}, TokenizerSettings(True, False)),
+    ):
+        folder = _write(tmp_path, _lines(*TOKENS), given)
+        assert Vocabulary.load(folder).settings == settings
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_files_of_other_editors_give_the_same_vocabulary(tmp_path):
+    for content in (
         _lines(*TOKENS, end="\r\n"),
         _lines(*TOKENS).removesuffix(b"\n"),
         b"\xef\xbb\xbf" + _lines(*TOKENS),
-    ],
-    ids=["cr_lf", "no_final_line_end", "byte_order_mark"],
-)
-def test_files_of_other_editors_give_the_same_vocabulary(tmp_path, content):
-    loaded = Vocabulary.load(_write(tmp_path, content))
-    assert loaded == Vocabulary(TOKENS)
-    assert loaded.sha256 == Vocabulary(TOKENS).sha256
+    ):
+        loaded = Vocabulary.load(_write(tmp_path, content))
+        assert loaded == Vocabulary(TOKENS)
+        assert loaded.sha256 == Vocabulary(TOKENS).sha256
 
 
 @pytest.mark.parametrize(
@@ -109,12 +106,9 @@ def test_unusable_settings_are_refused_with_the_file(
         Vocabulary.load(folder)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_vocabulary_is_missed_and_never_overwritten(tmp_path):
     with pytest.raises(FileNotFoundError, match="vocab.txt.*train-vocab"):
         Vocabulary.load(tmp_path)
-
-
-def test_another_vocabulary_is_never_overwritten(tmp_path):
     Vocabulary(TOKENS).save(tmp_path)
     Vocabulary(TOKENS).save(tmp_path)
     for other in (
