@@ -138,10 +138,8 @@ def take_open_fields(
 
     The fields of an open section, as `objective` is one, depend on a value in
     it, so that flags cannot be declared for them. As with other flags, the
-    value may be the next argument, and a field without one is true.
-
-    Returns:
-        The other arguments, and section, field and value of each override.
+    value may be the next argument, and a field without one is true. Returns the
+    other arguments, and section, field and value of each override.
     """
     sections = [n for n, v in vars(schema()).items() if isinstance(v, dict)]
     if not sections or "config" not in flags.FLAGS:
@@ -203,8 +201,7 @@ def _explain_config(
     files, text = {os.path.abspath(path) for path in paths[1:]}, None
     # The deepest cause is the one of the line in the file.
     for cause in _causes(error):
-        frames = traceback.extract_tb(cause.__traceback__)
-        places = [(frame.filename, frame.lineno) for frame in frames]
+        places = [x[:2] for x in traceback.extract_tb(cause.__traceback__)]
         if isinstance(cause, SyntaxError):
             places.append((cause.filename or "", cause.lineno))
         for path, line in places:

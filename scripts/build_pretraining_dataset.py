@@ -40,34 +40,21 @@ flags.DEFINE_bool("keep_overflow", False, "Carry over what is cut off.")
 flags.DEFINE_bool("packed", False, "Put several short documents into a row.")
 flags.DEFINE_bool("original_order", False, "Order all as the original does.")
 flags.DEFINE_string(
-    "corpus_format",
-    "auto",
-    "auto, text, jsonl, wiki, archive, parquet or arrow.",
+    "corpus_format", "auto", "Or text, jsonl, wiki, archive, parquet, arrow."
 )
 flags.DEFINE_bool(
-    "blanks_separate_docs",
-    True,
-    "Blank lines, JSON objects and table rows end documents; else files do.",
+    "blanks_separate_docs", True, "Blank lines, objects, rows end documents."
 )
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
 flags.DEFINE_enum(
-    "deduplicate",
-    "",
-    ["", "exact", "near"],
-    "Drop documents that equal an earlier one, or nearly do.",
+    "deduplicate", "", ["", "exact", "near"], "Drop what equals earlier text."
 )
-flags.DEFINE_list(
-    "corpus_weights", [], "Shares of training words, e.g. 0.7,0.3."
-)
+flags.DEFINE_list("corpus_weights", [], "Shares of words, e.g. 0.7,0.3.")
 flags.DEFINE_bool("resume", False, "Complete what is missing.")
-flags.DEFINE_string(
-    "task", "", "This machine's share, e.g. 3/64 for 3 of 0-63."
-)
+flags.DEFINE_string("task", "", "This machine's share: 3/64 is 3 of 0-63.")
 flags.DEFINE_bool("merge", False, "Complete what all tasks have made.")
-flags.DEFINE_bool(
-    "verify", False, "Read a dataset back instead; mends nothing."
-)
+flags.DEFINE_bool("verify", False, "Read a dataset back; mends nothing.")
 
 
 def main() -> int:

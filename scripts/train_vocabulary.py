@@ -21,9 +21,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
 FLAGS = flags.FLAGS
-flags.DEFINE_multi_string(
-    "corpus", None, "File, folder, tfds:NAME or python_docs."
-)
+flags.DEFINE_multi_string("corpus", None, "As for the dataset; repeatable.")
 flags.DEFINE_string("corpus_format", "auto", "As for the dataset.")
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
@@ -41,10 +39,7 @@ flags.DEFINE_float(
     upper_bound=1.0,
 )
 flags.DEFINE_integer(
-    "min_frequency",
-    2,
-    "How often two pieces must meet to become one.",
-    lower_bound=1,
+    "min_frequency", 2, "How often two pieces meet to be one.", lower_bound=1
 )
 
 
@@ -59,10 +54,8 @@ def main() -> None:
     settings = vocabulary_lib.TokenizerSettings(
         FLAGS.do_lower_case, FLAGS.strip_accents, FLAGS.max_word_length
     )
-    options = schema.build(
-        readers.ReadingOptions,
-        {"format": FLAGS.corpus_format, "text_field": FLAGS.text_field},
-    )
+    values = {"format": FLAGS.corpus_format, "text_field": FLAGS.text_field}
+    options = schema.build(readers.ReadingOptions, values)
     vocabulary = vocabulary_training.train_vocabulary(
         _read_lines(corpus_lib.open_corpus(FLAGS.corpus, options)),
         FLAGS.vocab_size,

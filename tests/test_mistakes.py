@@ -97,17 +97,13 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "--text must be given. See --help."),
-        ("--xyzzy=a", "Unknown command line flag 'xyzzy'. See --help."),
-    ],
-)
-def test_mistaken_flags_are_one_sentence(arguments, message):
-    done = script_modules.run("score_text", *arguments.split())
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {message}")
+def test_mistaken_flags_are_one_sentence():
+    commands = [["score_text"], ["score_text", "--xyzzy=a"]]
+    given, unknown = script_modules.run_in_forks(commands)
+    assert given.returncode == unknown.returncode == 2
+    assert given.stderr.startswith("error: --text must be given. See --help.")
+    message = "error: Unknown command line flag 'xyzzy'. See --help."
+    assert unknown.stderr.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -137,31 +133,29 @@ def test_what_a_fine_tuning_suggests_can_be_pasted(inputs, call):
     )
 
 
-def test_a_full_device_is_one_sentence(capsys):
-    def fill():
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen")
+def _fill_device():
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen")
 
+
+def _interrupted_import():
+    raise ImportError("initialization failed") from KeyboardInterrupt()
+
+
+@pytest.mark.parametrize(
+    ("fail", "code", "said"),
+    [
+        (_fill_device, 1, "error: The device has too little memory"),
+        (
+            pathlib.Path("/nothing/a").mkdir,
+            1,
+            "error: /nothing/a must be a usable path. Received: No such file "
+            "or directory. Give another, or mend this one.",
+        ),
+        (_interrupted_import, 130, "Interrupted. Start the same command again"),
+    ],
+)
+def test_failures_end_with_one_sentence(capsys, fail, code, said):
     command_line.flags.FLAGS.mark_as_parsed()
-    assert command_line._guarded(fill, ["script"]) == 1
+    assert command_line._guarded(fail, ["script"]) == code
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: The device has too little memory")
-
-
-def test_what_the_system_says_alone_gets_a_remedy(capsys, tmp_path):
-    path = tmp_path / "nothing" / "a"
-    command_line.flags.FLAGS.mark_as_parsed()
-    assert command_line._guarded(path.mkdir, ["script"]) == 1
-    assert capsys.readouterr().err == (
-        f"error: {path} must be a usable path. Received: No such file or "
-        "directory. Give another, or mend this one.\n"
-    )
-
-
-def test_ctrl_c_while_something_is_imported_is_one_sentence(capsys):
-    def start():
-        raise ImportError("initialization failed") from KeyboardInterrupt()
-
-    command_line.flags.FLAGS.mark_as_parsed()
-    assert command_line._guarded(start, ["script"]) == 130
-    said = capsys.readouterr().err
-    assert said == "Interrupted. Start the same command again.\n"
+    assert line.startswith(said)

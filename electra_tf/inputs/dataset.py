@@ -21,8 +21,6 @@ from electra_tf import storage
 from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
-from electra_tf.records.manifest import TRAIN
-from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -79,10 +77,10 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     splits = {
         name: open_split(folder / name, vocabulary, max_seq_length)
         for name in manifest.SPLITS
-        if name == TRAIN or (folder / name).is_dir()
+        if name == manifest.TRAIN or (folder / name).is_dir()
     }
     identity = {name: split.identity for name, split in splits.items()}
-    train, held_out = splits[TRAIN], splits.get(VALIDATION)
+    train, held_out = splits[manifest.TRAIN], splits.get(manifest.VALIDATION)
     return Dataset(vocabulary, train, held_out, identity)
 
 
