@@ -69,8 +69,10 @@ def test_files_are_reached_by_methods_of_their_paths():
     assert not _ALLOWED.keys() - found.keys()
 
 
-def test_a_path_is_local_or_of_the_library(folder):
+def test_a_path_is_local_or_of_the_library(folder, monkeypatch):
     assert type(storage.path("a", "b")) is type(pathlib.Path("a/b"))
+    monkeypatch.setenv("HOME", "/users/me")
+    assert storage.path("~/a", "b") == pathlib.Path("/users/me/a/b")
     assert isinstance(folder, epath.Path) and not storage.is_local(folder)
     assert epath.Path("ram://storage/folder") == folder
     assert str(storage.path(folder, "x") / "y") == f"{folder}/x/y"
@@ -87,11 +89,6 @@ def test_what_nobody_can_read_is_refused_by_name(path, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=message), atomic.creating_folder(path):
         pass
     assert not list(tmp_path.iterdir())
-
-
-def test_a_tilde_is_the_users_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert storage.path("~/a", "b") == tmp_path / "a" / "b"
 
 
 def test_files_read_as_local_ones_do(folder, tmp_path):

@@ -134,13 +134,14 @@ def test_a_folder_taken_for_a_dead_ones_is_made_again(tmp_path, monkeypatch):
     assert names(tmp_path / "a") == ["x"]
 
 
-@pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127])
-def test_a_name_may_be_as_long_as_names_are(tmp_path, name):
-    with creating_folder(tmp_path / name) as partial:
-        assert len(os.fsencode(partial.name)) < 200
-    with replacing_file(tmp_path / name / name) as partial:
-        partial.write_text("1")
-    assert names(tmp_path) == names(tmp_path / name) == [name]
+def test_a_name_may_be_as_long_as_names_are(tmp_path):
+    for name in ("a" * 255, "\u00e9" * 127):
+        with creating_folder(tmp_path / name) as partial:
+            assert len(os.fsencode(partial.name)) < 200
+        with replacing_file(tmp_path / name / name) as partial:
+            partial.write_text("1")
+        assert names(tmp_path / name) == [name]
+    assert len(names(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(

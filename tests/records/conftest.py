@@ -113,16 +113,12 @@ def interrupt(monkeypatch):
     return prepare
 
 
-def write_vocabulary(folder: pathlib.Path) -> None:
-    """A vocabulary of single letters: a word has as many pieces as letters."""
-    pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "word"]
-    Vocabulary((*SPECIAL_TOKENS, *pieces)).save(folder)
-
-
 @pytest.fixture(scope="session")
 def vocabulary_folder(tmp_path_factory) -> pathlib.Path:
+    """A vocabulary of single letters: a word has as many pieces as letters."""
     folder = tmp_path_factory.mktemp("vocabulary")
-    write_vocabulary(folder)
+    pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "word"]
+    Vocabulary((*SPECIAL_TOKENS, *pieces)).save(folder)
     return folder
 
 
