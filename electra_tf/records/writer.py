@@ -88,8 +88,8 @@ def build_dataset(
     plan = shards.build_plan(settings)
     _check_documents(plan)
     output, record = plan.output_folder, plan.record()
-    missing = _list_missing(plan, PARTS)
-    if merge and missing and not _is_complete(output):
+    is_merge = merge and not _is_complete(output)
+    if is_merge and (missing := _list_missing(plan, PARTS)):
         raise errors.DataError(
             f"{len(missing)} of {len(plan.units)} work units have no part in "
             f"{output / BUILD_FOLDER}: {missing}. Run their tasks with the "
