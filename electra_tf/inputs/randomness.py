@@ -1,15 +1,10 @@
 """Every random number of a run, as a pure function of where it is used.
 
-There is no random state: a resumed run draws what the uninterrupted one would
-have drawn, and all numbers follow their rows (`streams.py`) to any number of
-devices and micro-batches. Floats are made from Philox's bits here, because
-TensorFlow's own conversion differs between XLA and the rest. A number is named
-by
-
-    (run seed, purpose, step, stream)              masks and samples
-    (run seed, purpose, step, site, row)           dropout
-
-where a row is one of the global batch, or a token of it.
+A resumed run draws what the uninterrupted one would have drawn, and numbers
+follow their rows to any number of devices and micro-batches. Floats are made
+from Philox's bits here: TensorFlow's own conversion differs between XLA and the
+rest. Masks and samples are named by (run seed, purpose, step, stream), dropout
+by (run seed, purpose, step, site, row of the global batch, or token of it).
 """
 
 import math

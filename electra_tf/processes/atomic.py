@@ -1,9 +1,8 @@
 """Files and folders that appear under their final name complete or not at all.
 
 Everything is written beside its destination under a name that contains
-`storage.PARTIAL_MARK`, flushed to the disk and renamed. Files that a killed
-process left under such a name can be deleted. For a store such as gs://,
-everything is written to a temporary folder here and copied.
+`storage.PARTIAL_MARK`, flushed to the disk and renamed. For a store such as
+gs://, everything is written to a temporary folder here and copied.
 """
 
 import contextlib

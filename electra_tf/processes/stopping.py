@@ -1,8 +1,6 @@
 """SIGTERM, SIGINT, SIGHUP end a run between two steps; a second one kills it.
 
-Under nohup SIGHUP is ignored. A closed terminal and its shell both send it, so
-a second one does nothing.
-
+A closed terminal and its shell both send SIGHUP, so a second one does nothing.
 Python runs signal handlers between its own instructions, but a call of the
 compiled loop may take a minute. So a thread waits for the bytes that the
 interpreter writes to a pipe for every signal.

@@ -1,9 +1,7 @@
 """Corpus names to sources, work units and documents.
 
-A corpus is named by a file, a folder (searched recursively), a pattern of both
-such as `texts/*.txt`, `tfds:NAME` or `python_docs`. A source is a file or a
-part of a large one; any process can read it alone, and it always gives the same
-documents.
+A source is a file or a part of a large one; any process can read it alone, and
+it always gives the same documents.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
 """Manifests of dataset folders, and the check of records against them.
 
-A dataset folder holds `manifest.json`, `vocab.txt`, `tokenizer_config.json`
-and one folder per split, each with a manifest of its own, its shards and
-`unigram_counts.npy`.
+A dataset folder holds `manifest.json`, the two files of its vocabulary and one
+folder per split, each with its own manifest, shards and `unigram_counts.npy`.
 """
 
 import dataclasses

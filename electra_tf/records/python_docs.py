@@ -1,8 +1,7 @@
 """The embedded corpus: documentation that ships with the Python installation.
 
-Several megabytes of technical English: the language reference in `pydoc_data`,
-the docstrings of the standard library and of the packages that the project
-depends on. Sources are parsed, never imported.
+The language reference in `pydoc_data`, and the docstrings of the standard
+library and of packages that we depend on. Sources are parsed, never imported.
 """
 
 import ast

@@ -1,13 +1,10 @@
 """Chooses the documents of a corpus that are taken, and how often.
 
-There are two passes, so that any number of processes gives the same: every
-work unit gets fingerprints; when all are there, one process decides.
-
-A document is dropped if it is like an earlier one that stays. Exact: the same
-but for case and white space, by a hash of 64 bits. Near: also if the sets of
-5 successive words have an estimated Jaccard similarity of at least 0.8, by
-MinHash of 128 permutations (standard error 0.035); pairs are compared where 4
-successive values are equal. Weights repeat documents that stay.
+Every unit gets fingerprints; then one process decides. A document is dropped
+for an earlier one that stays: if both are equal but for case and white space
+(hashes of 64 bits), or if the sets of 5 successive words have an estimated
+Jaccard similarity of at least 0.8 (MinHash of 128 permutations, standard error
+0.035; compared where 4 successive values are equal). Weights repeat documents.
 """
 
 import functools

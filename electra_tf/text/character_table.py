@@ -1,9 +1,8 @@
 """Tables of how the tokenizer treats each code point.
 
-The rules are those of the original's `model/tokenization.py`, which asks
-Python's `unicodedata`; that changes with the version of Python. Ids must not,
-so `unicode_14.npz` holds the data of Python 3.11, as made by
-tests/text/unicode_tables.py.
+The original asks Python's `unicodedata`, which changes with the version of
+Python. Ids must not, so `unicode_14.npz` holds the data of Python 3.11, as made
+by tests/text/unicode_tables.py.
 """
 
 import functools

@@ -108,7 +108,7 @@ WIKI = '<doc id="1">\nTitle\n\nText.\n</doc>\n'
     ("name", "records", "unit_bytes", "num_units"),
     [
         ("a.jsonl", JSON[:1] * 48, 100, 10),
-        ("wiki_00", [WIKI] * 48, 100, 16),
+        ("wiki_00", [WIKI] * 48, 100, 12),
         # The second line is longer than what is read at once.
         ("a.jsonl", JSON, 1000, 2),
     ],
