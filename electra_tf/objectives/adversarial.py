@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import keras
 import tensorflow as tf
 
 from electra_tf import config
@@ -50,7 +51,7 @@ class Settings(electra.SamplingSettings):
             f"`adversarial_start_step`. Received: {full} and {start}.",
         )
         config.require(
-            self.adversarial_estimator != "reinforce"
+            not self.is_reinforce
             or self.gumbel_temperature == 1.0
             and not self.gumbel_temperature_steps,
             "`objective.gumbel_temperature` has no effect on the estimator "
@@ -58,14 +59,41 @@ class Settings(electra.SamplingSettings):
             "--config.objective.adversarial_estimator=straight_through.",
         )
 
+    @property
+    def is_reinforce(self) -> bool:
+        """Whether the estimator is REINFORCE."""
+        return self.adversarial_estimator == "reinforce"
 
+
+@layers.register
 class Adversarial(electra.Electra):
-    """The base of both estimators: a mixture with maximum likelihood.
+    """The generator maximises the discriminator's loss (Appendix F).
 
     The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` goes
     from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`; with
     both at 0 it is adversarial from the first step on, as in the paper. The
     log shows the two failures that it reports: a worse masked LM, low entropy.
+
+    The sampled token has a discrete choice in its way, so its gradient is
+    estimated. `reinforce` takes the paper's reward and baseline:
+
+        R(t)  = -log D(t)        if the sample is the original
+              = -log(1 - D(t))   otherwise        (D: probability of real)
+        b(t)  = -log sigmoid(w . h_G(x_masked)_t)
+        grad  = mean over m of grad log p_G(sample_t) [R(t) - b(t)]
+
+    as if the reward of a position depended on its own sample alone. The
+    baseline learns by cross entropy with exp(-R), the probability that the
+    discriminator gave to the truth; its gradient stays out of the generator.
+
+    `straight_through` Gumbel-softmax the paper left untried. The discriminator
+    sees the sampled tokens as always: the largest of `logits / temperature +
+    gumbel noise`. For the gradient, the one-hot sample stands for the softmax
+    of these sums over `gumbel_temperature`, through which the discriminator's
+    loss reaches the generator, reversed. The lower that temperature, the
+    smaller the bias of the gradient and the larger its variance. The loss is
+    the mean over all tokens, so that with the same `adversarial_weight` its
+    pull is several times weaker than REINFORCE's.
     """
 
     Settings = Settings
@@ -78,12 +106,6 @@ class Adversarial(electra.Electra):
         "generator_entropy": ("entropy", "sampled_tokens"),
         "reward": ("reward", "sampled_tokens"),
     }
-
-    @classmethod
-    def select(cls, objective: Any) -> type[base.PretrainingModel]:
-        """The class of the estimator."""
-        classes = {"reinforce": Reinforce, "straight_through": StraightThrough}
-        return classes[objective.adversarial_estimator]
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -110,6 +132,20 @@ class Adversarial(electra.Electra):
             "Received: objective.disc_weight=0.",
         )
 
+    @classmethod
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """Also the baseline, or the expected embeddings."""
+        both = super().trained_parts(convention)
+        if cls.parse(convention.settings).is_reinforce:
+            return both + convention.reward_baseline()
+        return both + convention.soft_lookup()
+
+    def build_extras(self, dtype: Any) -> None:
+        """The baseline `w` of `reinforce`, on the generator's states."""
+        if self.objective.is_reinforce:
+            self.baseline = layers.Linear(1, name=_BASELINE, dtype=dtype)
+            self.baseline.build((None, self.generator.encoder.hidden_size))
+
     def adversarial_share(self, step: tf.Tensor) -> tf.Tensor:
         """`a` at a step, scalar float32 in [0, 1]."""
         start = self.objective.adversarial_start_step
@@ -118,6 +154,23 @@ class Adversarial(electra.Electra):
         if full == start:
             return tf.cast(step >= start, tf.float32)
         return tf.clip_by_value((step - start) / float(full - start), 0.0, 1.0)
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """Losses and their factors; the baseline has a loss of its own."""
+        factors, chosen = super().loss_coefficients, self.objective
+        if not chosen.is_reinforce:
+            return factors
+        weight = chosen.gen_weight * chosen.adversarial_weight
+        return {**factors, "adversarial_loss": weight, "baseline_loss": 1.0}
+
+    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
+        """As in joint training; the new losses are means over samples."""
+        both = super().loss_normalizers(prepared)
+        if self.objective.is_reinforce:
+            num_masked = tf.reduce_sum(prepared.masked.masked_weights)
+            both["adversarial_loss"] = both["baseline_loss"] = num_masked
+        return both
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients, those of the generator's losses mixed by `a`."""
@@ -146,7 +199,8 @@ class Adversarial(electra.Electra):
                 sampled.generated.logits, masked, dropout_seed is not None
             )
         )
-        offset = self.word_offset(sampled, log_probs)
+        is_reinforce = self.objective.is_reinforce
+        offset = None if is_reinforce else self._relax(sampled, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset).logits
         main = self.detection_losses(logits, labels, masked)
         # The discriminator's losses at the samples.
@@ -156,81 +210,22 @@ class Adversarial(electra.Electra):
                 masked.masked_positions,
             )
         )
-        own = self.reward_losses(sampled, log_probs, rewards)
-        counts = {
-            "entropy": losses.compute_entropy(log_probs, weights),
-            "reward": tf.reduce_sum(rewards * weights),
-            "sampled_tokens": tf.reduce_sum(weights),
-        }
-        return step_lib.LossSums(main.losses | own, main.statistics | counts)
+        if is_reinforce:
+            main.losses.update(self._reward_losses(sampled, log_probs, rewards))
+        main.statistics.update(
+            entropy=losses.compute_entropy(log_probs, weights),
+            reward=tf.reduce_sum(rewards * weights),
+            sampled_tokens=tf.reduce_sum(weights),
+        )
+        return main
 
-    def word_offset(
-        self, sampled: electra.SampledBatch, log_probs: tf.Tensor
-    ) -> tf.Tensor | None:
-        """`[B, S, E]`, zero in value: a path of the gradient to samples."""
-
-    def reward_losses(
+    def _reward_losses(
         self,
         sampled: electra.SampledBatch,
         log_probs: tf.Tensor,
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
-        """Further losses, from the rewards `[B, P]` of the samples."""
-        return {}
-
-
-@layers.register
-class Reinforce(Adversarial):
-    """REINFORCE with the paper's reward and baseline (its Appendix F).
-
-    The generator maximises the discriminator's loss. The sampled token has a
-    discrete choice in its way, so its gradient is estimated:
-
-        R(t)  = -log D(t)        if the sample is the original
-              = -log(1 - D(t))   otherwise        (D: probability of real)
-        b(t)  = -log sigmoid(w . h_G(x_masked)_t)
-        grad  = mean over m of grad log p_G(sample_t) [R(t) - b(t)]
-
-    as if the reward of a position depended on its own sample alone. The
-    baseline learns by cross entropy with exp(-R), the probability that the
-    discriminator gave to the truth; its gradient stays out of the generator.
-    """
-
-    @classmethod
-    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Also the baseline."""
-        return super().trained_parts(convention) + convention.reward_baseline()
-
-    def build_extras(self, dtype: Any) -> None:
-        """The baseline `w`, on the generator's states."""
-        self.baseline = layers.Linear(1, name=_BASELINE, dtype=dtype)
-        self.baseline.build((None, self.generator.encoder.hidden_size))
-
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """Losses and their factors; the baseline has a loss of its own."""
-        chosen = self.objective
-        return {
-            **super().loss_coefficients,
-            "adversarial_loss": chosen.gen_weight * chosen.adversarial_weight,
-            "baseline_loss": 1.0,
-        }
-
-    def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
-        """As in joint training; the new losses are means over samples."""
-        num_masked = tf.reduce_sum(prepared.masked.masked_weights)
-        return super().loss_normalizers(prepared) | {
-            "adversarial_loss": num_masked,
-            "baseline_loss": num_masked,
-        }
-
-    def reward_losses(
-        self,
-        sampled: electra.SampledBatch,
-        log_probs: tf.Tensor,
-        rewards: tf.Tensor,
-    ) -> step_lib.Tensors:
-        """The estimate's loss, and the baseline's."""
+        """The estimate's loss and the baseline's, by `[B, P]` rewards."""
         positions = sampled.masked.masked_positions
         weights = sampled.masked.masked_weights
         (encoded,) = sampled.generated.encoder_outputs
@@ -243,38 +238,17 @@ class Reinforce(Adversarial):
         log_probs = tf.gather(log_probs, tokens, batch_dims=2)
         advantages = tf.stop_gradient(rewards - tf.nn.softplus(-logits))
         chances = tf.exp(-rewards)
-        return {
-            "adversarial_loss": -tf.reduce_sum(
-                advantages * log_probs * weights
-            ),
-            "baseline_loss": losses.replaced_token_loss(
-                logits, chances, weights
-            ),
-        }
+        policy = tf.reduce_sum(advantages * log_probs * weights)
+        baseline = losses.replaced_token_loss(logits, chances, weights)
+        return {"adversarial_loss": -policy, "baseline_loss": baseline}
 
-
-@layers.register
-class StraightThrough(Adversarial):
-    """Straight-through Gumbel-softmax, which the paper left untried.
-
-    The discriminator sees the sampled tokens as always: the largest of
-    `logits / temperature + gumbel noise`. For the gradient, the one-hot sample
-    stands for the softmax of these sums over `gumbel_temperature`, through
-    which the discriminator's loss reaches the generator, reversed. The lower
-    that temperature, the smaller the bias of the gradient and the larger its
-    variance. The loss is the mean over all tokens, so that with the same
-    `adversarial_weight` its pull is several times weaker than REINFORCE's.
-    """
-
-    @classmethod
-    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Also the expected embeddings."""
-        return super().trained_parts(convention) + convention.soft_lookup()
-
-    def word_offset(
+    def _relax(
         self, sampled: electra.SampledBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
-        """The relaxed samples' embeddings, minus themselves."""
+        """The relaxed samples' embeddings minus themselves, `[B, S, E]`.
+
+        Zero in value, they are a path of the gradient to the samples.
+        """
         masked, chosen = sampled.masked, self.objective
         now = self.num_updates()
         temperature = schedules.constant_or_linear(
@@ -300,3 +274,11 @@ class StraightThrough(Adversarial):
         length = masked.original_ids.shape[1]
         places = tf.one_hot(masked.masked_positions, length)
         return tf.matmul(places, expected, transpose_a=True)
+
+
+# Files of models that were saved before call it by its estimators.
+keras.saving.get_custom_objects().update(
+    dict.fromkeys(
+        ("electra_tf>Reinforce", "electra_tf>StraightThrough"), Adversarial
+    )
+)

@@ -165,12 +165,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             )
 
     @classmethod
-    def select(cls, objective: Any) -> "type[PretrainingModel]":
-        """The class that trains with these `Settings`: itself, or a variant."""
-        del objective
-        return cls
-
-    @classmethod
     def parse(cls, settings: config.ExperimentConfig) -> Any:
         """The section `objective` as this objective's `Settings`."""
         return cls.Settings(**settings.objective)

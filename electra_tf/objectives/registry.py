@@ -61,7 +61,7 @@ def find(settings: config.ExperimentConfig) -> "type[base.PretrainingModel]":
     Raises:
         ConfigError: if the objective is unknown, or refuses the settings.
     """
-    return _select(complete(settings))
+    return find_class(complete(settings).objective["name"])
 
 
 def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
@@ -84,9 +84,8 @@ def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     completed = dataclasses.replace(
         settings, objective=dataclasses.asdict(parsed)
     )
-    chosen = _select(completed)
-    chosen.check_settings(completed)
-    completed.check_warm_up(chosen.stages(completed))
+    objective.check_settings(completed)
+    completed.check_warm_up(objective.stages(completed))
     return completed
 
 
@@ -98,15 +97,8 @@ def build_model(
 ) -> "base.PretrainingModel":
     """Builds the model of a config; arguments as of `PretrainingModel`."""
     settings = complete(settings)
-    objective = _select(settings)
-    return objective(settings, vocabulary, token_counts, is_packed)
-
-
-def _select(
-    settings: config.ExperimentConfig,
-) -> "type[base.PretrainingModel]":
     objective = find_class(settings.objective["name"])
-    return objective.select(objective.parse(settings))
+    return objective(settings, vocabulary, token_counts, is_packed)
 
 
 def _require_default(
