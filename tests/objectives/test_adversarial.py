@@ -1,9 +1,11 @@
 """Adversarial training, by REINFORCE and straight through."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.objectives import adversarial
 from electra_tf.objectives import electra
 from tests.objectives import tiny_objectives
 
@@ -167,3 +169,9 @@ def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
     for path, gradient in expected.items():
         expected[path] = -6.0 * share * gradient + (1 - share) * plain[path]
     _require_close(found, expected)
+
+
+def test_files_that_name_an_estimator_for_the_model_are_read():
+    for name in ("Reinforce", "StraightThrough"):
+        found = keras.saving.get_registered_object(f"electra_tf>{name}")
+        assert found is adversarial.Adversarial
