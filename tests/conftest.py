@@ -81,7 +81,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     # Graphs are many small objects: a tenth of the time of a trace.
-    gc.set_threshold(50_000, 20, 10)
+    gc.set_threshold(10_000, 20, 10)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

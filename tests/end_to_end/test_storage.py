@@ -88,18 +88,14 @@ def build_records(top):
         for document in corpus_lib.open_source(source, corpus.options)
         for line in document.lines
     ]
-    vocabulary = vocabulary_training.train_vocabulary(lines, 120)
-    vocabulary.save(f"{top}/vocabulary")
+    vocabulary_training.train_vocabulary(lines, 120).save(f"{top}/vocabulary")
     writer.build_dataset(_build_settings(top))
     manifest.verify_dataset(f"{top}/records")
-    settings = tiny_run.build_settings(
-        top / "records", num_train_steps=12, keep_checkpoints=2
-    )
+    steps = {"num_train_steps": 12, "keep_checkpoints": 2}
+    settings = tiny_run.build_settings(top / "records", **steps)
     # One network, as that is traced faster.
-    return dataclasses.replace(
-        tiny_run.replace(settings, objective={"name": "mlm"}),
-        generator=config.GeneratorConfig(),
-    )
+    settings = tiny_run.replace(settings, objective={"name": "mlm"})
+    return dataclasses.replace(settings, generator=config.GeneratorConfig())
 
 
 def _build_settings(top):
@@ -168,12 +164,9 @@ def test_a_fine_tuning_lives_there_and_goes_on(cloud, tmp_path):
     data.mkdir()
     for path in little_task.write_files(tmp_path).iterdir():
         storage.copy(path, data / path.name)
+    folders = data, cloud / "hf", cloud / "tuned"
     request = little_task.build_request(
-        data,
-        cloud / "hf",
-        cloud / "tuned",
-        {"num_train_epochs": 1.0},
-        actions=finetune.ACTIONS,
+        *folders, {"num_train_epochs": 1.0}, actions=finetune.ACTIONS
     )
     outcome = finetune.finetune(request)
     assert finetune.finetune(request).scores == outcome.scores

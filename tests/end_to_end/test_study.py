@@ -55,13 +55,8 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
     assert not (tmp_path / "other").exists()
 
 
-def test_a_plan_needs_no_dataset_and_a_mistyped_arm_ends_with_one_line():
-    study = "configs/studies/table5.py"
-    planned = _run(study, "--list", "--seeds=1,2")
-    mistyped = _run(study, "--arms=elektra", "--list")
+def test_a_plan_needs_no_dataset():
+    planned = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
     assert planned.returncode == 0, planned.stderr
     for part in ("12 runs: 6 arms", "all_tokens_mlm", "untrained"):
         assert part in planned.stdout
-    assert mistyped.returncode == 1
-    assert "Did you mean 'electra'" in mistyped.stderr
-    assert "Traceback" not in mistyped.stderr
