@@ -149,26 +149,12 @@ def test_what_is_no_reference_is_one_clear_error(folder):
         list(runner.list_cases(folder, ["masks"]))
 
 
-@pytest.fixture
-def script(monkeypatch):
-    """scripts/verify_golden.py, called as `script(folder, kinds)`."""
-    module = script_modules.load("verify_golden")
-
-    def call(folder, only=(), checkout=module._CHECKOUT):
-        given = types.SimpleNamespace(golden_dir=str(folder), only=[*only])
-        monkeypatch.setattr(module, "FLAGS", given)
-        monkeypatch.setattr(module, "_CHECKOUT", checkout)
-        return module.main()
-
-    return call
-
-
-def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(
-    script, folder, capsys
-):
+def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(folder):
     _write_ids(folder, 101)
-    assert script(folder, ["tokenization"]) == 1
-    heading, *lines, total = capsys.readouterr().out.splitlines()
+    flags = f"--golden_dir={folder}", "--only=tokenization"
+    done = script_modules.run("verify_golden", *flags)
+    assert done.returncode == 1, done.stderr
+    heading, *lines, total = done.stdout.splitlines()
     assert heading.split()[:3] == ["what", "cases", "largest"]
     assert [line.split()[-1] for line in lines] == ["pass", "pass", "MISS"]
     assert "lines, ids_cased (worst: line 1)" in lines[-1]
@@ -176,12 +162,17 @@ def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(
 
 
 def test_the_command_exits_with_2_where_there_is_nothing_to_run(
-    script, tmp_path, capsys
+    tmp_path, capsys, monkeypatch
 ):
-    assert script(tmp_path / "nowhere") == 2
+    script = script_modules.load("verify_golden")
+    flags = types.SimpleNamespace(golden_dir=f"{tmp_path}/nowhere", only=[])
+    monkeypatch.setattr(script, "FLAGS", flags)
+    assert script.main() == 2
     assert "nowhere" in capsys.readouterr().err
     # As in a wheel, which carries scripts and no tests.
-    assert script(tmp_path, checkout=tmp_path) == 2
+    monkeypatch.setattr(script, "_CHECKOUT", tmp_path)
+    flags.golden_dir = str(tmp_path)
+    assert script.main() == 2
     assert "a checkout" in capsys.readouterr().err
 
 

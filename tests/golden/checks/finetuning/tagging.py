@@ -69,7 +69,7 @@ def _check_label_mapping(path):
 
 
 def _check_alignment(path):
-    """Pieces of every word of some sentences, exactly."""
+    """Pieces of every word of some sentences."""
     cases, entries = loading.read_json(path)["alignment"], []
     for number, case in enumerate(cases):
         settings = {"do_lower_case": not case.get("cased", False)}
@@ -85,7 +85,7 @@ def _check_alignment(path):
 
 
 def _check_examples(path):
-    """Words and classes of every sentence, exactly."""
+    """Words and classes of every sentence."""
     info, entries = loading.read_json(path), []
     for split, count in info["n_examples"].items():
         entries.append((f"number in {split}", len(_read(path, split)), count))
