@@ -47,20 +47,17 @@ def main() -> None:
     from electra_tf.formats import reading
     from electra_tf.loaded_models import pretrained
 
-    drawn, swaps = [], []
-    if FLAGS.sentences:
-        drawn = word_tests.read_sentences(
-            FLAGS.sentences, FLAGS.num_sentences, FLAGS.seed
-        )
+    read = reading.read_model(model)
+    electra = pretrained.PretrainedModel.from_portable(read)
+    results, seed = {}, FLAGS.seed
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
-    electra = pretrained.PretrainedModel.from_portable(
-        reading.read_model(model)
-    )
-    results = {}
-    if drawn:
-        results["sentences"] = word_tests.run(electra, drawn, FLAGS.seed)
-    if swaps:
+    if FLAGS.sentences:
+        drawn = word_tests.read_sentences(
+            FLAGS.sentences, FLAGS.num_sentences, seed
+        )
+        results["sentences"] = word_tests.run(electra, drawn, seed)
+    if FLAGS.swaps:
         ranked = word_tests.rank_swaps(electra, swaps)
         results["swaps"] = word_tests.WordTests(swaps=ranked)
     if FLAGS.json:

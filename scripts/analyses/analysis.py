@@ -206,9 +206,8 @@ def bounds(
 ) -> dict[str, float]:
     """`low` and `high`, between which are 95 % of the bootstrap samples.
 
-    What stands in a sentence depends on each other, so sentences are drawn:
-    `sums`, `[N, ...]`, has a row for each. `statistic` takes the totals of
-    R samples, `[R, ...]`, and returns `[R]`.
+    Sentences are drawn: `sums`, `[N, ...]`, has a row for each. `statistic`
+    takes the totals of R samples, `[R, ...]`, and returns `[R]`.
     """
     count, generator = len(sums), np.random.default_rng(seed)
     draws = generator.integers(0, count, [_NUM_RESAMPLES, count])
@@ -226,8 +225,8 @@ def half_width(
     statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
 ) -> float:
     """Half of the way between both `bounds`."""
-    limits = bounds(statistic, sums, seed)
-    return (limits["high"] - limits["low"]) / 2
+    low, high = bounds(statistic, sums, seed).values()
+    return (high - low) / 2
 
 
 def divide(totals: np.ndarray) -> np.ndarray:

@@ -30,11 +30,7 @@ _CURVE_POINTS = 200
 
 
 def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
-    """Sentences of a file of words and labels, in random order.
-
-    Raises `DataError` for another label, and where one half of the sentences
-    is without a wrong word.
-    """
+    """Sentences of a file of words and labels, in random order."""
     annotated = conll.read_columns(storage.path(data))
     for one in annotated:
         if other := set(one.tags or ()) - {RIGHT, WRONG}:
@@ -42,10 +38,10 @@ def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
             raise files.unexpected(one.place, expected, min(other))
     drawn = texts.draw(annotated, limit, seed)
     half = len(drawn) // 2
-    for name, part in (("first", drawn[:half]), ("second", drawn[half:])):
+    for part in (drawn[:half], drawn[half:]):
         if not any(WRONG in (sentence.tags or ()) for sentence in part):
             expected = f"words labelled {WRONG} in both halves of the sentences"
-            received = f"{len(drawn)} sentences, none in the {name} half"
+            received = f"{len(drawn)} sentences, none in one half"
             remedy = "Give more sentences, a larger --limit or another --seed."
             raise files.unexpected(data, expected, received, remedy)
     return [texts.Sentence(one.words, one.tags or ()) for one in drawn]
@@ -54,8 +50,8 @@ def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
 def measure(work: analysis.Work) -> analysis.Findings:
     """Every way to suspect a word, on the second half of the sentences.
 
-    `request.other_model` may be a tagger that was fine-tuned on the first
-    half, which is written as `tuned_on.tsv` beside the findings.
+    `request.other_model` may be a tagger that was fine-tuned on the first half,
+    which is written beside the findings.
     """
     request = work.request
     sentences = read_sentences(request.data, request.limit, request.seed)

@@ -93,19 +93,17 @@ def write(
             f"{output_dir}, without any. Run one of "
             f"{', '.join(analysis.ANALYSES)} first."
         )
-    contents = [
-        (name, analysis.find_analysis(name).question) for name in findings
-    ]
+    contents = {n: analysis.find_analysis(n).question for n in findings}
     sections = [_section(k, output_dir / k, v) for k, v in findings.items()]
     if electra.can_score:
-        contents.append(("sentences", "Sentences with one word exchanged"))
+        contents["sentences"] = "Sentences with one word exchanged"
         sections.append(_sentences(electra, request))
     page = _PAGE.substitute(
         title=f"What {html.escape(request.model)} knows",
         summary=html.escape(f"{electra.summary}; {electra.origin}"),
         contents="".join(
             f'<li><a href="#{name}">{html.escape(question)}</a></li>'
-            for name, question in contents
+            for name, question in contents.items()
         ),
         sections="".join(sections),
     )

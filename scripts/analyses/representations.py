@@ -102,10 +102,7 @@ def read_layers(
     sentences: Sequence[texts.Sentence],
     title: str,
 ) -> Layers:
-    """The states of the first piece of every word, and the attention.
-
-    Words that are cut off have zeros.
-    """
+    """The states of words' first pieces, 0 where cut off, and the attention."""
     pieces = texts.locate_pieces(electra, sentences)
     firsts = pieces.drop_duplicates("flat_word")
     rows = electra.tokenize([sentence.text for sentence in sentences])
@@ -167,7 +164,7 @@ def _read_batch(
 def probe(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
     """Counts words that a ridge classifier of `[W, D]` gets right, `[N, 2]`.
 
-    It learns from the first half of the sentences and answers for the N others.
+    It learns from the first half of the sentences; N are the others.
     """
     is_learned = words["sentence"] <= words["sentence"].max() // 2
     classifier = pipeline.make_pipeline(

@@ -39,11 +39,7 @@ class Utterance(NamedTuple):
 def read_utterances(
     path: pathlib.Path, limit: int, seed: int
 ) -> list[Utterance]:
-    """Reads JSON lines `{"ref": ..., "hyps": [{"text": ..., "score": ...}]}`.
-
-    Raises `DataError` with the line that is not such an object, and for a file
-    without lines.
-    """
+    """Reads JSON lines `{"ref": "", "hyps": [{"text": "", "score": 0.5}]}`."""
     utterances = []
     for number, line in files.read_filled_lines(path):
         try:
@@ -67,11 +63,7 @@ def read_utterances(
 
 
 def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
-    """A row for each guess of all utterances, in order.
-
-    `utterance`, its number; `words` of the reference; `text`; `recognizer`,
-    its score; `errors`, of words.
-    """
+    """A row for each guess: `words` of the reference, `errors` of words."""
     jiwer = installed.import_extra("jiwer", "analysis")
     rows = []
     for number, (reference, guesses, scores) in enumerate(utterances):
@@ -85,10 +77,7 @@ def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
 
 
 def choose(guesses: pd.DataFrame, scores: Any, weight: float) -> np.ndarray:
-    """The errors of what comes first in each utterance, `[N]`.
-
-    The recognizer's score counts, and with a weight another one, `[guesses]`.
-    """
+    """The errors `[N]` of what comes first, with another score by a weight."""
     totals = guesses["recognizer"] + weight * scores
     best = totals.groupby(guesses["utterance"]).idxmax()
     return guesses["errors"].to_numpy()[best]
@@ -101,32 +90,27 @@ def tune(guesses: pd.DataFrame, scores: Any) -> float:
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """Tunes on `dev_NAME.jsonl`, judges on `test_NAME.jsonl`, for every NAME.
-
-    A folder without such pairs is refused.
-    """
+    """Tunes on `dev_NAME.jsonl`, judges on `test_NAME.jsonl`, for each NAME."""
     request = work.request
     folder, rows = storage.path(request.data), dict[str, dict[str, float]]()
-    names = sorted(
-        path.stem.removeprefix("dev_")
-        for path in folder.glob("dev_*.jsonl")
-        if (folder / path.name.replace("dev_", "test_", 1)).exists()
+    dev, test = (
+        {p.stem.removeprefix(part): p for p in folder.glob(f"{part}*.jsonl")}
+        for part in ("dev_", "test_")
     )
-    if not names:
+    for name in sorted(dev.keys() & test.keys()):
+        parts = []
+        for path in (dev[name], test[name]):
+            read = read_utterances(path, request.limit, request.seed)
+            guesses = list_guesses(read)
+            title = path.stem.replace("_", " ", 1)
+            parts.append((guesses, _score(work, guesses, title)))
+        judged = _judge(parts[0], parts[1], request.seed)
+        rows |= {f"{name}: {by}": row for by, row in judged.items()}
+    if not rows:
         raise FileNotFoundError(
             "Lists to choose from must be pairs of files dev_NAME.jsonl and "
             f"test_NAME.jsonl in one folder. Received: {folder}, without any."
         )
-    for name in names:
-        parts = {}
-        for part in ("dev", "test"):
-            path = folder / f"{part}_{name}.jsonl"
-            guesses = list_guesses(
-                read_utterances(path, request.limit, request.seed)
-            )
-            parts[part] = guesses, _score(work, guesses, f"{part} {name}")
-        judged = _judge(parts["dev"], parts["test"], request.seed)
-        rows |= {f"{name}: {by}": row for by, row in judged.items()}
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
         f"WER: word errors in 100 words of the references; {analysis.BOUNDS} "

@@ -51,8 +51,7 @@ def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
     """Sentences of a corpus; of the Brown corpus with parts of speech.
 
     At most `limit` are drawn by the seed, 0 takes 2,000 of running text and
-    all of the Brown corpus. Raises `DataError` for damaged files and for less
-    than two sentences.
+    all of the Brown corpus. Raises `DataError` for less than two.
     """
     folder = storage.path(data)
     paths = sorted(
@@ -106,12 +105,11 @@ def part_of_speech(tag: str) -> str:
 def locate_pieces(
     electra: pretrained.PretrainedModel, sentences: Sequence[Sentence]
 ) -> pd.DataFrame:
-    """The word that every piece of every sentence belongs to.
+    """A row for each piece that the model sees, in order.
 
-    A row for each piece that the model sees, in order: `sentence`, its number;
-    `position` in the model's row, from 1 after [CLS]; `id` of the piece;
-    `word`, its number in the sentence, and `flat_word` among all; `label` of
-    that word, empty without labels; `length`, pieces of the sentence.
+    `sentence`, its number; `position` in the model's row, from 1 after [CLS];
+    `id` of the piece; `word`, its number in the sentence, and `flat_word` among
+    all; `label` of that word, or empty; `length`, pieces of the sentence.
     """
     words = list_words(sentences)
     sizes = [len(word.encode()) + 1 for own in sentences for word in own.words]
@@ -153,20 +151,16 @@ def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
 def worst_pieces(
     pieces: pd.DataFrame, values: np.ndarray, num_words: int
 ) -> np.ndarray:
-    """The largest value of each word's pieces, `[num_words]` float64.
-
-    A word of which the model sees nothing gets the smallest of all.
-    """
+    """The largest value of each word's pieces; for unseen words the least."""
     largest = pd.Series(values).groupby(pieces["flat_word"].to_numpy()).max()
     by_word = largest.reindex(range(num_words), fill_value=values.min())
     return by_word.to_numpy(np.float64)
 
 
 def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and members, bool, of groups of `locate_pieces`.
+    """Names groups of `locate_pieces`, and yields their members, bool.
 
-    By place in the sentence, by how often the piece occurs in these sentences,
-    and by part of speech if there are labels.
+    By place, by how often the piece occurs, and by label if there are any.
     """
     place = (pieces["position"] - 1) / pieces["length"]
     ends, names = [0, 1 / 3, 2 / 3, 1], ["first", "2nd", "3rd"]

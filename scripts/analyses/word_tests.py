@@ -68,10 +68,9 @@ class WordTests(NamedTuple):
     def compute(self) -> dict[str, Any]:
         """The numbers of what is not empty, as plain JSON.
 
-        `gaps_filled` is the share of right guesses, `gaps_constant` that of the
-        commonest word; `swaps_first` the share of swaps that rank first,
-        `swaps_chance` the mean of 1 / number of words; `swaps_auc` the mean
-        share of the other words that are less suspicious.
+        `gaps_constant` is the share of the commonest word; `swaps_chance` the
+        mean of 1 / number of words; `swaps_auc` the mean share of the other
+        words that are less suspicious.
         """
         numbers: dict[str, Any] = {}
         if self.gaps:
@@ -118,11 +117,7 @@ class WordTests(NamedTuple):
 
 
 def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
-    """Different sentences of a corpus, drawn from its files in random order.
-
-    A sentence ends at `.`, `!` or `?` before a blank and a capital letter, and
-    at the end of a line.
-    """
+    """Different sentences of a corpus, drawn from its files in random order."""
     generator = np.random.default_rng(seed)
     opened = corpus_lib.open_corpus(corpus)
     order = generator.permutation(len(opened.sources))
@@ -152,8 +147,7 @@ def run(
 ) -> WordTests:
     """Both tests, or the one that the model can answer.
 
-    One gap and one swap is drawn in each sentence; sentences that the model
-    would cut are left out.
+    One gap and one swap is drawn in each sentence that the model would not cut.
     """
     if not (electra.can_fill_masks or electra.can_score):
         raise ValueError(
@@ -174,11 +168,10 @@ def run(
 def fill_gaps(
     electra: pretrained.PretrainedModel, sentences: Sequence[str], seed: int
 ) -> tuple[Gap, ...]:
-    """Makes one gap in each sentence, and lets the generator fill it.
+    """Makes a gap, for a single piece, where it can; the generator fills it.
 
-    A sentence without a word that is a single piece is left out. Models of
-    different vocabularies get the same gaps for one seed, as far as the words
-    are pieces of both.
+    Models of different vocabularies get the same gaps for one seed, as far as
+    the words are pieces of both.
     """
     generator = np.random.default_rng(seed)
     words = [list(_WORD.finditer(sentence)) for sentence in sentences]
@@ -199,10 +192,7 @@ def fill_gaps(
 
 
 def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
-    """One word of each sentence exchanged for a word of another sentence.
-
-    Sentences without a word of letters alone are left out.
-    """
+    """Exchanges a word of letters in each sentence for one of another."""
     generator = np.random.default_rng(seed)
     words = [list(_WORD.finditer(sentence)) for sentence in sentences]
     swaps = []
@@ -210,11 +200,10 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
         if not row:
             continue
         old = row[generator.integers(len(row))]
+        same = old[1].casefold()
         for donor in generator.permutation(len(words)):
             candidates = [match[1] for match in words[donor]]
-            others = [
-                w for w in candidates if w.casefold() != old[1].casefold()
-            ]
+            others = [w for w in candidates if w.casefold() != same]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
                 swap = scoring.exchange(sentences[number], *old.span(1), new)
@@ -243,8 +232,7 @@ def rank_swaps(
 ) -> tuple[RankedSwap, ...]:
     """Ranks each exchanged word by suspicion among the words of its sentence.
 
-    A swap whose new word the model does not see, or that stands alone, is left
-    out.
+    Leaves out words that the model does not see, or that stand alone.
     """
     texts = [change.swap.data.decode("utf-8", "replace") for change in swaps]
     ranked = []
@@ -260,9 +248,8 @@ def rank_swaps(
 
 
 def _is_usable(sentence: str) -> bool:
-    num_words = len(sentence.split())
-    has_mask = mask_filling.MASK in sentence
-    return MIN_WORDS <= num_words <= MAX_WORDS and not has_mask
+    has_length = MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
+    return has_length and mask_filling.MASK not in sentence
 
 
 def _single_pieces(

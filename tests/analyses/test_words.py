@@ -62,8 +62,8 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
 @pytest.mark.parametrize(
     ("content", "limit", "problem"),
     [
-        ("a\ti\n\nb\ti\n", 1, "1 sentences, none in the first half"),
-        ("a\ti\n\nb\tc\n", 0, "2 sentences, none in the .* half"),
+        ("a\ti\n\nb\ti\n", 1, "1 sentences, none in one half"),
+        ("a\ti\n\nb\tc\n", 0, "2 sentences, none in one half"),
         ("a\ti\n\nb\tc\nd\tx\n", 0, "words.tsv, line 3.*c or i.*'x'"),
     ],
 )
