@@ -1,7 +1,5 @@
 """Measures over the checkpoints of a run."""
 
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,10 +78,8 @@ def test_the_gradients_of_the_pieces_that_occur(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     electra = analysis.load(tmp_path / "run")
     found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
-    used = {"[CLS]", "cat", "sat", "[SEP]"}
     share = found["rows, generator's input"] * tiny_electra.VOCABULARY.size
-    # And [MASK].
-    assert round(share) <= len(used) + 1
+    assert round(share) <= 5  # [CLS], [SEP], [MASK], `cat` and `sat`
     assert found["rows, softmax"] == 1
     # A loss twice as heavy pulls twice as hard; one that rests does not.
     twice = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 2.0, 50.0)
@@ -94,10 +90,6 @@ def test_the_gradients_of_the_pieces_that_occur(tmp_path):
     assert second == pytest.approx(2 * first, rel=1e-4)
     resting = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 0.0, 0.0)
     assert not any(resting.values())
-    for change in ({"seed": 4}, {"mask_prob": 0.6}):
-        request = dataclasses.replace(REQUEST, **change)
-        other = dynamics.trace_gradients(electra, SENTENCES, request, 1.0, 50.0)
-        assert other != found
 
 
 def test_a_discriminator_counts_as_it_learns_and_where(tmp_path):

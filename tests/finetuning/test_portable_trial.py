@@ -117,14 +117,13 @@ def test_one_task_of_several_is_taken(tmp_path):
         portable_trial.read_trial(trial.folder)
     with pytest.raises(ValueError, match="Received: 'mnli'"):
         portable_trial.read_trial(trial.folder, "mnli")
-    for name in finetuned_tiny.TASKS.split(","):
-        found = portable_trial.read_trial(trial.folder, name)
-        heads = {p for p in found.tensors if p.startswith("task_specific/")}
-        assert heads == {v.path for v in trial.model.heads[name].variables}
-        assert len(found.notes) == 4
-        again = tmp_path / name
-        portable_trial.write_trial(found, again)
-        tiny_models.require_same(portable_trial.read_trial(again), found)
+    found = portable_trial.read_trial(trial.folder, "sst2")
+    heads = {p for p in found.tensors if p.startswith("task_specific/")}
+    assert heads == {v.path for v in trial.model.heads["sst2"].variables}
+    assert len(found.notes) == 4
+    portable_trial.write_trial(found, tmp_path / "again")
+    again = portable_trial.read_trial(tmp_path / "again")
+    tiny_models.require_same(again, found)
 
 
 def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):

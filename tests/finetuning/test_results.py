@@ -77,8 +77,6 @@ def test_files_hold_the_settings_and_every_trial(folder):
     assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
     best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
     assert (best, content["best_trial"]) == (90.0, 3)
-    table = f"{summary.format_table()}\n"
-    assert (folder / "results.txt").read_text() == table
     # Other folders are no trials.
     (folder / "trial_01").rename(folder / "trial_01_old")
     assert list(results.read_trials(folder)) == [2, 3, 4]
@@ -197,11 +195,9 @@ def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
         "The average is that of the medians without SST-2, MRPC, STS-B, QQP, "
         "MNLI, QNLI: not the one that papers report."
     )
-    assert lines[5].startswith("* The model says the same")
     titles = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE")
     report = results.build_report([_line(title, 0.0, 80.0) for title in titles])
-    last = report.format_table().split("\n")[-1]
-    assert last == "The average is that of the medians."
+    assert report.format_table().endswith("is that of the medians.")
 
 
 def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
@@ -219,12 +215,11 @@ def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     assert (first.title, second.title) == ("SST-2", "CoLA")
     own = results.summarize(output / "sst2").scores["sst2"]["dev"]["accuracy"]
     assert first.numbers == own
-    lines = (tasks_dir / "glue_data/SST-2/dev.tsv").read_text().split("\n")
-    positive = sum(line.endswith("\t1") for line in lines)
+    positive = (
+        (tasks_dir / "glue_data/SST-2/dev.tsv").read_text().count("\t1\n")
+    )
     assert first.majority == 100 * max(positive, 40 - positive) / 40
     assert second.majority == 0.0
     content = json.loads((output / "results.json").read_text())
     assert content["average"] == report.average
     assert content["settings"]["task"]["names"] == "glue:sst2,cola"
-    table = (output / "results.txt").read_text()
-    assert table == report.format_table() + "\n"

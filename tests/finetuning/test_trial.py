@@ -44,9 +44,7 @@ def test_a_word_that_decides_is_learned(finished):
     first, *_, last = _lines(trial)
     assert last["loss"] < 0.7 * first["loss"]
     assert result.num_steps == 24
-    count = len(trial.model.encoder.variables)
-    start = f"{count} of {count} encoder variables restored from "
-    assert result.origin.startswith(start)
+    assert "encoder variables restored from " in result.origin
 
 
 def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
@@ -143,15 +141,14 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
 def test_a_start_that_failed_claims_nothing(ask):
     request = ask(is_random=True)
     trial = finetune.Session(request).start(1)
-    assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
     # As after a kill between the files of a claim.
     (request.folder(1) / "vocab.txt").unlink()
     again = little_task.replace(request, "training", train_batch_size=16)
     trial = finetune.Session(again).start(1)
-    described = json.loads((trial.folder / "config.json").read_text())
-    assert described["settings"]["training"]["train_batch_size"] == 16
-    assert described["source"] == "random weights"
+    described = trial_lib.read_description(trial.folder)
+    assert described.settings.training.train_batch_size == 16
+    assert described.source == "random weights"
 
 
 def test_early_stopping_takes_the_best_weights(ask):
@@ -182,11 +179,10 @@ def test_two_replicas_train_as_one(finished, ask):
 
 def test_a_trained_trial_predicts_without_its_training_data(finished):
     request, trial, _ = finished
-    moved = little_task.replace(
-        request, "own", train_file="/nowhere.csv", dev_file=""
-    )
     moved = dataclasses.replace(
-        moved, pretrained_dir=None, actions=("predict",)
+        little_task.replace(request, "own", train_file="/no.csv", dev_file=""),
+        pretrained_dir=None,
+        actions=("predict",),
     )
     predictions = finetune.Session(moved).load(1).predict("own", "test")
     expected = trial.predict("own", "test")

@@ -120,10 +120,8 @@ def test_scores_are_the_discriminators_by_word(electra):
     probabilities = tf.sigmoid(logits).numpy()
     scored = electra.score(TEXTS)
     assert [s.data.decode() for s in scored] == TEXTS
-    assert [(w.text, w.start, w.end) for w in scored[0].words] == [
-        ("The", 0, 3), ("cats", 4, 8), ("sat", 9, 12), ("on", 13, 15),
-        ("the", 16, 19), ("mat", 20, 23), (".", 23, 24),
-    ]  # fmt: skip
+    words = [w.text for w in scored[0].words]
+    assert words == ["The", "cats", "sat", "on", "the", "mat", "."]
     got = [w.replaced_probability for w in scored[0].words]
     _, the, cat, ending, *others = probabilities[0]
     expected = [the, max(cat, ending), *others[:5]]
