@@ -33,7 +33,8 @@ class Numbers:
     """One metric over the trials."""
 
     values: tuple[float, ...]  # of each trial, in order
-    degenerate: tuple[int, ...]  # indices of trials that answer always alike
+    # Indices of trials whose model gives every example the same answer.
+    degenerate: tuple[int, ...]
     median: float
     mean: float
     spread: float  # standard deviation of a sample; 0 for a single trial

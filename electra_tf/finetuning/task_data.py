@@ -134,7 +134,7 @@ class PreparedTasks:
 
 
 def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
-    """Counts updates like the original: whole batches of an epoch by epochs."""
+    """Counts updates as the original does: an epoch has whole batches alone."""
     if num_rows < batch_size:
         return max(1, math.ceil(num_rows * num_epochs / batch_size))
     return max(1, int(num_rows // batch_size * num_epochs))

@@ -209,7 +209,7 @@ class Trial:
     """One trial: its model, its data and its folder."""
 
     settings: finetuning_config.FinetuningConfig  # with this trial's seed
-    loaded: model_lib.LoadedEncoder  # which training changes
+    loaded: model_lib.LoadedEncoder  # the encoder, which training changes
     prepared: task_data.PreparedTasks  # shared by all trials of a process
     strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
     folder: pathlib.Path

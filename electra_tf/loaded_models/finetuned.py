@@ -1,4 +1,4 @@
-"""Fine-tuning in Python: of any loaded model, and what comes of it."""
+"""What all loaded models can, fine-tuning included, and fine-tuned ones."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""Loads models, and a pre-trained one in memory (`docs/python_api.md`)."""
+"""Loads models; pre-trained ones as Python objects (`docs/python_api.md`)."""
 
 import dataclasses
 import os

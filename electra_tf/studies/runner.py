@@ -153,7 +153,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
 
 
 class StudyProgress(progress_lib.ProgressBar):
-    """Prints events, and a bar; time left is by operations of training."""
+    """Prints events and a bar; estimates the time left from training FLOPs."""
 
     def __init__(self, requests: Sequence[study_run.RunRequest]) -> None:
         super().__init__("Study", _LINE_SECONDS, is_error=False)

@@ -95,7 +95,7 @@ class Work:
     electra: pretrained.PretrainedModel
     request: Request
     folder: pathlib.Path = pathlib.Path()  # of the analysis
-    # Names the weights and the request of parts that are kept; or none are.
+    # Identifies weights and request in names of saved parts; empty: none are.
     key: str = ""
 
     def in_parts(
