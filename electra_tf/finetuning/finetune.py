@@ -167,10 +167,10 @@ class Session:
                 done = trial_lib.read_result(trial.folder)
                 if done is not None and self.is_chief:
                     done = dataclasses.replace(done, scores=scores)
-                    if trial_lib.is_scored_alike(trial.folder, trial.settings):
-                        trial_lib.write_result(trial.folder, done)
-                    else:
+                    if trial.is_rescored:
                         self.rescored[number] = done
+                    else:
+                        trial_lib.write_result(trial.folder, done)
             return True
 
     def start(self, number: int) -> trial_lib.Trial:
@@ -212,14 +212,14 @@ class Session:
         folder = self.request.folder(number)
         settings = self.request.trial_settings(number)
         described = trial_lib.read_description(folder)
-        trial_lib.require_same(
-            folder, dataclasses.replace(described, settings=settings)
-        )
+        wanted = dataclasses.replace(described, settings=settings)
+        changed = trial_lib.require_same(folder, wanted)
         with self.strategy.scope():
             loaded = trial_lib.load_encoder(folder, settings.training.precision)
         trial = self._build(
             number, loaded, described.labels, described.conventions
         )
+        trial.is_rescored = not changed <= trial_lib.SAFE_TO_RESUME
         trial.load_weights(trial_lib.final_checkpoint(folder, settings))
         return trial
 

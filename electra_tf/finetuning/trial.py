@@ -150,24 +150,15 @@ def require_same(
     folder: pathlib.Path,
     description: TrialDescription,
     safe_to_change: Collection[str] = SAFE_TO_LOAD,
-) -> None:
-    """Raises `ModelError` unless the folder's trial is the one described."""
+) -> set[str]:
+    """Returns the fields that differ; raises `ModelError` if one may not."""
     old = read_description(folder)
     # Conventions follow from the training rows; older trials have none.
     description = dataclasses.replace(description, conventions=old.conventions)
-    checkpoints.require_same_settings(
+    differences = checkpoints.require_same_settings(
         folder, old, description, safe_to_change, "--output_dir"
     )
-
-
-def is_scored_alike(
-    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
-) -> bool:
-    """Whether these settings lead to the scores that the trial keeps."""
-    before = read_description(folder).settings
-    differences = schema.find_differences(before, settings)
-    changed = {f"settings.{line.partition(':')[0]}" for line in differences}
-    return changed <= SAFE_TO_RESUME
+    return {line.partition(":")[0] for line in differences}
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
@@ -214,6 +205,8 @@ class Trial:
     strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
     folder: pathlib.Path
     place: str = ""  # `Trial 2 of 5`, if several are reported in brief
+    # Whether data or thresholds differ from those of its training.
+    is_rescored: bool = False
 
     def __post_init__(self) -> None:
         with self.strategy.scope():
