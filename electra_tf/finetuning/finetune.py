@@ -321,15 +321,13 @@ def _finetune_model(request: Request) -> results.Summary | None:
     """Makes one model of all tasks named."""
     rescored: Mapping[int, trial_lib.TrialResult] = {}
     if request.num_parallel > 1:
-        is_done, is_chief = _run_side_by_side(request), True
+        _run_side_by_side(request)
     else:
         session = Session(request)
-        is_done, is_chief = _run_in_turn(session), session.is_chief
+        _run_in_turn(session)
+        if not session.is_chief:
+            return None
         rescored = session.rescored
-    if not is_done:
-        raise errors.Stopped
-    if not is_chief:
-        return None
     summary = None
     if {"train", "eval"} & set(request.actions):
         summary = results.summarize(request.output_dir, rescored)
@@ -393,8 +391,8 @@ def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
         print(f"Wrote {path}", flush=True)
 
 
-def _run_in_turn(session: Session) -> bool:
-    """Runs trials one after another; False if a signal asked to stop."""
+def _run_in_turn(session: Session) -> None:
+    """Runs trials one after another; raises `Stopped` after a signal."""
     request = session.request
     numbers = [*range(1, request.num_trials + 1)]
     if "train" not in request.actions:
@@ -403,12 +401,13 @@ def _run_in_turn(session: Session) -> bool:
     with stopping.StopRequest() as stop:
         for number in numbers:
             if not session.run(number, stop):
-                return False
+                raise errors.Stopped
             if len(numbers) > 1 and session.is_chief:
                 told = trial_lib.describe_result(request.folder(number))
                 print(f"Trial {number}: {told}", flush=True)
             gc.collect()  # A trained model is a heap of cycles.
-    return not stop.signal_name
+    if stop.signal_name:
+        raise errors.Stopped
 
 
 def _list_gpus() -> list[str]:
@@ -420,8 +419,8 @@ def _list_gpus() -> list[str]:
     return [str(number) for number in range(len(list(nodes)))]
 
 
-def _run_side_by_side(request: Request) -> bool:
-    """Runs trials in processes, with logs; False if a signal stopped them."""
+def _run_side_by_side(request: Request) -> None:
+    """Runs trials in processes, with logs; raises `Stopped` after a signal."""
 
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
@@ -461,7 +460,8 @@ def _run_side_by_side(request: Request) -> bool:
             f"{', '.join(map(str, sorted(failed)))}. Trial {first}: "
             f"{failed[first]} See {log_file(first)}."
         )
-    return is_done and not stop.signal_name
+    if not is_done or stop.signal_name:
+        raise errors.Stopped
 
 
 def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:
