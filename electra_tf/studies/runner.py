@@ -77,7 +77,7 @@ def run_study(
         for folder in (output_dir, *(r.folder for r in requests)):
             atomic.remove_partial(folder)
         failures: list[Failure] = []
-        with StudyProgress(requests) as progress, pool:
+        with _StudyProgress(requests) as progress, pool:
             for outcome in pool.outcomes(
                 progress.waiting,
                 on_start=progress.start,
@@ -152,7 +152,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
     )
 
 
-class StudyProgress(progress_lib.ProgressBar):
+class _StudyProgress(progress_lib.ProgressBar):
     """Prints events and a bar; estimates the time left from training FLOPs."""
 
     def __init__(self, requests: Sequence[study_run.RunRequest]) -> None:
@@ -170,18 +170,15 @@ class StudyProgress(progress_lib.ProgressBar):
 
     @property
     def waiting(self) -> list[study_run.RunRequest]:
-        """The runs that have not ended, in their order."""
         return [r for r in self._requests if r.folder not in self._ended]
 
     def start(self, request: study_run.RunRequest) -> None:
-        """Tells that a run begins, or goes on from its last checkpoint."""
         step = _last_step(request)
         self._say_of(request, f"goes on at step {step}." if step else "starts.")
 
     def finish(
         self, request: study_run.RunRequest, result: study_run.RunResult
     ) -> None:
-        """Tells of a run that has its result."""
         self._ended.add(request.folder)
         scores = ", ".join(f"{k} {v:.3f}" for k, v in result.tasks.items())
         if not scores and "loss" in result.held_out:
@@ -194,13 +191,11 @@ class StudyProgress(progress_lib.ProgressBar):
         )
 
     def fail(self, failure: Failure) -> None:
-        """Tells of a run that ended without a result."""
         request, reason = failure.request, failure.reason
         self._ended.add(request.folder)
         self._say_of(request, f"FAILED: {reason} See {request.log_file}.")
 
     def update(self, active: Sequence[study_run.RunRequest]) -> None:
-        """Brings the bar up to date; `active` are the runs in progress."""
         if time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _UPDATE_SECONDS

@@ -203,7 +203,7 @@ def test_time_left_comes_from_the_work_that_is_left(
     _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with runner.StudyProgress(requests) as progress:
+    with runner._StudyProgress(requests) as progress:
         progress.start(second)
         progress.start(third)
         _log_step(third, 4)  # Of 10.
