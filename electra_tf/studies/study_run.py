@@ -117,7 +117,8 @@ def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
 
     if definition.BLIMP in tasks:
         blimp.read_pairs(folder)
-    measure.read_tasks(folder, [n for n in tasks if n != definition.BLIMP])
+    if names := [name for name in tasks if name != definition.BLIMP]:
+        measure.read_tasks(folder, names)
 
 
 def measure_tasks(
