@@ -234,8 +234,7 @@ def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     that of its best combination, a benchmark for that of the task named.
     """
     # Looks for a file, which fails early in a folder without permission.
-    has_config = (folder / trial_lib.CONFIG_FILE).is_file()
-    if has_config or own_run.is_trial(folder):
+    if (folder / trial_lib.CONFIG_FILE).is_file():
         return folder if own_run.is_trial(folder) else None
     trial = f"trial_*/{trial_lib.CONFIG_FILE}"
     if any(folder.glob(trial)):
