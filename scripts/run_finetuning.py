@@ -108,10 +108,10 @@ def main() -> None:
     listed = storage.path(f"{results.find_trial(output_dir)}/predictions")
     if listed.is_dir():
         print(f"\nDev examples with gold and prediction: {listed}")
-    task, *others = catalog.build_tasks(settings)
-    name = task.name if others else ""
+    first, *others = catalog.build_tasks(settings)
+    name = first.name if others else ""
     print("\nTo try it in the browser, predict, serve, and load it in Python:")
-    print("\n".join(list_next_commands(output_dir, task.input_names, name)))
+    print("\n".join(list_next_commands(output_dir, first.input_names, name)))
 
 
 def list_next_commands(

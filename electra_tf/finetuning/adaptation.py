@@ -25,8 +25,9 @@ def freeze(encoder: encoder_lib.Encoder, num_layers: int) -> None:
     """
     parts = [encoder.embeddings, encoder.embeddings_project, *encoder.blocks]
     count = {-1: len(parts), 0: 0}.get(num_layers, num_layers + 2)
-    for part in filter(None, parts[:count]):
-        part.trainable = False
+    for part in parts[:count]:
+        if part is not None:
+            part.trainable = False
 
 
 class _Adapter(NamedTuple):

@@ -12,7 +12,7 @@ import os
 import pathlib
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema
@@ -113,7 +113,7 @@ def build_requests(
         if (path := dataset_dir / split / "manifest.json").is_file()
     }
     study, threads = plan.study, 0
-    measures: Any = study.tasks, study.finetune_steps, study.max_examples
+    measures = study.tasks, study.finetune_steps, study.max_examples
     if tasks_dir is None:
         measures = (), 0, 0
     if num_parallel > 1:

@@ -112,8 +112,9 @@ class Work:
         """
         parts = []
         if not self.key:
-            own = (items[i : i + size] for i in range(0, len(items), size))
-            return np.concatenate([*map(measure, own)])
+            starts = range(0, len(items), size)
+            chunks = (items[start : start + size] for start in starts)
+            return np.concatenate([*map(measure, chunks)])
         with progress.WorkProgress(title, len(items), "items") as shown:
             shown.advance(0, 0)  # Its clock starts here.
             for start in range(0, len(items), size):

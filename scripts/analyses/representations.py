@@ -118,7 +118,8 @@ def read_layers(
     with progress.WorkProgress(title, len(sentences), "sentences") as shown:
         for begin in range(0, len(sentences), _ROWS):
             batch = [array[begin : begin + _ROWS] for array in rows.values()]
-            batch_states, weights, num_pieces = map(np.asarray, read(*batch))
+            read_values = (value.numpy() for value in read(*batch))
+            batch_states, weights, num_pieces = read_values
             attention, count = attention + weights, count + num_pieces
             is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
             here = firsts[is_here]
