@@ -26,24 +26,12 @@ flags.DEFINE_string(
 flags.DEFINE_string("output_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_enum("from", "", ("", *_FORMATS), "Format of the input, if given.")
 flags.DEFINE_enum("to", None, _FORMATS, "Format to write.")
-flags.DEFINE_string(
-    "generator_input", "", "Of a discriminator alone: its generator's model."
-)
-flags.DEFINE_string(
-    "vocab_file", "", "vocab.txt or its folder, if the input has none."
-)
-flags.DEFINE_list(
-    "labels", [], "Of a fine-tuned model whose files do not name them."
-)
-flags.DEFINE_bool(
-    "text_pairs", False, "Of a classifier whose files do not say: takes pairs."
-)
-flags.DEFINE_string(
-    "drop", "", "Regular expression of parts to leave out, by our names."
-)
-flags.DEFINE_string(
-    "checkpoint", "latest", "Of a run of ours: latest, best, or a folder."
-)
+flags.DEFINE_string("generator_input", "", "Generator of a discriminator.")
+flags.DEFINE_string("vocab_file", "", "vocab.txt or its folder, if missing.")
+flags.DEFINE_list("labels", [], "Of outputs, if the files do not name them.")
+flags.DEFINE_bool("text_pairs", False, "Whether a classifier takes pairs.")
+flags.DEFINE_string("drop", "", "Parts to leave out, a regular expression.")
+flags.DEFINE_string("checkpoint", "latest", "Of a run; or best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Of a run of ours: the moving average.")
 flags.DEFINE_string("task", "", "Of a trial with several, which one.")
 flags.DEFINE_enum(
@@ -53,7 +41,7 @@ flags.DEFINE_enum(
     "bfloat16 rounds them; --to=electra_tf then stores them in half the space.",
 )
 for _name in ("input", "output_dir"):
-    # An empty path would be the current folder; --input=$UNSET is a slip.
+    # An empty path would be the current folder.
     flags.register_validator(
         _name,
         lambda path: path is None or path.strip(),

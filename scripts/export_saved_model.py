@@ -25,23 +25,15 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "model_dir",
     None,
-    "Folder of a pre-training run, of a trial, or a fine-tuning's output_dir, "
-    "which means its best trial.",
+    "A pre-training run, a trial, or a fine-tuning: its best.",
 )
 flags.DEFINE_string("export_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_string(
-    "serving_dir",
-    None,
-    "In its place: folder of TensorFlow Serving, which gets a new version.",
+    "serving_dir", None, "Instead: TensorFlow Serving's, for a new version."
 )
+flags.DEFINE_string("model_name", None, "What clients ask the server for.")
 flags.DEFINE_string(
-    "model_name", None, "In --serving_dir, what clients ask for."
-)
-flags.DEFINE_string(
-    "server_dir",
-    None,
-    "Absolute path of --serving_dir as the server sees it. Default: /models, "
-    "as in its container image.",
+    "server_dir", None, "Path of --serving_dir at the server. Default: /models."
 )
 flags.DEFINE_string("task", "", "Of a trial with several, the one to export.")
 flags.DEFINE_string(
@@ -57,11 +49,7 @@ flags.DEFINE_enum(
 _WEIGHTS = ["float32", "bfloat16", "int8"]
 flags.DEFINE_enum("weights", "float32", _WEIGHTS, "How to store them.")
 flags.DEFINE_enum(
-    "device",
-    "cpu",
-    ["cpu", "any"],
-    "cpu: it runs on the CPU and is fast there. any: it also takes an "
-    "accelerator, and computes a batch at once.",
+    "device", "cpu", ["cpu", "any"], "cpu: fast there. any: accelerators too."
 )
 flags.DEFINE_integer(
     "max_length",
@@ -93,21 +81,22 @@ def main() -> None:
     options = saved_model.ExportOptions(
         **{field.name: getattr(FLAGS, field.name) for field in fields}
     )
-    served = None
     export_dir = storage.path(FLAGS.export_dir or "")
     if serving_dir is not None:
-        served = serving_folder.ServingFolder(
-            storage.path(serving_dir), name, FLAGS.server_dir or ""
-        )
-        export_dir = served.next_version()
+        served = storage.path(serving_dir), name
+        # What cannot be written is told before the model is exported.
+        serving_folder.plan_config(*served, FLAGS.server_dir or "")
+        export_dir = serving_folder.next_version(*served)
     exported = saved_model.export(model_dir, export_dir, options, FLAGS.task)
     print(
         f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "
         "gives the same answers, largest difference "
         f"{exported.largest_difference:.1e}."
     )
-    if served is not None:
-        print(*served.write_settings(), sep="\n")
+    if serving_dir is not None:
+        server_dir = FLAGS.server_dir or ""
+        report = serving_folder.write_settings(*served, server_dir)
+        print(*report, sep="\n")
 
 
 if __name__ == "__main__":

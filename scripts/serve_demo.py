@@ -18,17 +18,11 @@ from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
-    "model",
-    "",
-    "A folder in any format, tiny-en, or a name of the hub; a fine-tuning's "
-    "output_dir, or a trial; or an export.",
+    "model", "", "A model of any kind, its name on the hub, or an export."
 )
 flags.DEFINE_string("generator", "", "A second model, for its generator.")
 flags.DEFINE_string(
-    "saved_model",
-    "",
-    "Folder made by electra-export. With --model, words are scored by "
-    "the export and masks filled by the model.",
+    "saved_model", "", "An export that scores words; --model then fills masks."
 )
 flags.DEFINE_string("task", "", "Of a model with several, the one to show.")
 flags.DEFINE_string("host", "127.0.0.1", "0.0.0.0 opens it to others.")

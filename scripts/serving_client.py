@@ -31,10 +31,8 @@ from electra_tf.config import schema
 
 PROTOCOLS = ("rest", "grpc")
 DEFAULT_SIGNATURE = "serving_default"
-# An answer that is no JSON is shown up to here.
-_MAX_SHOWN = 300
-# Numbers of a list that are shown.
-_MAX_NUMBERS = 12
+_MAX_SHOWN = 300  # characters of an answer that is no JSON
+_MAX_NUMBERS = 12  # of a list that are shown
 # TensorFlow would cut off what is larger, and ask for another id.
 _INT32 = range(-(2**31), 2**31)
 _SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
@@ -87,11 +85,7 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
     """Sends one request and returns the answers.
 
     Rows are texts, as str or, if they are not UTF-8, bytes; or lists of int.
-
-    Raises:
-        ServerError: with the server's own words, if it has some.
-        ValueError: for an unknown protocol, a server that is no `host:port`,
-            or inputs that are neither texts nor lists of int32 of one length.
+    Raises `ServerError` with the server's own words, if it has some.
     """
     if not _SERVER.fullmatch(target.server):
         raise ValueError(
@@ -112,16 +106,10 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
     return ask[protocol](target, inputs)
 
 
-def to_plain_json(answers: Answers) -> dict[str, Any]:
-    """Answers as JSON holds them: bytes as text, or `{"b64": ...}`."""
-    return {name: _to_json(rows) for name, rows in answers.items()}
-
-
 def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
     """Lines for people: every row of a request with its answers.
 
-    Where the server says which word a token comes from, the word stands
-    before the token's number.
+    A token's number stands behind its word, where the server says which.
     """
     for number in range(len(next(iter(inputs.values()), ()))):
         row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
@@ -167,13 +155,11 @@ def _are_texts(rows: Sequence[Any]) -> bool:
 
 
 def _are_ids(rows: Sequence[Any]) -> bool:
-    return (
-        all(isinstance(row, list | tuple) for row in rows)
-        and len({len(row) for row in rows}) == 1
-        and all(
-            type(item) is int and item in _INT32 for row in rows for item in row
-        )
-    )
+    if not all(isinstance(row, list | tuple) for row in rows):
+        return False
+    ids = [item for row in rows for item in row]
+    is_int32 = all(type(item) is int and item in _INT32 for item in ids)
+    return is_int32 and len({len(row) for row in rows}) == 1
 
 
 def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
@@ -182,9 +168,7 @@ def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
     if target.version:
         address += f"/versions/{target.version}"
     # Column format: one list for every input, whatever its shape.
-    body: dict[str, Any] = {
-        "inputs": {name: _to_json(rows) for name, rows in inputs.items()}
-    }
+    body: dict[str, Any] = {"inputs": to_json(inputs)}
     if target.signature:
         body["signature_name"] = target.signature
     data = json.dumps(body).encode()
@@ -282,15 +266,18 @@ def _to_bytes(text: str | bytes) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Answers as JSON holds them: bytes as text, or `{"b64": ...}`."""
     if isinstance(value, str | bytes):
         data = _to_bytes(value)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
             return {"b64": base64.b64encode(data).decode("ascii")}
+    if isinstance(value, Mapping):
+        return {name: to_json(rows) for name, rows in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
+        return [to_json(item) for item in value]
     return value
 
 
@@ -326,10 +313,9 @@ def main() -> None:
     )
     answers = predict(FLAGS.protocol, target, inputs)
     if FLAGS.json:
-        print(json.dumps(to_plain_json(answers)))
+        print(json.dumps(to_json(answers)))
     else:
-        for line in describe(inputs, answers):
-            print(line)
+        print(*describe(inputs, answers), sep="\n")
 
 
 if __name__ == "__main__":

@@ -100,8 +100,7 @@ def test_a_packed_file_unpacks_to_no_more_than_text_would(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["a/../b", "../a/b", "a/..", "a/b@../../x", "a/b@refs/../x", "/a/b"],
+    "name", ["a/../b", "../a/b", "a/..", "a/b@../../x", "a/b@refs/../x", "/a/b"]
 )
 def test_names_of_the_hub_stay_inside_its_cache(name):
     assert hub.download(name) is None

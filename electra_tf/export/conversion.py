@@ -5,15 +5,15 @@ appears complete and checked, or not at all.
 """
 
 import dataclasses
-import hashlib
 import operator
 import pathlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import huggingface_hub
+import numpy as np
 import safetensors
 import tensorflow as tf
 
@@ -65,20 +65,35 @@ def convert(
 ) -> portable.PortableModel:
     """Writes a model in another format, and returns it with notes.
 
-    Raises:
-        OSError: if `output_dir` exists or cannot be written, or if there is no
-            such source.
-        ValueError: if the source is damaged or partial, if the format cannot
-            hold it, or if it reads back otherwise.
+    Raises `OSError` if `output_dir` exists or cannot be written or there is no
+    such source; `ValueError` if the source is damaged or partial, if the
+    format cannot hold it, or if it reads back otherwise.
     """
     options = options or ConversionOptions()
     schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
-    return save(
-        _override(read_model(source, options), options),
-        target_format,
-        output_dir,
-    )
+    model = read_model(source, options)
+    path = options.vocabulary_path
+    if path is not None:
+        # Of a file, or of a folder of any format.
+        sizes, own = model.encoder, model.vocabulary
+        vocabulary = tokenizer_files.load_if_there(path, sizes)
+        if vocabulary is None:
+            vocabulary = vocabulary_lib.Vocabulary.load(path)
+            vocabulary = tokenizer_files.fit_rows(vocabulary, sizes, path)
+        if own and not tokenizer_files.are_alike(own, vocabulary):
+            count = sum(map(operator.ne, own.tokens, vocabulary.tokens))
+            model = model.with_notes(
+                f"{path} replaces its own vocabulary: {count} of {own.size} "
+                f"tokens are others, {vocabulary.settings}"
+            )
+        model = dataclasses.replace(model, vocabulary=vocabulary)
+    model = _describe_task(model, options)
+    if options.is_rounded:
+        model = portable.round_weights(model)
+    if options.drop:
+        model = _drop(model, options.drop)
+    return save(model, target_format, output_dir)
 
 
 def save(
@@ -111,8 +126,7 @@ def read_model(
 ) -> portable.PortableModel:
     """Reads a model of any format, pre-trained or fine-tuned.
 
-    Beyond what `reading.read_model` takes, `path` may be the folder of a
-    trial, or of a fine-tuning, which means its best trial.
+    `path` may also be a trial, or a fine-tuning, which means its best trial.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
@@ -140,33 +154,6 @@ def read_model(
     return portable_trial.with_known_labels(model)
 
 
-def _override(
-    model: portable.PortableModel, options: ConversionOptions
-) -> portable.PortableModel:
-    """The model with what the options give, without what they drop."""
-    path = options.vocabulary_path
-    if path is not None:
-        # Of a file, or of a folder of any format.
-        vocabulary, sizes = None, model.encoder
-        if path.is_dir():
-            vocabulary = tokenizer_files.load_if_there(path, sizes)
-        if vocabulary is None:
-            vocabulary = vocabulary_lib.Vocabulary.load(path)
-            vocabulary = tokenizer_files.fit_rows(vocabulary, sizes, path)
-        own = model.vocabulary
-        if own and not tokenizer_files.are_alike(own, vocabulary):
-            count = sum(map(operator.ne, own.tokens, vocabulary.tokens))
-            model = model.with_notes(
-                f"{path} replaces its own vocabulary: {count} of {own.size} "
-                f"tokens are others, {vocabulary.settings}"
-            )
-        model = dataclasses.replace(model, vocabulary=vocabulary)
-    model = _describe_task(model, options)
-    if options.is_rounded:
-        model = portable.round_weights(model)
-    return _drop(model, options.drop) if options.drop else model
-
-
 def _describe_task(
     model: portable.PortableModel, options: ConversionOptions
 ) -> portable.PortableModel:
@@ -181,14 +168,14 @@ def _describe_task(
             "for classification and regression. Received: one of them for a "
             f"model of {task.kind if task else 'no'} task. Leave it out."
         )
-    count = len(task.labels) if task and task.labels else len(labels)
+    if task is None:
+        return model
+    count = len(task.labels or labels)
     if labels and not len(set(labels)) == len(labels) == count:
         raise ValueError(
             f"--labels must differ, and be {count} as the model's outputs. "
             f"Received: {','.join(labels)}."
         )
-    if task is None:
-        return model
     has_pairs = task.has_pairs or options.has_pairs
     if has_pairs and task.name in glue.TASKS:
         # Whether named tasks have pairs is known, not told.
@@ -199,9 +186,8 @@ def _describe_task(
                 "the task `own` in its files."
             )
         has_pairs = False
-    task = dataclasses.replace(
-        task, labels=labels or task.labels, has_pairs=has_pairs
-    )
+    labels = labels or task.labels
+    task = dataclasses.replace(task, labels=labels, has_pairs=has_pairs)
     model = dataclasses.replace(model, task=task)
     portable.check(model)
     return model
@@ -211,34 +197,26 @@ def _drop(
     model: portable.PortableModel, pattern: str
 ) -> portable.PortableModel:
     """The model without the parts that a pattern matches."""
-    error: Exception | str = f"no part matches of {', '.join(model.parts)}"
-    dropped = []
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
-    except re.error as cause:
-        error = cause
-    if not dropped:
+        if not dropped:
+            raise re.error(f"no part matches of {', '.join(model.parts)}")
+    except re.error as error:
         raise ValueError(
             "--drop must be a regular expression that matches tensors. "
             f"Received: {pattern!r}: {error}."
-        )
+        ) from error
     tensors = {p: v for p, v in model.tensors.items() if p not in dropped}
-    parts = set(map(portable.part_of, tensors))
-    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
-    has_generator = bool(
-        parts & {portable.GENERATOR, "generator_ltr"}
-        or (model.tying == "all" and portable.MASKED_LM_HEAD in parts)
-    )
-    rest = dataclasses.replace(
-        model,
-        tensors=tensors,
-        generator=model.generator if has_generator else None,
-        tying=model.tying if has_generator else "embeddings",
-        task=model.task if portable.TASK_HEADS in parts else None,
-    )
+    rest = dataclasses.replace(model, tensors=tensors)
+    if portable.TASK_HEADS not in rest.parts:
+        rest = dataclasses.replace(rest, task=None)
+    own = {portable.GENERATOR, portable.TOWER_PARTS[0]}
+    own |= {portable.MASKED_LM_HEAD} if model.tying == "all" else set()
+    if own.isdisjoint(rest.parts):
+        rest = dataclasses.replace(rest, generator=None, tying="embeddings")
     try:
         portable.check(rest)
-        if rest.generator is None and heads <= parts:
+        if rest.generator is None and rest.has_both_heads:
             raise errors.ModelError(
                 "the generator's head is without its encoder: give "
                 f"--drop={portable.GENERATOR}"
@@ -258,15 +236,14 @@ def write(
 ) -> portable.PortableModel:
     """Writes a model, and returns it as the format states it."""
     task = model.task
-    if target_format == reading.OURS and task is not None:
+    if task and target_format == reading.OURS:
         return portable_trial.write_trial(model, folder)
-    if target_format == reading.TF1 and task is not None and task.labels:
+    if task and task.labels and target_format == reading.TF1:
         # TF1 files name no labels; a reader takes the task's usual ones.
         unnamed = dataclasses.replace(task, labels=())
-        known = portable_trial.with_known_labels(
-            dataclasses.replace(model, task=unnamed)
-        ).task
-        if known is not None and known.labels not in ((), task.labels):
+        model_there = dataclasses.replace(model, task=unnamed)
+        known = portable_trial.with_known_labels(model_there).task
+        if known and known.labels not in ((), task.labels):
             raise errors.ModelError(
                 f"A TF1 checkpoint of {task.name!r} has outputs for "
                 f"{', '.join(known.labels)}, in this order. Received: "
@@ -280,24 +257,17 @@ def require_equal(
     written: portable.PortableModel, stored: portable.PortableModel
 ) -> None:
     """Raises `ModelError` unless what was read back is equal bit by bit."""
-    bits, found_bits = (
-        {
-            path: (v.shape, v.dtype, hashlib.sha256(v.tobytes()).digest())
-            for path, v in model.tensors.items()
-        }
-        for model in (written, stored)
-    )
-    problems = [
-        f"{path} differs"
-        for path in sorted(bits.keys() | found_bits.keys())
-        if bits.get(path) != found_bits.get(path)
-    ]
-    task = written.task
-    if task is not None and stored.task is not None and not stored.task.labels:
+    none = np.empty(0)
+    problems = []
+    for path in sorted(written.tensors.keys() | stored.tensors.keys()):
+        one, other = (m.tensors.get(path, none) for m in (written, stored))
+        is_alike = (one.shape, one.dtype) == (other.shape, other.dtype)
+        if not is_alike or one.tobytes() != other.tobytes():
+            problems.append(f"{path} differs")
+    if written.task and stored.task and not stored.task.labels:
         # TF1 files name no labels.
-        written = dataclasses.replace(
-            written, task=dataclasses.replace(task, labels=())
-        )
+        unnamed = dataclasses.replace(written.task, labels=())
+        written = dataclasses.replace(written, task=unnamed)
     problems += [
         f"{name} is {getattr(stored, name)}, was {getattr(written, name)}"
         for name in ("encoder", "generator", "tying", "task")
@@ -317,7 +287,7 @@ def require_equal(
 def write_card(
     model: portable.PortableModel, folder: pathlib.Path, name: str
 ) -> None:
-    """Writes one beside every model in a folder, under a name for the hub."""
+    """Writes the README.md of every model in a folder, named as on the hub."""
     table = export_metadata.read_table("readme.toml")["card"]
     task, sizes, history = model.task, model.encoder, model.history
     facts = (
@@ -325,10 +295,14 @@ def write_card(
         f"{sizes.vocab_size:,} tokens, {sizes.max_position_embeddings} "
         f"positions; {model.step:,} updates."
     )
-    scores: dict[str, Any] = {}
+    scores: Mapping[str, Any] = {}
+    note, inputs, task_name = "", "text", ""
     if task is not None:
+        task_name = task.name
         facts += f"\n\nTask `{task.name}`. {', '.join(task.labels)}"
-    if task is not None and history is not None:
+        note = base.find_kind(task.kind).card_note(task.options)
+        inputs = "pair" if portable_trial.reads_pairs(task) else inputs
+    if history is not None:
         settings = history.description.settings
         training, optimizer = settings.training, settings.optimizer
         facts += (
@@ -336,21 +310,17 @@ def write_card(
             f"seed {training.seed}, learning_rate {optimizer.learning_rate}, "
             f"layerwise_lr_decay {optimizer.layerwise_lr_decay}."
         )
-        result = history.result
-        scores = result.scores.get(task.name, {}) if result else {}
-    has_pairs = task is not None and portable_trial.reads_pairs(task)
-    note = base.find_kind(task.kind).card_note(task.options) if task else ""
+        if history.result:
+            scores = history.result.scores.get(task_name, {})
     for path in sorted(folder.rglob(hugging_face.CONFIG_FILE)):
         (architecture,) = schema.read_object(path)["architectures"]
-        texts = {
-            "example": table["pipeline_example"],
-            "inputs": table["pair" if has_pairs else "text"],
-        } | table[architecture]
+        texts = {"example": table["pipeline_example"], "inputs": table[inputs]}
+        texts |= table[architecture]
         results = [
             huggingface_hub.EvalResult(
                 task_type=texts["pipeline"],
-                dataset_type=task.name if task else "",
-                dataset_name=task.name if task else "",
+                dataset_type=task_name,
+                dataset_name=task_name,
                 dataset_split=split,
                 metric_type=metric,
                 metric_value=round(value, 4),

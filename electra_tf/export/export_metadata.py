@@ -153,19 +153,15 @@ def add_signatures(kind: str) -> None:
 
 
 def _render_readme(metadata: ExportMetadata) -> str:
-    texts = read_table("readme.toml")
-    page, is_task = texts["page"], metadata.task is not None
-    if is_task:
-        kind = _find_kind(metadata.kind).export_texts()["readme"]
-    else:
-        kind = texts[metadata.kind]
-        kind = texts.get(kind.get("like"), {}) | kind
-    kind = {"notes": ""} | kind
-    fields = dataclasses.asdict(metadata)
-    if not is_task:
+    texts, fields = read_table("readme.toml"), dataclasses.asdict(metadata)
+    page, kind = texts["page"], {"notes": ""}
+    if metadata.task is None:
+        own = texts[metadata.kind]
+        kind |= texts.get(own.get("like"), {}) | own
         origin, example = page["run"], kind["example"]
         notes = page["pretrained_notes"].format(**fields) + kind["notes"]
     else:
+        kind |= _find_kind(metadata.kind).export_texts()["readme"]
         origin, default = page["trial"], metadata.signatures[0]
         has_pairs = "text_pairs" in SIGNATURES[default].inputs
         example = kind["example"].format(
@@ -176,8 +172,7 @@ def _render_readme(metadata: ExportMetadata) -> str:
         parts = {name: text.format(**fields) for name, text in parts.items()}
         notes = kind["notes"].format(**parts, **fields)
         notes += page["finetuned_notes"].format(**fields)
-    major, minor, *_ = metadata.tensorflow.split(".")
-    version = f"{major}.{minor} or newer"
+    version = ".".join(metadata.tensorflow.split(".")[:2]) + " or newer"
     return "\n".join(
         [
             f"# {kind['title'].format(**fields)}\n",
@@ -195,8 +190,7 @@ def _render_readme(metadata: ExportMetadata) -> str:
 def _describe_results(metadata: ExportMetadata) -> list[str]:
     """Labels and scores of a fine-tuned model."""
     lines = []
-    labels = metadata.labels or ()
-    if labels:
+    if labels := metadata.labels:
         shown = ", ".join(f"`{name}`" for name in labels[:_MAX_LISTED])
         rest = len(labels) - _MAX_LISTED
         more = f" and {rest} more, see export.json" if rest > 0 else ""
@@ -215,8 +209,9 @@ def render_sections(
     Tensors that are `left_out` do not appear in tables.
     """
     tables, used = [], ""
-    for name in (name for name in SIGNATURES if name in names):
-        purpose, inputs, outputs = SIGNATURES[name]
+    for name, (purpose, inputs, outputs) in SIGNATURES.items():
+        if name not in names:
+            continue
         rows = ["| | tensor | type | meaning |", "| --- | --- | --- | --- |"]
         for side, tensors in (("in", inputs), ("out", outputs)):
             for tensor in tensors:

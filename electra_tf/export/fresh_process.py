@@ -35,17 +35,14 @@ def run(
     for name, value in requests.items():
         request, _, key = name.rpartition("/")
         inputs.setdefault(request, {})[key] = tf.constant(value)
-    return {
-        f"{request}/{key}": as_array(value)
-        for request, arguments in inputs.items()
-        for key, value in model(request.split("/")[1], **arguments).items()
-    }
-
-
-def as_array(tensor: Any) -> np.ndarray:
-    """A tensor's values; strings become bytes of one width, for files."""
-    values = tensor.numpy()
-    return values.astype(np.bytes_) if values.dtype == object else values
+    answers = {}
+    for request, arguments in inputs.items():
+        for key, tensor in model(request.split("/")[1], **arguments).items():
+            values = tensor.numpy()
+            if values.dtype == object:  # strings, of one width for a file
+                values = values.astype(np.bytes_)
+            answers[f"{request}/{key}"] = values
+    return answers
 
 
 if __name__ == "__main__":

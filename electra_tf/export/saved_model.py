@@ -102,16 +102,12 @@ def export(
     options: ExportOptions = _DEFAULTS,
     task: str = "",
 ) -> ExportedModel:
-    """Exports the model of a pre-training run or of a fine-tuned trial.
+    """Exports a pre-training run, a trial, or the best trial of a fine-tuning.
 
-    `model_dir` may also be the output_dir of a fine-tuning, whose best trial is
-    taken. `export_dir` is created. `task` is one of a trial with several.
-
-    Raises:
-        OSError: if `export_dir` exists, or there is no model.
-        ValueError: if weights, config and vocabulary do not fit each other,
-            or for an unknown task.
-        ExportError: if the saved model answers otherwise when loaded.
+    `export_dir` is created. `task` is one of a trial with several. Raises
+    `OSError` if `export_dir` exists or there is no model, `ValueError` if its
+    files do not fit each other, `ExportError` if the saved model answers
+    otherwise when loaded.
     """
     atomic.refuse_existing(export_dir, "--export_dir")
     trial = results.find_trial(model_dir, task)
@@ -124,7 +120,25 @@ def export(
         )
     else:
         trained = load_run(model_dir, options)
-    difference = _write(trained, trial or model_dir, export_dir, options)
+    module = trained.module
+    module.prepare(options.weights, options.device)
+    metadata = trained.describe(trial or model_dir, options)
+    with atomic.creating_folder(export_dir, installed.EXPORTED) as folder:
+        extra = folder / export_metadata.EXTRA_FOLDER
+        try:
+            _save_graphs(module, folder, options.device)
+            extra.mkdir()
+            module.tokenizer.vocabulary.save(extra)
+            (extra / "config.json").write_text(trained.settings, "utf-8")
+            serving_folder.write_warm_up(extra, module)
+            metadata.write(folder)
+        except (OSError, tf.errors.OpError) as error:
+            raise atomic.not_written(export_dir, error) from error
+        difference = self_check.check(
+            folder, module, self_check.TOLERANCES[options.precision]
+        )
+        # Another process may have made it while this one was at work.
+        atomic.refuse_existing(export_dir, "--export_dir")
     return ExportedModel(export_dir, trained.checkpoint, difference)
 
 
@@ -147,10 +161,11 @@ def load_run(
         )
     how = options.precision, options.use_average
     network = pretrained.load_network(settings, vocabulary, checkpoint, *how)
-    answer = objective.answer if hasattr(network, "head") else None
-    tokenizer = tokenizer_lib.Tokenizer(vocabulary)
     module = pretrained.build_module(
-        answer, network, tokenizer, options.max_length
+        objective.answer if hasattr(network, "head") else None,
+        network,
+        tokenizer_lib.Tokenizer(vocabulary),
+        options.max_length,
     )
     origin = {
         "trained_length": settings.data.max_seq_length,
@@ -163,10 +178,7 @@ def load_run(
 def load_task(
     folder: pathlib.Path, name: str = "", options: ExportOptions = _DEFAULTS
 ) -> Trained:
-    """Loads one task of a trial, on the CPU and without its data files.
-
-    The task's name may be empty if there is one.
-    """
+    """Loads a task of a trial, on the CPU; an empty name means the only one."""
     if options.use_average:
         raise ValueError(
             "Averaged weights are those of pre-training. Received: "
@@ -216,35 +228,6 @@ def load_task(
     }
     text = schema.to_json(description)
     return Trained(module, checkpoint, text, origin, model)
-
-
-def _write(
-    trained: Trained,
-    model_dir: pathlib.Path,
-    export_dir: pathlib.Path,
-    options: ExportOptions,
-) -> float:
-    """Writes, checks and names a SavedModel; returns the largest difference."""
-    module = trained.module
-    module.prepare(options.weights, options.device)
-    metadata = trained.describe(model_dir, options)
-    with atomic.creating_folder(export_dir, installed.EXPORTED) as folder:
-        extra = folder / export_metadata.EXTRA_FOLDER
-        try:
-            _save_graphs(module, folder, options.device)
-            extra.mkdir()
-            module.tokenizer.vocabulary.save(extra)
-            (extra / "config.json").write_text(trained.settings, "utf-8")
-            serving_folder.write_warm_up(extra, module)
-            metadata.write(folder)
-        except (OSError, tf.errors.OpError) as error:
-            raise atomic.not_written(export_dir, error) from error
-        difference = self_check.check(
-            folder, module, self_check.TOLERANCES[options.precision]
-        )
-        # Another process may have made it while this one was at work.
-        atomic.refuse_existing(export_dir, "--export_dir")
-    return difference
 
 
 def _save_graphs(

@@ -64,121 +64,6 @@ def check(
     }
     with tf.device("/CPU:0"):
         expected = fresh_process.run(module.run, requests)
-    received = _run_in_fresh_process(export_dir, requests)
-    return compare(expected, received, tolerance)
-
-
-def compare(
-    expected: Mapping[str, np.ndarray],
-    received: Mapping[str, np.ndarray],
-    tolerance: float,
-) -> float:
-    """The largest difference of two sets of answers, name to array."""
-    if set(expected) != set(received):
-        raise errors.ExportError(
-            "The saved model must answer with the documented names. Missing: "
-            f"{sorted(set(expected) - set(received))}, unknown: "
-            f"{sorted(set(received) - set(expected))}."
-        )
-    differences = {}
-    for name, value in expected.items():
-        answer, output = received[name], name.rpartition("/")[2]
-        if output == _RANKED:
-            ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
-            if answer.shape == value.shape:
-                is_open = _are_open(ranked_by, 2 * tolerance)
-                answer = np.where(is_open, value, answer)
-        if tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
-            differences[name] = measure_difference(value, answer)
-    worst = max(differences, key=lambda name: differences[name])
-    if not differences[worst] <= tolerance:
-        raise errors.ExportError(
-            "The saved model must give the numbers of the model it was saved "
-            f"from, within {tolerance:g}. Received a difference of "
-            f"{differences[worst]:g} in {worst}. Please report this."
-        )
-    return differences[worst]
-
-
-def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
-    """Measures how far two arrays differ.
-
-    Returns:
-        For floats the largest difference as a share of the largest magnitude
-        or of one, whichever is more; for all else 0 or infinity. Infinity too
-        for another shape or dtype, or where a number is not finite.
-    """
-    if expected.shape != received.shape or expected.dtype != received.dtype:
-        return float("inf")
-    if np.array_equal(expected, received):
-        return 0.0
-    if expected.dtype.kind != "f":
-        return float("inf")
-    # The logits of padding say nothing about the size of the others.
-    values = np.abs(expected[expected != export_metadata.PADDING_LOGIT])
-    scale = max(1.0, float(values.max(initial=0.0)))
-    difference = float(np.abs(expected - received).max()) / scale
-    return difference if np.isfinite(difference) else float("inf")
-
-
-def _are_open(probabilities: np.ndarray, margin: float) -> np.ndarray:
-    """Marks ids of a ranking `[..., K]` that rounding could reorder.
-
-    Their probabilities are as close as rounding may bring them; the last can
-    be any that did not make it.
-    """
-    is_open = np.ones(probabilities.shape, bool)
-    is_open[..., :-1] = -np.diff(probabilities, axis=-1) <= margin
-    is_open[..., 1:] |= is_open[..., :-1]
-    return is_open
-
-
-def build_request(
-    module: exported_module.ExportedModule, signature: str, texts: np.ndarray
-) -> Arrays:
-    """Makes a request, name of each input to array, from `[B]` UTF-8 bytes.
-
-    A second input of raw text gets the same texts, last first. Ids are random,
-    in rows as long as the longest text.
-    """
-    names = export_metadata.SIGNATURES[signature].inputs
-    if signature.endswith("_text"):
-        return dict(zip(names, (texts, texts[::-1]), strict=False))
-    pieces = module.tokenizer.tokenize(tf.constant(texts)).row_lengths()
-    length = min(max(pieces.numpy(), default=0) + 2, module.max_length)
-    vocabulary = module.tokenizer.vocabulary
-    rows = build_rows(len(texts), length, vocabulary, module.num_segments)
-    return {name: rows[name] for name in names}
-
-
-def build_rows(
-    rows: int,
-    length: int,
-    vocabulary: vocabulary_lib.Vocabulary,
-    num_segments: int,
-) -> Arrays:
-    """Makes random rows of ids, the first without padding.
-
-    Returns every input that a signature of ids may have, int32, `[rows, S]`,
-    half of each row in segment 1 where there are two.
-    """
-    generator = np.random.default_rng(length)
-    lengths = generator.integers(2, length + 1, (rows, 1))
-    lengths[:1] = length
-    places = np.arange(length)
-    mask = (places < lengths).astype(np.int32)
-    ids = generator.integers(0, vocabulary.size, (rows, length))
-    ids[:, 0] = vocabulary.cls_id
-    is_second = (places > length // 2) & (num_segments > 1)
-    return {
-        "input_ids": (ids * mask).astype(np.int32),
-        "input_mask": mask,
-        "segment_ids": is_second.astype(np.int32) * mask,
-        "word_positions": (places * (places < lengths - 1)).astype(np.int32),
-    }
-
-
-def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:
     with tempfile.TemporaryDirectory() as folder:
         inputs = pathlib.Path(folder) / "requests.npz"
         outputs = pathlib.Path(folder) / "answers.npz"
@@ -201,4 +86,111 @@ def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:
                 f"{finished.stderr[-2000:]}"
             )
         with np.load(outputs, allow_pickle=False) as answers:
-            return dict(answers)
+            return compare(expected, answers, tolerance)
+
+
+def compare(
+    expected: Mapping[str, np.ndarray],
+    received: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> float:
+    """The largest difference of two sets of answers, name to array."""
+    if set(expected) != set(received):
+        raise errors.ExportError(
+            "The saved model must answer with the documented names. Missing: "
+            f"{sorted(set(expected) - set(received))}, unknown: "
+            f"{sorted(set(received) - set(expected))}."
+        )
+    differences = {}
+    for name, value in expected.items():
+        answer, output = received[name], name.rpartition("/")[2]
+        if output == _RANKED and answer.shape == value.shape:
+            ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
+            is_open = _are_open(ranked_by, 2 * tolerance)
+            answer = np.where(is_open, value, answer)
+        if tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
+            differences[name] = measure_difference(value, answer)
+    worst = max(differences, key=lambda name: differences[name])
+    if not differences[worst] <= tolerance:
+        raise errors.ExportError(
+            "The saved model must give the numbers of the model it was saved "
+            f"from, within {tolerance:g}. Received a difference of "
+            f"{differences[worst]:g} in {worst}. Please report this."
+        )
+    return differences[worst]
+
+
+def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
+    """Measures how far two arrays differ.
+
+    For floats it is the largest difference as a share of the largest magnitude
+    or of one, whichever is more; for all else 0 or infinity. It is infinity
+    too for another shape or dtype, or where a number is not finite.
+    """
+    is_alike = (expected.shape, expected.dtype) == (
+        received.shape, received.dtype,
+    )  # fmt: skip
+    if is_alike and np.array_equal(expected, received):
+        return 0.0
+    if not is_alike or expected.dtype.kind != "f":
+        return float("inf")
+    # The logits of padding say nothing about the size of the others.
+    values = np.abs(expected[expected != export_metadata.PADDING_LOGIT])
+    scale = max(1.0, float(values.max(initial=0.0)))
+    difference = float(np.abs(expected - received).max()) / scale
+    return difference if np.isfinite(difference) else float("inf")
+
+
+def _are_open(probabilities: np.ndarray, margin: float) -> np.ndarray:
+    """Marks ids of a ranking `[..., K]` that rounding could reorder.
+
+    The last could be any that did not make it.
+    """
+    is_open = np.ones(probabilities.shape, bool)
+    is_open[..., :-1] = -np.diff(probabilities, axis=-1) <= margin
+    is_open[..., 1:] |= is_open[..., :-1]
+    return is_open
+
+
+def build_request(
+    module: exported_module.ExportedModule, signature: str, texts: np.ndarray
+) -> Arrays:
+    """Makes a request of `[B]` texts, name of each input to array.
+
+    A second text is that of another row. Ids are random, as long as the texts.
+    """
+    names = export_metadata.SIGNATURES[signature].inputs
+    if signature.endswith("_text"):
+        return dict(zip(names, (texts, texts[::-1]), strict=False))
+    pieces = module.tokenizer.tokenize(tf.constant(texts)).row_lengths()
+    length = min(max(pieces.numpy(), default=0) + 2, module.max_length)
+    vocabulary = module.tokenizer.vocabulary
+    rows = build_rows(len(texts), length, vocabulary, module.num_segments)
+    return {name: rows[name] for name in names}
+
+
+def build_rows(
+    rows: int,
+    length: int,
+    vocabulary: vocabulary_lib.Vocabulary,
+    num_segments: int,
+) -> Arrays:
+    """Makes random rows of ids, int32 `[rows, S]`, the first without padding.
+
+    Returns every input that a signature of ids may have; half of each row is
+    in segment 1 where there are two.
+    """
+    generator = np.random.default_rng(length)
+    lengths = generator.integers(2, length + 1, (rows, 1))
+    lengths[:1] = length
+    places = np.arange(length)
+    mask = (places < lengths).astype(np.int32)
+    ids = generator.integers(0, vocabulary.size, (rows, length))
+    ids[:, 0] = vocabulary.cls_id
+    is_second = (places > length // 2) & (num_segments > 1)
+    return {
+        "input_ids": (ids * mask).astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": is_second.astype(np.int32) * mask,
+        "word_positions": (places * (places < lengths - 1)).astype(np.int32),
+    }

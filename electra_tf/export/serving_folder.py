@@ -22,9 +22,6 @@ from electra_tf.export.models.exported_module import ExportedModule
 from electra_tf.processes import atomic
 
 MODELS_CONFIG = "models.config"
-BATCHING_CONFIG = "batching.config"
-DEFAULT_SERVER_DIR = "/models"
-"""The folder in which the server's container image expects models."""
 BATCH_SIZES = (1, 8)
 """Texts of a warm-up request. A server that batches must allow the largest: it
 does not load a model that cannot answer its warm-up."""
@@ -35,91 +32,77 @@ _WARM_UP_TEXT = "The function returns the number of items in a container. "
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-class ServingFolder:
-    """The versions of one model in a serving folder.
+def next_version(folder: pathlib.Path, model_name: str) -> pathlib.Path:
+    """The folder of a version of a model that is not there yet."""
+    names = [path.name for path in (folder / model_name).glob("*")]
+    numbers = [int(n) for n in names if n.isdecimal() and n.isascii()]
+    return folder / model_name / str(max(numbers, default=0) + 1)
 
-    Nothing is written before `write_settings`.
+
+def write_settings(
+    folder: pathlib.Path, model_name: str, server_dir: str = ""
+) -> list[str]:
+    """Writes what is missing; says of each file what was done."""
+    models, batching = folder / MODELS_CONFIG, folder / "batching.config"
+    deed = "added to" if models.is_file() else "written to"
+    config = plan_config(folder, model_name, server_dir)
+    report = [f"{models} already names {model_name} and was kept."]
+    if config is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(models, config)
+        report = [f"{model_name} was {deed} {models}."]
+    if batching.exists():
+        return [*report, f"{batching} was kept."]
+    text = export_metadata.read_table("serving.toml")["batching_config"]
+    atomic.write_text(batching, text.format(largest=max(BATCH_SIZES)))
+    return [*report, f"{batching} was written."]
+
+
+def plan_config(
+    folder: pathlib.Path, model_name: str, server_dir: str = ""
+) -> str | None:
+    """Makes the new text of models.config; None to leave it as it is.
+
+    Raises `ModelError` if the file, the name or the path cannot be used.
     """
-
-    def __init__(
-        self, folder: pathlib.Path, model_name: str, server_dir: str = ""
-    ) -> None:
-        base = server_dir or DEFAULT_SERVER_DIR
-        if not _NAME.fullmatch(model_name) or not base.startswith("/"):
-            raise errors.ModelError(
-                "--model_name must consist of letters, digits, _, . and -, as "
-                "it is part of addresses, and --server_dir be an absolute path "
-                f"such as /models. Received: {model_name!r} and {base!r}."
-            )
-        self.folder = folder
-        self.model_name = model_name
-        self.base_path = f"{base.rstrip('/')}/{model_name}"
-        self._is_base_given = bool(server_dir)
-        # What cannot be written is told before the model is exported.
-        self._plan_config()
-
-    @property
-    def versions(self) -> list[int]:
-        """Numbers of the model's versions, ascending."""
-        paths = (self.folder / self.model_name).glob("*")
-        names = [path.name for path in paths]
-        return sorted(int(n) for n in names if n.isdecimal() and n.isascii())
-
-    def next_version(self) -> pathlib.Path:
-        """The folder of a version that is not there yet."""
-        number = max(self.versions, default=0) + 1
-        return self.folder / self.model_name / str(number)
-
-    def write_settings(self) -> list[str]:
-        """Writes what is missing; says of each file what was done."""
-        models = self.folder / MODELS_CONFIG
-        deed = "added to" if models.is_file() else "written to"
-        config = self._plan_config()
-        report = [f"{models} already names {self.model_name} and was kept."]
-        if config is not None:
-            _write(models, config)
-            report = [f"{self.model_name} was {deed} {models}."]
-        batching = self.folder / BATCHING_CONFIG
-        if batching.exists():
-            return [*report, f"{batching} was kept."]
-        text = export_metadata.read_table("serving.toml")["batching_config"]
-        _write(batching, text.format(largest=max(BATCH_SIZES)))
-        return [*report, f"{batching} was written."]
-
-    def _plan_config(self) -> str | None:
-        """The new text of models.config; None to leave it as it is."""
-        path = self.folder / MODELS_CONFIG
-        texts = export_metadata.read_table("serving.toml")
-        model = texts["model"].format(
-            name=self.model_name, base_path=self.base_path
+    # The default is where the server's container image expects models.
+    base = server_dir or "/models"
+    if not _NAME.fullmatch(model_name) or not base.startswith("/"):
+        raise errors.ModelError(
+            "--model_name must consist of letters, digits, _, . and -, as it "
+            "is part of addresses, and --server_dir be an absolute path such "
+            f"as /models. Received: {model_name!r} and {base!r}."
         )
-        if not path.exists():
-            return texts["models_config"].format(model=model)
-        # Unlike those of `read_text`, line ends stay as they are.
-        data = path.read_bytes()
-        try:
-            text = data.decode("utf-8")
-            known = _parse(text).model_config_list.config
-        except (UnicodeDecodeError, text_format.ParseError) as error:
-            raise errors.ModelError(
-                f"{path} must be a ModelServerConfig in text form, in UTF-8. "
-                f"Received: {error}. Repair it or move it away."
-            ) from error
-        for entry in known:
-            if entry.name == self.model_name:
-                if self._is_base_given and entry.base_path != self.base_path:
-                    raise errors.ModelError(
-                        f"{path} must say the base_path {self.base_path!r} of "
-                        f"{self.model_name}, as --server_dir does. Received: "
-                        f"{entry.base_path!r}. It is yours: change it there, "
-                        "or leave --server_dir out."
-                    )
-                return None
-        return _add_model(path, text, model)
+    path, base_path = folder / MODELS_CONFIG, f"{base.rstrip('/')}/{model_name}"
+    texts = export_metadata.read_table("serving.toml")
+    model = texts["model"].format(name=model_name, base_path=base_path)
+    if not path.exists():
+        return texts["models_config"].format(model=model)
+    # Unlike those of `read_text`, line ends stay as they are.
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8")
+        known = _parse(text).model_config_list.config
+    except (UnicodeDecodeError, text_format.ParseError) as error:
+        raise errors.ModelError(
+            f"{path} must be a ModelServerConfig in text form, in UTF-8. "
+            f"Received: {error}. Repair it or move it away."
+        ) from error
+    for entry in known:
+        if entry.name == model_name:
+            if server_dir and entry.base_path != base_path:
+                raise errors.ModelError(
+                    f"{path} must say the base_path {base_path!r} of "
+                    f"{model_name}, as --server_dir does. Received: "
+                    f"{entry.base_path!r}. It is yours: change it there, or "
+                    "leave --server_dir out."
+                )
+            return None
+    return _add_model(path, text, model)
 
 
 def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
-    """Writes the requests that a server asks before it calls a model available.
+    """Writes requests that a server answers before a model is available.
 
     The first request of a kind is slow, because the server prepares a graph
     for it. For every signature: one text and several, short and long.
@@ -127,9 +110,9 @@ def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
     short = _WARM_UP_TEXT.encode()
     # A word has at least one piece, so this fills a row.
     repeats = -(-module.max_length // len(_WARM_UP_TEXT.split()))
-    names = {"serving_default": module.signature_names[0]}
     # A server prepares a second name of a signature once more.
-    names |= {name: name for name in module.signature_names}
+    names = {name: name for name in module.signature_names}
+    names["serving_default"] = module.signature_names[0]
     texts = short, short * repeats
     with tf.io.TFRecordWriter(str(folder / _WARM_UP_FILE)) as writer:
         for name, text, size in itertools.product(names, texts, BATCH_SIZES):
@@ -166,8 +149,3 @@ def _add_model(path: pathlib.Path, text: str, model: str) -> str:
             f"yourself, then export again:\n{block}"
         )
     return added
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(path, text)

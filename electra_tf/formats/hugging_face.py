@@ -1,9 +1,7 @@
 """Models of Hugging Face's transformers, read and written without it.
 
-A pre-trained ELECTRA is two models there, an `ElectraForPreTraining` and an
-`ElectraForMaskedLM` whose encoder has the embeddings once more. We write them
-as `folder/discriminator` and `folder/generator`, and read that, or any one of
-them, or a fine-tuned model.
+A pre-trained ELECTRA is two models there, in `folder/discriminator` and
+`folder/generator`; each has the embeddings. Any one of them is read too.
 """
 
 import dataclasses
@@ -79,9 +77,8 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
     """Returns the two layers that compute the one linear layer `W h + b`.
 
     Classification there is `out_proj(gelu(dense(h)))`, D wide inside. With C
-    outputs and 2 C <= D, the rows of `dense` are W, -W and zeros, and
-    `out_proj` is I, -I and zeros. Because gelu(x) - gelu(-x) =
-    x Phi(x) + x Phi(-x) = x, the result is W h + b.
+    outputs and 2 C <= D, the rows of `dense` are W, -W and zeros, `out_proj` is
+    I, -I and zeros, and gelu(x) - gelu(-x) = x Phi(x) + x Phi(-x) = x.
     """
     width, outputs = kernel.shape
     hidden = np.zeros((width, width), np.float32)
@@ -150,47 +147,41 @@ class HeadClass:
     """
 
     name: str
-    output_layer: str  # its name there
+    table: parameter_names.NameTable
     read: Callable[[Tensors, str], Arrays]
     write: Callable[[Tensors, str], Tensors]
-    hidden_layer: str = ""  # of the one before; empty if there is none
+    has_hidden_layer: bool = False  # before the output layer
     names_outputs: bool = True  # whether its config lists labels
     note: str = ""  # of what reading changed
 
-    @property
-    def table(self) -> parameter_names.NameTable:
-        """The names of all parameters of its models."""
-        return parameter_names.hugging_face(
-            self.output_layer, self.hidden_layer
-        )
 
-
+_names = parameter_names.hugging_face
 _SENTENCE = _read_sentence_head, _write_sentence_head
 HEAD_CLASSES: Mapping[str, HeadClass] = {
     head.name: head
     for head in (
         HeadClass(
             "ElectraForSequenceClassification",
-            "classifier.out_proj",
+            _names("classifier.out_proj", "classifier.dense"),
             *_SENTENCE,
-            hidden_layer="classifier.dense",
+            has_hidden_layer=True,
         ),
         HeadClass(
             "ElectraForMultipleChoice",
-            "classifier",
+            _names("classifier", "sequence_summary.summary"),
             *_SENTENCE,
-            hidden_layer="sequence_summary.summary",
+            has_hidden_layer=True,
         ),
         HeadClass(
             "ElectraForTokenClassification",
-            "classifier",
+            _names("classifier"),
             lambda tensors, _: exchange_segments(tensors),
             lambda tensors, _: exchange_segments(tensors),
             note="exchanged segments 0 and 1, words are in 1 here",
         ),
         HeadClass(
             "ElectraForQuestionAnswering",
-            "qa_outputs",
+            _names("qa_outputs"),
             _read_span_head,
             _write_span_head,
             names_outputs=False,
@@ -199,15 +190,13 @@ HEAD_CLASSES: Mapping[str, HeadClass] = {
 }
 _CLASSES = (*_HEAD_PARTS, _ENCODER, *HEAD_CLASSES)
 
-_Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
+_Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 # Of a task, which becomes the name of a layer.
 _NAME = re.compile(r"[A-Za-z0-9.][\w.-]*", re.ASCII)
 _REGRESSION = "regression"
-_PROBLEMS = (
-    *("single_label_classification", "multi_label_classification"),
-    _REGRESSION,
-)
+_PROBLEMS = ("single_label_classification", "multi_label_classification",
+             _REGRESSION)  # fmt: skip
 
 
 @schema.frozen
@@ -270,7 +259,13 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
     )
-    if _take_tied_output(arrays, source):
+    if (repeated := arrays.pop(_TIED_OUTPUT, None)) is not None:
+        if not np.array_equal(repeated, arrays.get(_TABLE, ())):
+            raise errors.ModelError(
+                f"{source}: {_TIED_OUTPUT} must be the table of word "
+                "embeddings, which the output is tied to. Received: another "
+                "matrix."
+            )
         notes.insert(0, f"{_TIED_OUTPUT} is the token table, kept once")
     has_prefix = any(name.startswith("electra.") for name in arrays)
     if architecture == _ENCODER and not has_prefix:
@@ -294,19 +289,6 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     )
 
 
-def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
-    """Removes the token table where a file repeats it as output matrix."""
-    repeated = arrays.pop(_TIED_OUTPUT, None)
-    if repeated is None:
-        return False
-    if not np.array_equal(repeated, arrays.get(_TABLE, ())):
-        raise errors.ModelError(
-            f"{source}: {_TIED_OUTPUT} must be the table of word embeddings, "
-            "which the output is tied to. Received: another matrix."
-        )
-    return True
-
-
 def _read_task(
     known: _Config,
     head: HeadClass,
@@ -325,7 +307,7 @@ def _read_task(
         name,
         kind.kind,
         labels if kind.outputs_are_labels else (),
-        has_hidden_layer=bool(head.hidden_layer),
+        has_hidden_layer=head.has_hidden_layer,
         has_pairs=known.text_pairs,
         options=portable.build_known(kind.options_class, stated, file),
     )
@@ -335,8 +317,7 @@ def _find_kind(
     known: _Config, class_name: str, num_outputs: int, file: object
 ) -> type[base.Task]:
     """Finds the kind that a config names, or else that its fields tell."""
-    stated = known.electra_tf_kind
-    if stated:
+    if stated := known.electra_tf_kind:
         # A file from elsewhere must not choose which code is imported.
         is_here = stated in TASK_KINDS or stated in sys.modules
         kind = base.find_kind(stated) if is_here else None

@@ -1,9 +1,8 @@
 """Presets of KerasHub's `ElectraBackbone`, read and written by KerasHub.
 
-A backbone is an encoder and nothing else. It computes gelu by the tanh
-approximation, so its output is not quite what was trained. Its layer
-`pooled_dense` exists in no ELECTRA: it is written as the identity and left out
-in reading.
+A backbone is an encoder alone. It computes gelu by the tanh approximation, so
+its output is not quite what was trained. Its layer `pooled_dense` exists in no
+ELECTRA: it is written as the identity, and not read.
 """
 
 import dataclasses
@@ -77,11 +76,7 @@ def read_model(path: pathlib.Path) -> portable.PortableModel:
     pooler = portable.linear_shapes(_POOLER, width, width)
     kinds = _check_weights(path, expected | pooler)
     table = parameter_names.KERAS_HUB
-    shapes = {
-        name: part
-        for ours, shape in expected.items()
-        for name, part in table.shapes(ours, shape).items()
-    }
+    shapes = table.all_shapes(expected)
     arrays = {
         # There with an axis for the attention heads.
         variable.path: np.reshape(variable, shapes[variable.path])
@@ -89,7 +84,16 @@ def read_model(path: pathlib.Path) -> portable.PortableModel:
         if not variable.path.startswith(_POOLER)
     }
     tensors = parameter_names.take(arrays, expected, table, model.origin)
-    vocabulary = _read_vocabulary(path, encoder)
+    vocabulary = None
+    listed = path / "assets" / "tokenizer" / "vocabulary.txt"
+    file = path / tokenizer_files.TOKENIZER_FILE
+    if listed.exists() or file.exists():
+        stated = _read_described(file).config
+        options = portable.build_known(_Tokenizer, stated, file)
+        tokens = vocabulary_lib.read_tokens(listed)
+        vocabulary = tokenizer_files.build(
+            path, encoder, tokens, options.lowercase, options.strip_accents
+        )
     return dataclasses.replace(
         model, tensors=tensors, vocabulary=vocabulary
     ).with_notes(
@@ -119,7 +123,7 @@ def _read_sizes(file: pathlib.Path) -> config.EncoderConfig:
 
 
 def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
-    """Returns the sizes as a preset states them: it has one dropout rate."""
+    """Returns the sizes as a preset states them: with one dropout rate."""
     return dataclasses.replace(
         encoder,
         attention_probs_dropout_prob=encoder.hidden_dropout_prob,
@@ -130,18 +134,22 @@ def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
 def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
     """Returns the dtypes of weights that have the sizes in the config.
 
-    KerasHub would leave out layers that the config does not count, and ask
-    for more memory than there is if it counts too many.
+    KerasHub would leave out layers, or ask for more memory than there is.
     """
-    kinds: dict[str, str] = {}
-    sizes: list[int] = []
+    kinds: set[str] = set()
+    wrong, size = [], 0
 
     def collect(name: str, entry: Any) -> None:
+        nonlocal size
         if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
             tensor_files.require_stored(name, entry)
             # HDF5 has no bfloat16; Keras writes beside it that it is.
-            kinds[name] = str(entry.attrs.get("dtype", entry.dtype))
-            sizes.append(math.prod(entry.shape or ()))
+            kind = str(entry.attrs.get("dtype", entry.dtype))
+            if kind not in portable.FLOATS:
+                floats = " or ".join(portable.FLOATS)
+                wrong.append(f"{name} holds {kind}, expected {floats}")
+            kinds.add(kind)
+            size += math.prod(entry.shape or ())
 
     try:
         for file in path.glob("*.h5"):
@@ -149,20 +157,15 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
                 stream.visititems(collect)
     except (OSError, RuntimeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
-    wrong = [
-        f"{n} holds {kind}, expected {' or '.join(portable.FLOATS)}"
-        for n, kind in kinds.items()
-        if kind not in portable.FLOATS
-    ]
     portable.require_none(wrong, f"KerasHub preset {path}")
     needed = sum(map(math.prod, expected.values()))
-    if needed != sum(sizes):
+    if needed != size:
         raise errors.ModelError(
             f"{path / CONFIG_FILE} does not describe the tensors beside it: "
-            f"{needed:,} numbers by the config. Received: {sum(sizes):,}. Are "
-            "both of the same model, and is it whole?"
+            f"{needed:,} numbers by the config. Received: {size:,}. Are both "
+            "of the same model, and is it whole?"
         )
-    return set(kinds.values())
+    return kinds
 
 
 def _damaged(path: pathlib.Path, error: Exception) -> errors.ModelError:
@@ -175,31 +178,14 @@ def _damaged(path: pathlib.Path, error: Exception) -> errors.ModelError:
 
 
 def _load_backbone(path: pathlib.Path) -> Any:
-    # Takes seconds to import.
-    import keras_hub
+    import keras_hub  # Takes seconds.
 
     try:
         return keras_hub.models.ElectraBackbone.from_preset(
             str(path.resolve()), dtype="float32"
         )
-    except Exception as error:
-        # KerasHub, Keras and h5py raise whatever comes up.
+    except Exception as error:  # The libraries raise whatever comes up.
         raise _damaged(path, error) from error
-
-
-def _read_vocabulary(
-    path: pathlib.Path, encoder: config.EncoderConfig
-) -> vocabulary_lib.Vocabulary | None:
-    tokens = path / "assets" / "tokenizer" / "vocabulary.txt"
-    file = path / tokenizer_files.TOKENIZER_FILE
-    if not tokens.exists() and not file.exists():
-        return None
-    stated = _read_described(file).config
-    options = portable.build_known(_Tokenizer, stated, file)
-    listed = vocabulary_lib.read_tokens(tokens)
-    return tokenizer_files.build(
-        path, encoder, listed, options.lowercase, options.strip_accents
-    )
 
 
 def write(
@@ -207,52 +193,42 @@ def write(
 ) -> portable.PortableModel:
     """Writes what `ElectraBackbone.from_preset` reads.
 
-    Returns:
-        The model with what a preset can state, and notes on the rest.
+    Returns the model with what a preset can state, and notes on the rest.
     """
-    # Takes seconds to import.
-    import keras_hub
+    import keras_hub  # Takes seconds.
 
     why = "A preset of KerasHub holds an encoder alone."
     portable.require_parts(model, [portable.MAIN], why)
-    model = _as_preset(model)
+    encoder, vocabulary = _with_one_rate(model.encoder), model.vocabulary
+    lost = schema.find_differences(model.encoder, encoder)
+    if vocabulary is not None:
+        own = vocabulary.settings
+        length = vocabulary_lib.TokenizerSettings.max_word_length
+        settings = dataclasses.replace(own, max_word_length=length)
+        lost += schema.find_differences(own, settings)
+        vocabulary = dataclasses.replace(vocabulary, settings=settings)
+    model = dataclasses.replace(
+        model, encoder=encoder, vocabulary=vocabulary
+    ).with_notes(*(f"its own, and in a preset: {line}" for line in lost))
     backbone = keras_hub.models.ElectraBackbone(
-        **{name: getattr(model.encoder, ours) for ours, name in _SIZES.items()},
+        **{name: getattr(encoder, ours) for ours, name in _SIZES.items()},
         dtype="float32",
         name="electra_backbone",
     )
-    width = model.encoder.hidden_size
-    arrays = parameter_names.KERAS_HUB.split_all(model.tensors) | {
-        f"{_POOLER}/kernel": np.eye(width, dtype=np.float32),
-        f"{_POOLER}/bias": np.zeros(width, np.float32),
-    }
+    arrays = parameter_names.KERAS_HUB.split_all(model.tensors)
+    width = encoder.hidden_size
+    arrays[f"{_POOLER}/kernel"] = np.eye(width, dtype=np.float32)
+    arrays[f"{_POOLER}/bias"] = np.zeros(width, np.float32)
     for variable in backbone.weights:
         variable.assign(arrays[variable.path].reshape(variable.shape))
     # On a full disk HDF5 would end the process.
     with tempfile.TemporaryFile(dir=folder) as trial:
         trial.write(bytes(sum(value.nbytes for value in arrays.values())))
     backbone.save_to_preset(str(folder))
-    if model.vocabulary is not None:
-        settings = model.vocabulary.settings
+    if vocabulary is not None:
         keras_hub.models.ElectraTokenizer(
-            vocabulary=list(model.vocabulary.tokens),
+            vocabulary=list(vocabulary.tokens),
             lowercase=settings.do_lower_case,
             strip_accents=settings.is_stripping,
         ).save_to_preset(str(folder))
     return model
-
-
-def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
-    """Returns the model as a preset states it, which its notes tell."""
-    encoder, vocabulary = _with_one_rate(model.encoder), model.vocabulary
-    lost = schema.find_differences(model.encoder, encoder)
-    if vocabulary is not None:
-        length = vocabulary_lib.TokenizerSettings.max_word_length
-        settings = dataclasses.replace(
-            vocabulary.settings, max_word_length=length
-        )
-        lost += schema.find_differences(vocabulary.settings, settings)
-        vocabulary = dataclasses.replace(vocabulary, settings=settings)
-    return dataclasses.replace(
-        model, encoder=encoder, vocabulary=vocabulary
-    ).with_notes(*(f"its own, and in a preset: {line}" for line in lost))

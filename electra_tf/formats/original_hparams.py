@@ -83,9 +83,8 @@ def from_original_hparams(
 ) -> config.ExperimentConfig:
     """The run that the original would make of these hyperparameters.
 
-    Absent ones keep the original's defaults, which depend on `model_size` and
-    `debug`. `ConfigError` for an unknown name (names the closest one), or
-    values that cannot work.
+    Absent ones keep the original's defaults. Raises `ConfigError` for an
+    unknown name or values that cannot work.
     """
     known = " ".join([*_SECTIONS.values(), _OTHER_FIELDS]).split()
     _refuse_unknown("hyperparameter", hparams, [*known, *_ELSEWHERE])

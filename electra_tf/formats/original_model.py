@@ -54,7 +54,7 @@ _READ_ERRORS = (tf.errors.OpError, IndexError, OSError, RuntimeError,
 
 
 class OriginalCheckpoint(NamedTuple):
-    """Tensors of a checkpoint of the original, by the original's names."""
+    """Tensors of a checkpoint, by the original's names."""
 
     path: str  # the prefix that it was read from
     variables: Arrays  # float32
@@ -66,7 +66,15 @@ class OriginalCheckpoint(NamedTuple):
 
 def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
-    prefix, step = _find_prefix(path), None
+    indices = sorted(path.glob("*.index"))
+    if not path.is_dir():
+        indices = list(path.parent.glob(f"{path.name}.index"))
+    if len(indices) != 1:
+        raise FileNotFoundError(
+            f"Expected one checkpoint (*.index) at {path}. Received: "
+            f"{[file.name for file in indices]}. Name the prefix of one."
+        )
+    prefix, step = str(indices[0].with_suffix("")), None
     try:
         tensors = checkpoints.read_tensors(prefix)
         if _STEP in tensors:
@@ -77,27 +85,13 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
             f"number as {_STEP}, at {prefix}. Received: {error}. Copy its "
             ".index and .data files again."
         ) from error
-    first, second = (
-        {
-            name.removesuffix(suffix): tensors.pop(name)
-            for name in list(tensors)
-            if name.endswith(suffix)
-        }
-        for suffix in ("/adam_m", "/adam_v")
-    )
+    moments: dict[str, Arrays] = {"adam_m": {}, "adam_v": {}}
+    for full_name in list(tensors):
+        name, _, slot = full_name.rpartition("/")
+        if slot in moments:
+            moments[slot][name] = tensors.pop(full_name)
+    first, second = moments.values()
     return OriginalCheckpoint(prefix, tensors, first, second, step)
-
-
-def _find_prefix(path: pathlib.Path) -> str:
-    indices = sorted(path.glob("*.index"))
-    if not path.is_dir():
-        indices = list(path.parent.glob(f"{path.name}.index"))
-    if len(indices) != 1:
-        raise FileNotFoundError(
-            f"Expected one checkpoint (*.index) at {path}. Received: "
-            f"{[file.name for file in indices]}. Name the prefix of one."
-        )
-    return str(indices[0].with_suffix(""))
 
 
 def read_model(path: pathlib.Path) -> PortableModel:
@@ -117,15 +111,18 @@ def read_model(path: pathlib.Path) -> PortableModel:
     tensors = parameter_names.take(
         variables, expected, parameter_names.ORIGINAL, origin
     )
-    folder = hparams_file.parent
-    vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
+    vocabulary = tokenizer_files.load_if_there(
+        hparams_file.parent, model.encoder
+    )
     notes = tokenizer_files.notes_of(vocabulary)
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
         notes += (f"left out {num_slots} optimizer slots",)
-    step = checkpoint.global_step or 0
     return dataclasses.replace(
-        model, tensors=tensors, vocabulary=vocabulary, step=step
+        model,
+        tensors=tensors,
+        vocabulary=vocabulary,
+        step=checkpoint.global_step or 0,
     ).with_notes(*notes)
 
 
@@ -160,18 +157,15 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
     hparams = schema.read_object(path, errors.ModelError)
     try:
         settings = original_hparams.from_original_hparams(hparams)
-        generator, tying = None, model.tying
         if model.has_both_heads or model.generator_parts:
             generator = settings.generator.encoder_config(settings.encoder)
             tying = settings.generator.weight_tying
+            model = dataclasses.replace(model, generator=generator, tying=tying)
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
+    objective = "" if model.task else settings.objective["name"]
     return dataclasses.replace(
-        model,
-        encoder=settings.encoder,
-        generator=generator,
-        tying=tying,
-        objective="" if model.task else settings.objective["name"],
+        model, encoder=settings.encoder, objective=objective
     )
 
 
@@ -230,9 +224,19 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     model = portable.state_initializers(model, is_shared=True)
     has_not = "The original has encoders, heads of ELECTRA, and tasks."
     portable.require_parts(model, _WRITABLE, has_not)
-    tensors = model.tensors
-    if model.task is not None:
-        tensors = _original_task_names(tensors, model.task)
+    tensors, task = model.tensors, model.task
+    if task is not None:
+        unnamed = dataclasses.replace(task, labels=())
+        if task.name not in _TASKS or unnamed != _build_task(task.name):
+            raise errors.ModelError(
+                "The original has one linear layer for each of its tasks "
+                f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). "
+                f"Received: {task}. Leave the head out with "
+                f"--drop={portable.TASK_HEADS}."
+            )
+        ours = {name: alias for alias, name in catalog.ALIASES.items()}
+        scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
+        tensors = portable.replace_part(tensors, task.head, scope)
     _write_hparams(model, folder / HPARAMS_FILE)
     variables = parameter_names.ORIGINAL.split_all(tensors)
     names = sorted(variables)
@@ -252,34 +256,18 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     return model
 
 
-def _original_task_names(
-    tensors: portable.Tensors, task: PortableTask
-) -> Arrays:
-    unnamed = dataclasses.replace(task, labels=())
-    if task.name not in _TASKS or unnamed != _build_task(task.name):
-        raise errors.ModelError(
-            "The original has one linear layer for each of its tasks "
-            f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). Received: "
-            f"{task}. Leave the head out with --drop={portable.TASK_HEADS}."
-        )
-    ours = {name: alias for alias, name in catalog.ALIASES.items()}
-    scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
-    return portable.replace_part(tensors, task.head, scope)
-
-
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     """Writes hyperparameters with which the original builds this model."""
     sizes = dataclasses.asdict(model.encoder)
+    length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     # The original fills these in from the rest.
     hparams: dict[str, Any] = {
-        name: sizes.pop(name) for name in ("vocab_size", "embedding_size")
+        "vocab_size": sizes.pop("vocab_size"),
+        "embedding_size": sizes.pop("embedding_size"),
+        "model_hparam_overrides": sizes,
+        "max_seq_length": length,
     }
-    hparams["model_hparam_overrides"] = sizes
-    hparams["max_seq_length"] = min(
-        _ROW_LENGTH, model.encoder.max_position_embeddings
-    )
-    if model.task is None:
-        # Fine-tuning there does not know these.
+    if model.task is None:  # Fine-tuning there does not know these.
         is_energy = model.trained_by.answer is networks.Answer.ENERGY
         hparams["electric_objective"] = is_energy
         hparams["electra_objective"] = (
@@ -287,8 +275,8 @@ def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
         )
     if model.generator is not None:
         generator = portable.generator_settings(model)
-        names = ["untied_generator", "untied_generator_embeddings"]
-        names.append("two_tower_generator")
+        names = ["untied_generator", "untied_generator_embeddings",
+                 "two_tower_generator"]  # fmt: skip
         if generator.untied_generator:
             names += ["generator_hidden_size", "generator_layers"]
         hparams |= {name: getattr(generator, name) for name in names}

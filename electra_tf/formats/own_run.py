@@ -37,11 +37,7 @@ def is_trial(path: pathlib.Path) -> bool:
 
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
-    """The settings of the run in a folder, as they were saved.
-
-    Raises:
-        ModelError: if there is no run.
-    """
+    """Loads the settings of a run; `ModelError` if there is none."""
     path = model_dir / checkpoints.CONFIG_FILE
     if not path.is_file() or "model_type" in schema.read_object(path):
         raise errors.ModelError(
@@ -59,8 +55,7 @@ def check(
 ) -> list[str]:
     """Checks that the folder is free or already this run's; writes nothing.
 
-    More steps than the run has are refused, unless it `may_extend`. Returns
-    the settings that differ, each as `section.field: there, now`.
+    Returns the settings that differ, each as `section.field: there, now`.
     """
     if not checkpoints.has_config(model_dir, "run", "--model_dir"):
         return []
@@ -68,9 +63,8 @@ def check(
     settings = registry.complete(settings)
     now, there = (s.training.num_train_steps for s in (settings, old))
     extended = {"training.num_train_steps"} if now > there else set()
-    safe = _SAFE_TO_CHANGE | extended
     changed = checkpoints.require_same_settings(
-        model_dir, old, settings, safe, "--model_dir"
+        model_dir, old, settings, _SAFE_TO_CHANGE | extended, "--model_dir"
     )
     if extended and not may_extend:
         raise errors.ModelError(
@@ -125,14 +119,14 @@ def load_tensors(
 ) -> dict[str, np.ndarray]:
     """Reads the weights of a checkpoint, by path.
 
-    The main network's token embeddings are whole, also where the run keeps
-    their difference to the generator's.
+    Disentangled embeddings, kept as a difference, are added up.
     """
     prefix = "average" if use_average else "model"
     tensors = checkpoints.load_tensors(checkpoint, prefix)
     if settings.generator.disentangled_embeddings:
-        main, shared = f"{portable.MAIN}/{_WORDS}", f"generator/{_WORDS}"
-        tensors = {**tensors, main: tensors[main] + tensors[shared]}
+        shared = tensors[f"{portable.GENERATOR}/{_WORDS}"]
+        main = f"{portable.MAIN}/{_WORDS}"
+        tensors = {**tensors, main: tensors[main] + shared}
     return tensors
 
 
@@ -169,8 +163,7 @@ def write(
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model."""
-    # How long stages were, and what a frozen generator was taken from, is not
-    # kept.
+    # No format keeps the length of stages or the source of a frozen generator.
     objective = model.trained_by.weights_of or model.trained_by
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     return config.ExperimentConfig(

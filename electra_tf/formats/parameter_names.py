@@ -1,9 +1,7 @@
 """Names of the same parameter here and elsewhere, as tables.
 
 A table goes both ways: `split` makes foreign tensors of one variable, `join`
-makes the variable of foreign tensors, for weights as for gradients and
-optimizer moments. `take` does it for a whole model and refuses what is
-missing, left over or no weight.
+the variable of foreign tensors. `take` joins a whole model.
 """
 
 import dataclasses
@@ -28,11 +26,7 @@ class NameTable:
     has_transposed_kernels: bool = False  # whether they are `[out, in]` there
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Returns the foreign tensors of one variable.
-
-        >>> ORIGINAL.names("electra/embeddings/word_embeddings")
-        ('electra/embeddings/word_embeddings',)
-        """
+        """Returns the names of the foreign tensors of one variable."""
         parts = _APART if _FUSED in path else (_FUSED,)
         names = [path.replace(_FUSED, part) for part in parts]
         for pattern, replacement in self.replacements:
@@ -61,10 +55,15 @@ class NameTable:
         parts = [self._turn(path, tensors[name]) for name in self.names(path)]
         return np.concatenate(parts, axis=-1)
 
-    def shapes(self, path: str, shape: tuple[int, ...]) -> portable.Shapes:
-        """Returns the shapes of the foreign tensors of one variable."""
-        parts = self.split(path, np.broadcast_to(np.float32(0), shape))
-        return {name: part.shape for name, part in parts.items()}
+    def all_shapes(self, shapes: portable.Shapes) -> portable.Shapes:
+        """Returns the shapes of the foreign tensors of a model."""
+        return {
+            name: part.shape
+            for path, shape in shapes.items()
+            for name, part in self.split(
+                path, np.broadcast_to(0, shape)
+            ).items()
+        }
 
     def _turn(self, path: str, value: np.ndarray) -> np.ndarray:
         is_turned = self.has_transposed_kernels and path.endswith("/kernel")
@@ -89,7 +88,7 @@ HUGGING_FACE = NameTable(
 """Models of one encoder, which is called `electra`; without a task's head."""
 
 
-def hugging_face(output_layer: str, hidden_layer: str) -> NameTable:
+def hugging_face(output_layer: str, hidden_layer: str = "") -> NameTable:
     """Returns the names of a model with a task's head of these layers."""
     head = f"^{portable.TASK_HEADS}/[^/]+"
     # The layer `outputs` has start and end side by side.
@@ -133,23 +132,21 @@ def take(
     left over. `ModelError` lists what is missing, left over, of another shape,
     or no finite floating point number.
     """
-    taken: portable.Arrays = {}
-    problems: list[str] = []
-    unused = {n for n in tensors if not re.fullmatch(may_be_unused, n)}
-    for path, shape in expected.items():
-        parts = table.shapes(path, shape)
-        unused -= parts.keys()
-        own = [
-            portable.find_problem(name, tensors.get(name), part)
-            for name, part in parts.items()
-        ]
-        problems += own
-        if not any(own):
-            joined = table.join(path, tensors)
-            taken[path] = np.ascontiguousarray(joined, np.float32)
-    left = [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]
-    portable.require_none(left + problems, origin)
-    return taken
+    parts = table.all_shapes(expected)
+    problems = [
+        f"{name} {tensors[name].shape} is not used"
+        for name in sorted(tensors.keys() - parts.keys())
+        if not re.fullmatch(may_be_unused, name)
+    ]
+    problems += [
+        portable.find_problem(name, tensors.get(name), part)
+        for name, part in parts.items()
+    ]
+    portable.require_none(problems, origin)
+    return {
+        path: np.ascontiguousarray(table.join(path, tensors), np.float32)
+        for path in expected
+    }
 
 
 def precision_notes(kinds: Iterable[str]) -> list[str]:

@@ -49,7 +49,7 @@ _GENERATOR_HEADS: dict[str, Any] = {
 }
 _NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-"""Others, as those of a quantized model, are no weights."""
+"""Dtypes of weights; those of quantized models are refused."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,10 +198,7 @@ def build_known(
 
 
 def round_weights(model: PortableModel) -> PortableModel:
-    """Rounds weights to the nearest bfloat16 number; they stay float32.
-
-    What the weights scored before is left out.
-    """
+    """Rounds weights to bfloat16, kept as float32, and drops their scores."""
     tensors = {
         path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
         for path, value in model.tensors.items()
@@ -253,33 +250,20 @@ def _built_shapes(layer: Any, *input_shape: int | None) -> Shapes:
 def part_shapes(part: str, model: PortableModel) -> Shapes:
     """Returns the shapes of a part of a model; none if it is not known."""
     generator = model.generator or model.encoder
-    return dict(
-        _part_shapes(
-            part, model.encoder, generator, model.tying, model.trained_by
-        )
-    )
-
-
-@functools.lru_cache(maxsize=64)  # A conversion asks several times.
-def _part_shapes(
-    part: str,
-    encoder: config.EncoderConfig,
-    generator: config.EncoderConfig,
-    tying: str,
-    objective: type[objective_base.PretrainingModel],
-) -> Shapes:
     if part == MAIN:
-        return _encoder_shapes(part, encoder, has_embeddings=True)
+        return dict(_encoder_shapes(part, model.encoder, True))
     if part == GENERATOR or part in TOWER_PARTS:
-        return _encoder_shapes(part, generator, tying == "none")
-    of_generator = {**_GENERATOR_HEADS, **objective.generator_heads}
-    for heads, sizes in ((objective.heads, encoder), (of_generator, generator)):
+        return dict(_encoder_shapes(part, generator, model.tying == "none"))
+    own = model.trained_by.heads
+    of_generator = _GENERATOR_HEADS | {**model.trained_by.generator_heads}
+    for heads, sizes in ((own, model.encoder), (of_generator, generator)):
         if part in heads:
             head = heads[part](sizes, name=part)
             return _built_shapes(head, None, sizes.hidden_size)
     return {}
 
 
+@functools.lru_cache(maxsize=64)  # A conversion asks several times.
 def _encoder_shapes(
     name: str, encoder: config.EncoderConfig, has_embeddings: bool
 ) -> Shapes:
@@ -296,15 +280,12 @@ def _encoder_shapes(
 def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
     """Returns the shapes of a fine-tuned head on an encoder of this width.
 
-    `there` are the shapes that were found. They tell the number of outputs
-    where the labels are not known, and which of its optional layers a head of
-    question answering has.
+    `there` are the shapes that were found: they tell the number of outputs
+    where labels are not known, and which optional layers the head has.
     """
-    start = f"{task.head}/"
     own = {
-        path.removeprefix(start): shape
-        for path, shape in there.items()
-        if path.startswith(start)
+        path.removeprefix(f"{task.head}/"): shape
+        for path, shape in take_part(there, task.head).items()
     }
     head = base.find_kind(task.kind).restore_head(
         len(task.labels), own, task.has_hidden_layer, seed=0, name=task.name
@@ -314,7 +295,7 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
 
 
 def expected_shapes(model: PortableModel) -> Shapes:
-    """Returns the shapes that all known parts of a model must have."""
+    """Returns the shapes of all known parts of a model."""
     expected: Shapes = {}
     for part in (MAIN, *model.parts):
         expected |= part_shapes(part, model)
@@ -331,8 +312,8 @@ def check(model: PortableModel) -> None:
         find_problem(path, tensors.get(path), shape, ("float32",))
         for path, shape in expected.items()
     ]
-    unknown = sorted(tensors.keys() - expected.keys())
-    problems += [f"{p} {tensors[p].shape} is not known" for p in unknown]
+    for path in sorted(tensors.keys() - expected.keys()):
+        problems.append(f"{path} {tensors[path].shape} is not known")
     require_none(problems, model.origin)
 
 
@@ -366,8 +347,7 @@ def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
 
 def require_none(problems: list[str], origin: str) -> None:
     """Raises `ModelError` if any problem is not empty, and lists the first."""
-    real = list(filter(None, problems))
-    if real:
+    if real := list(filter(None, problems)):
         more = " ..." if len(real) > _NUM_SHOWN else ""
         raise errors.ModelError(
             f"{origin} is not a whole model of its sizes ({len(real)} "
@@ -381,8 +361,7 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     encoder, generator = model.encoder, model.generator
     if not model.trained_by.has_generator:
         return config.GeneratorConfig()
-    if generator is None:
-        # It has no effect, but must be valid for the objective.
+    if generator is None:  # The section is not read, but must be valid.
         width = round(encoder.hidden_size * 0.25)
         return config.GeneratorConfig(
             num_attention_heads=int(width % max(1, width // 64) > 0),
@@ -390,10 +369,10 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
         )
     if model.tying == "all":
         return config.GeneratorConfig(untied_generator=False)
-    depth = generator.num_hidden_layers / encoder.num_hidden_layers
     return config.GeneratorConfig(
         generator_hidden_size=generator.hidden_size / encoder.hidden_size,
-        generator_layers=depth,
+        generator_layers=generator.num_hidden_layers
+        / encoder.num_hidden_layers,
         num_attention_heads=generator.num_attention_heads,
         intermediate_size=generator.intermediate_size,
         untied_generator_embeddings=model.tying == "none",
@@ -425,27 +404,25 @@ def split(model: PortableModel) -> dict[str, PortableModel]:
     if model.generator is None:
         return {".": model}
     tensors = model.tensors
-    own = rename_part(
-        tensors, MAIN if model.tying == "all" else GENERATOR, MAIN
-    )
+    encoder = MAIN if model.tying == "all" else GENERATOR
+    own = rename_part(tensors, encoder, MAIN)
+    own |= take_part(tensors, MASKED_LM_HEAD)
     if model.tying == "embeddings":
         own |= take_part(tensors, f"{MAIN}/embeddings")
-    own |= take_part(tensors, MASKED_LM_HEAD)
     others = drop_part(drop_part(tensors, GENERATOR), MASKED_LM_HEAD)
-    alone = dataclasses.replace(model, generator=None, tying="embeddings")
-    return {
-        "discriminator": dataclasses.replace(alone, tensors=others),
-        "generator": dataclasses.replace(
-            alone, tensors=own, encoder=model.generator
-        ),
-    }
+    main = dataclasses.replace(
+        model, tensors=others, generator=None, tying="embeddings"
+    )
+    generator = dataclasses.replace(main, tensors=own, encoder=model.generator)
+    return {"discriminator": main, "generator": generator}
 
 
 def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     """Joins a discriminator and its generator; equal weights become shared."""
-    heads = {REPLACED_TOKEN_HEAD: main, MASKED_LM_HEAD: generator}
-    for head, model in heads.items():
-        # More would come along unseen, or be overwritten.
+    for head, model in (
+        (REPLACED_TOKEN_HEAD, main), (MASKED_LM_HEAD, generator),
+    ):  # fmt: skip
+        # Other parts would be overwritten, or joined unchecked.
         if set(model.parts) != {head, MAIN}:
             raise errors.ModelError(
                 "A discriminator is joined with its generator, each with its "
@@ -457,12 +434,12 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
             "Both models must have one vocabulary and tokenizer settings. "
             f"Received: others in {main.origin} and {generator.origin}."
         )
-    tying, own = _find_tying(main, generator), dict[str, np.ndarray]()
+    tying = _find_tying(main, generator)
+    own = take_part(generator.tensors, MASKED_LM_HEAD)
     if tying != "all":
-        own = rename_part(generator.tensors, MAIN, GENERATOR)
+        own |= rename_part(generator.tensors, MAIN, GENERATOR)
     if tying == "embeddings":
         own = drop_part(own, f"{GENERATOR}/embeddings")
-    own |= take_part(generator.tensors, MASKED_LM_HEAD)
     return dataclasses.replace(
         main,
         tensors={**main.tensors, **own},
@@ -475,9 +452,15 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
 
 
 def _find_tying(main: PortableModel, generator: PortableModel) -> str:
-    if main.encoder == generator.encoder and _share(main, generator, MAIN):
+    def share(part: str) -> bool:
+        one, other = (take_part(m.tensors, part) for m in (main, generator))
+        return one.keys() == other.keys() and all(
+            np.array_equal(one[path], other[path]) for path in one
+        )
+
+    if main.encoder == generator.encoder and share(MAIN):
         return "all"
-    if _share(main, generator, f"{MAIN}/embeddings"):
+    if share(f"{MAIN}/embeddings"):
         return "embeddings"
     sizes = generator.encoder
     if sizes.embedding_size != sizes.hidden_size:
@@ -489,10 +472,3 @@ def _find_tying(main: PortableModel, generator: PortableModel) -> str:
             f"model, --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
         )
     return "none"
-
-
-def _share(one: PortableModel, other: PortableModel, part: str) -> bool:
-    mine, theirs = (take_part(model.tensors, part) for model in (one, other))
-    return mine.keys() == theirs.keys() and all(
-        np.array_equal(mine[path], theirs[path]) for path in mine
-    )

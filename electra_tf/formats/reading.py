@@ -40,7 +40,7 @@ _POSITION_TABLE = "position_embeddings"
 _NOWHERE = -1
 _NUM_SHOWN = 8
 # Sizes that a run has in common with the model that it starts from, and the
-# fields of its config that say a generator's; that gives fractions.
+# fields of its config that say those of a generator.
 _SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
           "num_attention_heads", "intermediate_size",
           "type_vocab_size")  # fmt: skip
@@ -60,11 +60,10 @@ def detect(path: str | pathlib.Path) -> str:
             f"take its encoder: electra-convert --to={OURS} --input={path} "
             f"--drop={portable.TASK_HEADS} --output_dir=DIR"
         )
-    pair = path / "discriminator" / "config.json"
-    content = portable.peek(path / "config.json") or portable.peek(pair)
-    is_configured = (path / "config.json").is_file()
+    stated, pair = path / "config.json", path / "discriminator/config.json"
+    content = portable.peek(stated) or portable.peek(pair)
     for name, is_one in {
-        OURS: is_configured and checkpoints.all_checkpoints(path),
+        OURS: stated.is_file() and checkpoints.all_checkpoints(path),
         KERAS_HUB: str(content.get("module")).split(".")[0] == "keras_hub",
         HUGGING_FACE: content.keys() & {"architectures", "model_type"},
         TF1: any(path.glob("*.index")),
@@ -88,11 +87,9 @@ def read_model(
     """Reads a model of one of `FORMATS`, or finds out which.
 
     `path` is a folder, the prefix of a TF1 checkpoint, or a name of a model
-    that comes along or is on the hub. The last two arguments choose among the
-    weights of a run, see `own_run.read_model`.
-
-    Raises `FileNotFoundError` if there is nothing, `ModelError` if it is
-    damaged or of another kind.
+    that comes along or is on the hub; `which` and `use_average` choose among
+    the weights of a run. Raises `FileNotFoundError` if there is nothing,
+    `ModelError` if it is damaged or of another kind.
     """
     source = installed.find_model(path)
     format_name = format_name or detect(source)
@@ -132,12 +129,8 @@ def build_networks(
     if portable.REPLACED_TOKEN_HEAD in model.parts:
         main = networks.Discriminator(encoder, dtype=dtype)
     else:
-        main = networks.MaskedLMGenerator(
-            encoder,
-            portable.MASKED_LM_HEAD,
-            networks.MAIN_ENCODER,
-            dtype=dtype,
-        )
+        names = portable.MASKED_LM_HEAD, networks.MAIN_ENCODER
+        main = networks.MaskedLMGenerator(encoder, *names, dtype=dtype)
     generator, variables = None, {v.path: v for v in main.variables}
     if model.generator is not None:
         generator = networks.build_sized_generator(
@@ -156,10 +149,9 @@ def build_encoder(
     model: PortableModel, precision: str = "float32"
 ) -> encoder_lib.Encoder:
     """Builds the main encoder of a model alone, with its weights."""
+    dtype = layers.dtype_policy(precision)
     encoder = encoder_lib.build_encoder(
-        model.encoder,
-        networks.MAIN_ENCODER,
-        dtype=layers.dtype_policy(precision),
+        model.encoder, networks.MAIN_ENCODER, dtype=dtype
     )
     assign({v.path: v for v in encoder.variables}, model)
     return encoder
@@ -190,13 +182,11 @@ def warm_start(
     """Sets the variables of a run to the weights of a model of any format.
 
     Each part (main encoder, heads, generator) is restored whole or stays
-    fresh; an incomplete part is an error. Two tables may
-    have another number of rows. Of positions the first ones are taken. Rows
-    of tokens follow their tokens: the new vocabulary has every token of the
-    old one, in any order. Other rows keep their fresh values.
-
-    With `as_generator` the model's masked language model becomes the
-    generator, and nothing else is taken.
+    fresh; an incomplete part is an error. Two tables may have another number
+    of rows: of positions the first ones are taken, rows of tokens follow their
+    tokens, of which the new vocabulary has all. Other rows stay fresh. With
+    `as_generator` the model's masked language model becomes the generator, and
+    nothing else is taken.
 
     Returns a paragraph: what was restored, resized, stays fresh, is unused.
     If sizes or vocabularies do not fit, no variable is changed.
@@ -209,13 +199,13 @@ def warm_start(
     _require_sizes(model, target, shared)
     wanted = _take_parts(target.variables, shared)
     count = f"{len(wanted)} of {len(target.variables)} variables"
-    notes, values = [f"restored {count} from {model.origin}"], {}
+    notes = [f"restored {count} from {model.origin}"]
+    values = {}
     for name, saved in model.tensors.items():
         values[name] = saved
         if name in wanted:
             values[name] = _fit(name, saved, np.asarray(wanted[name]), rows)
-        num_rows = len(values[name])
-        if num_rows != len(saved):
+        if (num_rows := len(values[name])) != len(saved):
             notes.append(f"{name}: {len(saved)} rows became {num_rows}")
     assign(wanted, dataclasses.replace(model, tensors=values))
     for named, words in (
@@ -239,13 +229,11 @@ def _as_generator(
             f"model that has one. Received: {model.origin} with "
             f"{', '.join(model.parts)}."
         )
-    tensors = portable.rename_part(
-        masked_lm.tensors, portable.MAIN, portable.GENERATOR
-    )
-    tensors |= portable.take_part(masked_lm.tensors, portable.MASKED_LM_HEAD)
     return dataclasses.replace(
         masked_lm,
-        tensors=tensors,
+        tensors=portable.replace_part(
+            masked_lm.tensors, portable.MAIN, portable.GENERATOR
+        ),
         encoder=main,
         generator=masked_lm.encoder,
         tying="none",
@@ -263,12 +251,8 @@ def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:
             "dataset with those of the model."
         )
     places = {token: place for place, token in enumerate(vocabulary.tokens)}
-    gone = [
-        token
-        for token in own.tokens
-        if token not in places and not tokenizer_files.is_no_token(token)
-    ]
-    if gone:
+    lost = [token for token in own.tokens if token not in places]
+    if gone := [t for t in lost if not tokenizer_files.is_no_token(t)]:
         raise errors.ModelError(
             "The dataset's vocabulary must have every token of "
             f"{model.origin}, in any order. Received: another one, without "
@@ -307,7 +291,7 @@ def _fit(
 ) -> np.ndarray:
     """Returns the saved rows in their places among the fresh ones."""
     if saved.shape[1:] != fresh.shape[1:]:
-        return saved
+        return saved  # `assign` refuses it.
     if name.endswith(_POSITION_TABLE):
         shared = min(len(saved), len(fresh))
         return np.concatenate([saved[:shared], fresh[shared:]])

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import h5py
 import ml_dtypes
-import numpy as np
 import pydantic
 import safetensors.numpy
 
@@ -18,9 +17,8 @@ from electra_tf.formats.portable import Arrays
 
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-KERAS_FILE = "tf_model.h5"
 TORCH_FILE = "pytorch_model.bin"
-_FILES = (SAFETENSORS_FILE, INDEX_FILE, KERAS_FILE, TORCH_FILE)
+_FILES = (SAFETENSORS_FILE, INDEX_FILE, "tf_model.h5", TORCH_FILE)
 
 
 @schema.frozen
@@ -116,16 +114,17 @@ def _read_torch(path: pathlib.Path) -> Arrays:
         schema.require(size <= path.stat().st_size, "it is compressed")
         damaged = archive.testzip()
         schema.require(not damaged, f"the checksum of {damaged} differs")
+    arrays: Arrays = {}
     state = torch.load(path, map_location="cpu", weights_only=True)
-    return {str(n): _to_array(value, torch) for n, value in state.items()}
-
-
-def _to_array(tensor: Any, torch: Any) -> np.ndarray:
-    if tensor.dtype == torch.bfloat16:
-        # PyTorch makes no arrays of these.
-        bits = tensor.detach().contiguous().view(torch.uint16).numpy()
-        return bits.view(ml_dtypes.bfloat16)
-    return tensor.detach().numpy()
+    for name, tensor in state.items():
+        if is_bfloat16 := tensor.dtype == torch.bfloat16:
+            # PyTorch makes no arrays of these.
+            tensor = tensor.contiguous().view(torch.uint16)
+        array = tensor.detach().numpy()
+        arrays[str(name)] = (
+            array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
+        )
+    return arrays
 
 
 _READERS: dict[str, Callable[[pathlib.Path], Arrays]] = {

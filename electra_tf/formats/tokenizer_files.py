@@ -74,19 +74,32 @@ def load_if_there(
     if is_ours and not described.is_file():
         return fit_rows(Vocabulary.load(folder), encoder, folder)
     known = portable.build_known(_Stated, stated, settings_file)
-    if described.is_file():
-        tokenizer = _read_tokenizer(described)
-        tokens = _described_tokens(tokenizer, folder)
-        _require_agreement(tokenizer.normalizer, known, stated, settings_file)
-        lowers = tokenizer.normalizer.lowercase
-        strips = tokenizer.normalizer.strip_accents
-        length = tokenizer.model.max_input_chars_per_word
-        return build(folder, encoder, tokens, lowers, strips, length)
-    tokens = vocabulary_lib.read_tokens(listed)
-    tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
     lowers, strips = known.do_lower_case, known.strip_accents
-    # Words of Hugging Face's slow tokenizer, whatever the original had.
-    return build(folder, encoder, tokens, lowers, strips, 100)
+    if not described.is_file():
+        tokens = vocabulary_lib.read_tokens(listed)
+        tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
+        # Words of Hugging Face's slow tokenizer, whatever the original had.
+        return build(folder, encoder, tokens, lowers, strips, 100)
+    tokenizer = _read_tokenizer(described)
+    normalizer = tokenizer.normalizer
+    # Which file Hugging Face follows depends on the tokenizer's class.
+    if {normalizer.strip_accents, strips} == {True, False} or (
+        stated.get("do_lower_case", normalizer.lowercase)
+        != normalizer.lowercase
+    ):
+        raise errors.ModelError(
+            f"{settings_file} and {TOKENIZER_FILE} must agree. Received: "
+            f"do_lower_case={lowers} and {normalizer.lowercase}, strip_accents="
+            f"{strips} and {normalizer.strip_accents}. Remove the wrong file."
+        )
+    return build(
+        folder,
+        encoder,
+        _described_tokens(tokenizer, folder),
+        normalizer.lowercase,
+        normalizer.strip_accents,
+        tokenizer.model.max_input_chars_per_word,
+    )
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
@@ -168,8 +181,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
     content = schema.read_object(path, errors.ModelError)
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:
-        # It raises nothing more special.
+    except Exception as error:  # It raises nothing more special.
         raise errors.ModelError(
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
@@ -186,11 +198,8 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
             )
     ids = tokenizer.get_vocab()
     # It numbers added tokens anew, whatever the file says.
-    is_kept = all(
-        ids[token["content"]] == token["id"]
-        for token in content.get("added_tokens", ())
-    )
-    if not is_kept or sorted(ids.values()) != list(range(len(ids))):
+    added = {t["content"]: t["id"] for t in content.get("added_tokens", ())}
+    if {**ids, **added} != ids or {*ids.values()} != {*range(len(ids))}:
         raise errors.ModelError(
             f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
             "ids with gaps or repetitions. Take the file again from where it "
@@ -202,7 +211,7 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
 def _described_tokens(
     tokenizer: tokenizers.Tokenizer, folder: pathlib.Path
 ) -> tuple[str, ...]:
-    """Returns all tokens in the order of their ids, as vocab.txt has them."""
+    """Returns all tokens in the order of their ids, those of vocab.txt."""
     ids = tokenizer.get_vocab()
     tokens = tuple(sorted(ids, key=ids.__getitem__))
     added = [t.content for t in tokenizer.get_added_tokens_decoder().values()]
@@ -224,12 +233,12 @@ def _read_added_tokens(
 ) -> tuple[str, ...]:
     """Returns tokens that follow those of vocab.txt, in order."""
     places = _read_object(path)
-    known = {token: place for place, token in enumerate(listed)}
+    known = dict(zip(listed, range(len(listed)), strict=True))
     new = {t: place for t, place in places.items() if known.get(t) != place}
     expected = range(len(listed), len(listed) + len(new))
     # True and 5.0 would equal numbers.
     is_numbered = all(type(place) is int for place in places.values())
-    if not is_numbered or sorted(new.values()) != list(expected):
+    if not is_numbered or {*new.values()} != {*expected}:
         raise errors.ModelError(
             f"{path} must number its tokens from {len(listed)}, where "
             f"vocab.txt ends, or as vocab.txt does. Received: {places!r:.80}."
@@ -249,38 +258,23 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
         )
 
 
-def _require_agreement(
-    normalizer: Any, known: _Stated, stated: dict[str, Any], file: pathlib.Path
-) -> None:
-    """Which file Hugging Face follows depends on the tokenizer's class."""
-    lowers, strips = normalizer.lowercase, normalizer.strip_accents
-    if {strips, known.strip_accents} == {True, False} or (
-        stated.get("do_lower_case", lowers) != lowers
-    ):
-        raise errors.ModelError(
-            f"{file} and {TOKENIZER_FILE} must agree. Received: "
-            f"do_lower_case={known.do_lower_case} and {lowers}, strip_accents="
-            f"{known.strip_accents} and {strips}. Remove the wrong file."
-        )
-
-
 def write_hugging_face(
     vocabulary: Vocabulary, folder: pathlib.Path, num_positions: int
 ) -> None:
     """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
-    strips = settings.is_stripping
     stated = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": settings.do_lower_case,
-        "strip_accents": strips,
+        "strip_accents": settings.is_stripping,
         "tokenize_chinese_chars": True,
         "model_max_length": num_positions,
         **_SPECIAL_NAMES,
     }
-    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
     tokenizer = tokenizers.BertWordPieceTokenizer(
-        ids, strip_accents=strips, lowercase=settings.do_lower_case
+        {token: number for number, token in enumerate(vocabulary.tokens)},
+        strip_accents=settings.is_stripping,
+        lowercase=settings.do_lower_case,
     )
     described = json.loads(tokenizer.to_str())
     described["model"]["max_input_chars_per_word"] = settings.max_word_length

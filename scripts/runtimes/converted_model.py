@@ -1,26 +1,35 @@
 """An export for runtimes other than TensorFlow: LiteRT or ONNX.
 
-A folder with one signature of ids as `model.tflite` or `model.onnx`, its
-vocabulary, export.json, and a README.md of what it takes and gives.
+They take one signature of ids as a plain graph: weights are constants; checks
+of requests and strings are removed. LiteRT gets built-in operations alone. The
+folder has the model, its vocabulary, export.json, and a README.md.
 """
 
 import dataclasses
 import pathlib
+import tempfile
+import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import convert_to_constants
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
+from electra_tf.export.clients import text_models
 from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
-from runtimes import formats
 
 TOLERANCE = 1e-4
 """Largest difference from the export, as `self_check` measures it."""
-
+# ONNX 1.12 and newer; onnxruntime reads it since 1.12.
+_OPSET = 17
 # Rows and their tokens; 0 tokens are as many as the model allows.
 _BATCHES = ((1, 2), (3, 7), (2, 0))
 _COPIED = ("vocab.txt", "tokenizer_config.json", "export.json")
@@ -31,6 +40,201 @@ _EXAMPLE_INPUTS = {
     "input_mask": "np.ones_like(ids)",
     "segment_ids": "np.zeros_like(ids)",
     "word_positions": "np.array([[1]], np.int32)",
+}
+
+Arrays = dict[str, np.ndarray]
+Ask = Callable[[Arrays], Arrays]
+
+
+class FrozenSignature(NamedTuple):
+    """A signature without variables, checks and strings."""
+
+    name: str  # of the signature
+    # Inputs are placeholders that have the signature's names.
+    graph: graph_pb2.GraphDef
+    # Name to the graph's tensor, all that are no strings.
+    outputs: dict[str, str]
+    left_out: list[str]  # names of outputs that are strings
+    ask: Ask  # the export's own function
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs."""
+        return export_metadata.SIGNATURES[self.name].inputs
+
+
+def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
+    """Reads one signature of an export; empty takes the first of ids."""
+    model = text_models.load_saved_model(export_dir)
+    offered = [
+        name
+        for name in export_metadata.SIGNATURES
+        if name in model.signatures and name.endswith("_ids")
+    ]
+    if not offered or signature not in ("", *offered):
+        raise ValueError(
+            "Only signatures of ids can be converted; other runtimes have no "
+            "operations for text. This model has "
+            f"{', '.join(offered) or 'none'}. Received: {signature!r}."
+        )
+    name = signature or offered[0]
+    # Its answers are the signature's; other runtimes lack what that needs.
+    function = getattr(model, "unbucketed", model.signatures)[name]
+    constant = convert_to_constants.convert_variables_to_constants_v2(
+        function, lower_control_flow=False
+    )
+    # A function's outputs are in the order of their sorted names.
+    names = sorted(function.structured_outputs)
+    tensors = dict(zip(names, constant.outputs, strict=True))
+    documented = export_metadata.SIGNATURES[name].outputs
+    is_string = {key: tensors[key].dtype == tf.string for key in documented}
+    kept = {k: tensors[k].name for k in documented if not is_string[k]}
+
+    def ask(arguments: Arrays) -> Arrays:
+        # This function keeps `model` alive, and so its weights.
+        answers = model.signatures[name](
+            **{key: tf.constant(value) for key, value in arguments.items()}
+        )
+        return {key: answers[key].numpy() for key in kept}
+
+    graph = _without_checks(constant.graph.as_graph_def(), kept)
+    left_out = [key for key in documented if is_string[key]]
+    return FrozenSignature(name, graph, kept, left_out, ask)
+
+
+def _without_checks(
+    graph: graph_pb2.GraphDef, outputs: dict[str, str]
+) -> graph_pb2.GraphDef:
+    """The graph with what outputs are computed from, and its inputs."""
+    for node in graph.node:
+        # Only checks order operations here.
+        node.input[:] = [name for name in node.input if name[0] != "^"]
+        # Nobody trains it, and gradients of its own could not be saved.
+        node.attr.pop("_gradient_op_type", None)
+    by_name = {node.name: node for node in graph.node}
+    # What a signature takes stays, used or not.
+    needed = {node.name for node in graph.node if node.op == "Placeholder"}
+    waiting = list(outputs.values())
+    while waiting:
+        name = waiting.pop().partition(":")[0]
+        if name not in needed:
+            needed.add(name)
+            waiting += by_name[name].input
+    pruned = graph_pb2.GraphDef(versions=graph.versions, library=graph.library)
+    pruned.node.extend(node for node in graph.node if node.name in needed)
+    return pruned
+
+
+def convert_to_litert(frozen: FrozenSignature) -> bytes:
+    """The content of a LiteRT (TensorFlow Lite) file."""
+    graph = with_whole_gelu(frozen.graph)
+    wrapped = tf.compat.v1.wrap_function(
+        lambda: tf.graph_util.import_graph_def(graph, name=""), []
+    )
+    find = wrapped.graph.as_graph_element
+    module = tf.Module()
+    module.function = wrapped.prune(
+        [find(f"{name}:0") for name in frozen.inputs],
+        {name: find(tensor) for name, tensor in frozen.outputs.items()},
+    )
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    with tempfile.TemporaryDirectory() as folder:
+        # Only a SavedModel gives the result the names of a signature.
+        signatures = {frozen.name: module.function}
+        tf.saved_model.save(module, folder, signatures, options)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=[frozen.name]
+        )
+        return converter.convert()
+
+
+def with_whole_gelu(graph: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """A graph with `(0.5 x) (erf + 1)` instead of `x (0.5 + 0.5 erf)`.
+
+    LiteRT recognises the former as its exact GELU; it has no error function.
+    """
+    result = graph_pb2.GraphDef()
+    result.CopyFrom(graph)
+    one = result.node.add(name="gelu/one", op="Const")
+    one.attr["dtype"].type = tf.float32.as_datatype_enum
+    one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.0))
+    by_name = {node.name: node for node in result.node}
+    reader = {name: node for node in result.node for name in node.input}
+    for erf in result.node:
+        half = reader.get(erf.name)
+        if erf.op != "Erf" or half is None or half.op != "Mul":
+            continue
+        probability = reader[half.name]
+        product = reader[probability.name]
+        shared = {*product.input} & {*by_name[erf.input[0]].input}
+        if (probability.op, product.op, len(shared)) == ("AddV2", "Mul", 1):
+            constants = [name for name in half.input if name != erf.name]
+            half.input[:] = [*shared, *constants]
+            probability.input[:] = [erf.name, one.name]
+            product.input[:] = [half.name, probability.name]
+    return result
+
+
+def _load_litert(path: pathlib.Path, signature: str) -> Ask:
+    try:
+        from ai_edge_litert import interpreter
+
+        build = interpreter.Interpreter
+    except ImportError:
+        # TensorFlow's own is the same code, and is to leave TensorFlow.
+        warnings.filterwarnings("ignore", ".*Interpreter is deprecated")
+        build = tf.lite.Interpreter
+    run = build(model_path=str(path)).get_signature_runner(signature)
+    return lambda arguments: run(**arguments)
+
+
+def convert_to_onnx(frozen: FrozenSignature) -> bytes:
+    """The content of an ONNX file, whose axes have the signature's letters."""
+    inputs = {f"{name}:0": name for name in frozen.inputs}
+    outputs = {tensor: name for name, tensor in frozen.outputs.items()}
+    converter = installed.import_extra("tf2onnx.convert", "onnx")
+    proto, _ = converter.from_graph_def(
+        frozen.graph,
+        input_names=list(inputs),
+        output_names=list(outputs),
+        opset=_OPSET,
+    )
+    graph, names = proto.graph, inputs | outputs
+    for node in graph.node:
+        for side in (node.input, node.output):
+            side[:] = [names.get(name, name) for name in side]
+    for value in (*graph.input, *graph.output):
+        value.name = names[value.name]
+        letters = export_metadata.TENSORS[value.name].axes
+        axes = value.type.tensor_type.shape.dim
+        for axis, letter in zip(axes, letters, strict=True):
+            # A name says that any size is taken, and which are the same.
+            if not axis.dim_value:
+                axis.dim_param = letter
+    return proto.SerializeToString()
+
+
+def _load_onnx(path: pathlib.Path, signature: str) -> Ask:
+    del signature  # the file has one
+    runtime = installed.import_extra("onnxruntime", "onnx")
+    session = runtime.InferenceSession(
+        str(path), providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return lambda rows: dict(zip(names, session.run(names, rows), strict=True))
+
+
+class Runtime(NamedTuple):
+    """A file format and its runtime; batch and length stay free."""
+
+    file_name: str
+    convert: Callable[[FrozenSignature], bytes]  # to the content of a file
+    load: Callable[[pathlib.Path, str], Ask]  # a file and its signature
+
+
+RUNTIMES = {
+    "litert": Runtime("model.tflite", convert_to_litert, _load_litert),
+    "onnx": Runtime("model.onnx", convert_to_onnx, _load_onnx),
 }
 
 
@@ -51,19 +255,13 @@ def convert(
     """Converts one signature of ids of an export and checks its numbers.
 
     `out_dir` appears checked, or not at all. `format_name` is one of
-    `formats.RUNTIMES`; an empty signature is the first that takes ids.
-
-    Raises:
-        ExportError: if the converter fails, or if the result answers
-            otherwise than the export.
-        ImportError: if an optional package is not installed.
-        OSError: if `out_dir` exists, or `export_dir` is no export.
-        ValueError: for an unknown format or signature.
+    `RUNTIMES`; an empty signature is the first that takes ids. Raises
+    `ExportError` if the converter fails or the result answers otherwise than
+    the export, `ImportError` if an optional package is not installed.
     """
-    schema.require_choice("format", format_name, formats.RUNTIMES)
     atomic.refuse_existing(out_dir, "--out")
-    runtime = formats.RUNTIMES[format_name]
-    frozen = formats.freeze(export_dir, signature)
+    runtime = RUNTIMES[format_name]
+    frozen = freeze(export_dir, signature)
     metadata = export_metadata.read_metadata(export_dir)
     extra = export_dir / export_metadata.EXTRA_FOLDER
     vocabulary = vocabulary_lib.Vocabulary.load(extra)
@@ -79,10 +277,9 @@ def convert(
                 f"{frozen.name} (TensorFlow {tf.__version__}). It said: "
                 f"{str(error)[:_MAX_QUOTED]}"
             ) from error
-        ask = runtime.load(path, frozen.name)
         sizes = schema.read_object(extra / "config.json")["encoder"]
         limits = metadata.num_positions, vocabulary, sizes["type_vocab_size"]
-        difference = _check(frozen, ask, *limits)
+        difference = _check(frozen, runtime.load(path, frozen.name), *limits)
         for name in _COPIED:
             (folder / name).write_bytes((extra / name).read_bytes())
         readme = _render_readme(
@@ -93,8 +290,8 @@ def convert(
 
 
 def _check(
-    frozen: formats.FrozenSignature,
-    ask: formats.Ask,
+    frozen: FrozenSignature,
+    ask: Ask,
     num_positions: int,
     vocabulary: vocabulary_lib.Vocabulary,
     num_segments: int,
@@ -121,7 +318,7 @@ def _check(
 
 
 def _render_readme(
-    frozen: formats.FrozenSignature,
+    frozen: FrozenSignature,
     format_name: str,
     metadata: export_metadata.ExportMetadata,
     vocabulary: vocabulary_lib.Vocabulary,
@@ -136,7 +333,7 @@ def _render_readme(
     *_, section = export_metadata.render_sections(
         [frozen.name], frozen.left_out
     )
-    file = formats.RUNTIMES[format_name].file_name
+    file = RUNTIMES[format_name].file_name
     fields = dataclasses.asdict(metadata) | {
         "tensorflow": tf.__version__,
         "title": f"{metadata.kind.replace('_', ' ').capitalize()}, {file}",

@@ -21,14 +21,8 @@ from electra_tf.training import checkpoints
 from tests import tiny_electra
 from tests.export import finetuned_tiny
 
-# A run of one objective, and its export; of each the main network. A run's
-# folder and what it was made of.
-ObjectiveRun = collections.namedtuple(
-    "ObjectiveRun", "folder objective main module"
-)
-ObjectiveExport = collections.namedtuple(
-    "ObjectiveExport", "folder objective main call"
-)
+# A run of one objective, or its export, with the main network.
+_Trained = collections.namedtuple("_Trained", "folder objective main call")
 TinyRun = collections.namedtuple(
     "TinyRun", "model_dir settings vocabulary discriminator"
 )
@@ -121,7 +115,7 @@ def objective_runs(tiny_run, tmp_path_factory):
         folder = tmp_path_factory.mktemp(name) / "run"
         model = tiny_electra.write_run(folder, name, tiny_run.vocabulary)
         module = saved_model.load_run(folder).module
-        return ObjectiveRun(folder, name, model.main, module)
+        return _Trained(folder, name, model.main, module)
 
     return write
 
@@ -134,11 +128,11 @@ def objective_exports(objective_runs, tiny_run, exported, tmp_path_factory):
     def export(name):
         if name == "electra":
             main = tiny_run.discriminator
-            return ObjectiveExport(exported, name, main, load(exported))
+            return _Trained(exported, name, main, load(exported))
         run, folder = objective_runs(name), tmp_path_factory.mktemp(name)
         export_unchecked(run.folder, folder / "export")
         call = load(folder / "export")
-        return ObjectiveExport(folder / "export", name, run.main, call)
+        return _Trained(folder / "export", name, run.main, call)
 
     return export
 

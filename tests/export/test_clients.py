@@ -10,7 +10,6 @@ from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.modeling import networks
-from electra_tf.tasks.sentences import classification
 from tests import tiny_electra
 from tests.export import conftest
 
@@ -67,13 +66,6 @@ def test_texts_of_another_kind_are_named():
             text_models.check_texts("texts", texts)
 
 
-def test_what_is_not_offered_is_refused_with_what_is(exported):
-    export = text_models.LoadedExport(exported)
-    message = "'likelihood_text'.*for 'electra', which offers .*score_ids"
-    with pytest.raises(ValueError, match=message):
-        scoring.score(export, ["the cat"], scoring.LIKELIHOOD_SIGNATURE)
-
-
 def test_saved_model_of_another_kind_offers_nothing(tmp_path):
     module = tf.Module()
     module.double = tf.function(
@@ -120,24 +112,6 @@ def test_swap_exchanges_the_first_whole_word():
     assert swap.data.decode() == "Über on top of, atlas at"
     assert (swap.start, swap.old_end) == (6, 8)
     assert swap.data[swap.start : swap.new_end] == b"on top of"
-
-
-def test_swap_of_another_form_is_refused():
-    for text, swap, message in (
-        *(("the cat", s, "WORD:R") for s in ("cat", "cat:", ":dog", "")),
-        ("concatenate", "cat:dog", "'cat' for 'concatenate'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            scoring.swap_word(text, swap)
-
-
-def test_suspect_is_the_worst_word_that_touches_a_part():
-    # Bytes 2 to 5 are "b c".
-    sentence = scored("x b c z", [0.1, 0.2, 0.6, 0.8])
-    assert scoring.find_suspect(sentence, 2, 5) == (2, sentence.words[2])
-    assert scoring.find_suspect(sentence, 0, 2) == (4, sentence.words[0])
-    cut = sentence._replace(words=sentence.words[:1])
-    assert scoring.find_suspect(cut, 2, 5) is None
 
 
 def test_likelihoods_of_words_add_up_to_the_sentence(build):
@@ -274,14 +248,6 @@ def predict(signature, text, metadata, rows=None):
     return found
 
 
-def test_labels_are_ranked_by_their_probability():
-    metadata = {"kind": "classification", "labels": ("poor", "ok")}
-    found = predict("classify_text", "the cats", metadata)
-    shares = pytest.approx({"ok": 0.7, "poor": 0.3})
-    assert found == classification.LabelPrediction("ok", shares, 2)
-    assert list(found.probabilities) == ["ok", "poor"]
-
-
 def test_words_and_spans_count_characters():
     text = "é cats sat  on"
     tags = {"kind": "tagging", "labels": ("O", "B-NP", "I-NP", "B-VP")}
@@ -398,14 +364,11 @@ def test_a_long_text_is_cut_behind_its_masks(electra):
     assert electra.fill_masks(["cat " * 13 + "[MASK]"])
 
 
-@pytest.mark.parametrize(
-    ("texts", "top_k", "message"),
-    [
+def test_what_cannot_be_filled_is_told(electra):
+    for texts, top_k, message in (
         (["[MASK]", "cat " * 14 + "[MASK]"], 1, "16 tokens.*text 1 .*token 15"),
         (["[MASK]", "[mask]"], 1, r"hold \[MASK\].*text 1 .*with none"),
         *((["[MASK]"], k, "int, 1 to 24") for k in (0, 25, 2.0, None)),
-    ],
-)
-def test_what_cannot_be_filled_is_told(electra, texts, top_k, message):
-    with pytest.raises(ValueError, match=message):
-        electra.fill_masks(texts, top_k)
+    ):
+        with pytest.raises(ValueError, match=message):
+            electra.fill_masks(texts, top_k)

@@ -31,12 +31,6 @@ def source(tmp_path):
     return _write(tmp_path / "source")
 
 
-@pytest.fixture
-def tuned(tmp_path):
-    """A fine-tuned one."""
-    return _write(tmp_path / "tuned", "classification")
-
-
 def _convert(source, output_dir, target_format="huggingface", **options):
     options = conversion.ConversionOptions(**options)
     return conversion.convert(source, target_format, output_dir, options)
@@ -66,10 +60,8 @@ _LABELS = ("yes", "maybe", "no")
         (_BOTH, {"checkpoint": "best"}, "weights of a run.*format tf1"),
         (_BOTH, {"drop": "("}, "--drop must be a regular expr"),
         (_BOTH, {"drop": "nothing"}, "matches tensors.*no part.*electra, gen"),
-        (_BOTH, {"drop": "electra/embeddings"}, "leave whole parts"),
         (_BOTH, {"drop": "electra"}, "whole parts.*electra/emb.* missing"),
         (_BOTH, {"drop": "generator/"}, "leave whole parts"),
-        (_BOTH, {"drop": "."}, "leave whole parts"),
         # A generator's head would fit the discriminator's encoder too.
         ("same_size", {"drop": "generator/"}, "is without.*drop=generator"),
         ("regression", {"labels": ("a", "b")}, "model of regression task"),
@@ -128,12 +120,6 @@ def test_weights_by_width_become_a_number(tmp_path, target_format):
     assert found.initializer_range == pytest.approx(expected, rel=1e-12)
 
 
-def test_labels_replace_those_of_the_files(tuned, tmp_path):
-    labels = ("no", "yes", "maybe")
-    _convert(tuned, tmp_path / "out", labels=labels)
-    assert conversion.read_model(tmp_path / "out").task.labels == labels
-
-
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     tokens = tiny_models.VOCABULARY.tokens
     (tmp_path / "words.txt").write_text("\n".join(tokens[:-1]))
@@ -148,21 +134,20 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     _refuses(source, "gone", FileNotFoundError, vocabulary_path=gone)
 
 
-def test_a_generator_is_joined(tmp_path):
-    source = _write(tmp_path / "source", source_format="huggingface")
-    options = {"generator_path": source / "generator"}
-    out = tmp_path / "out"
-    written = _convert(source / "discriminator", out, "tf1", **options)
-    tiny_models.require_same(written, tiny_models.build("embeddings"))
+def test_labels_and_pairs_are_told(tmp_path):
+    source = _write(tmp_path / "source", "own")
+    options = {"labels": ("no", "yes"), "has_pairs": True}
+    _convert(source, tmp_path / "out", **options)
+    task = conversion.read_model(tmp_path / "out").task
+    assert (task.labels, task.has_pairs) == (("no", "yes"), True)
 
 
-def test_options_of_others_are_not_ignored_for_a_trial(tuned, tmp_path):
-    trial = tmp_path / "trial"
-    _convert(tuned, trial, "electra_tf")
+def test_options_of_others_are_not_ignored_for_a_trial(tmp_path):
+    trial = _write(tmp_path / "trial", "classification", "electra_tf")
     options = {"use_average": True, "checkpoint": "best",
                "source_format": "tf1"}  # fmt: skip
     flags = "--use_average=True --checkpoint=best --generator_input=.* --from="
-    _refuses(trial, flags, **options, generator_path=tuned)
+    _refuses(trial, flags, **options, generator_path=trial)
     _refuses(trial, "'cola'", task="cola")
 
 
@@ -225,7 +210,6 @@ def test_models_that_differ_in_anything_are_told_apart():
     conversion.require_equal(model, model)
     for field, value in (
         ("encoder", tiny_models.EQUAL_WIDTHS),
-        ("generator", other.generator),
         ("tying", other.tying),
         ("task", portable.PortableTask("own", "qa")),
     ):
@@ -242,14 +226,6 @@ def test_models_that_differ_in_anything_are_told_apart():
     other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
     with pytest.raises(errors.ModelError, match="word_embeddings differs"):
         conversion.require_equal(model, other)
-
-
-def test_pairs_are_told_or_there_are_none(tmp_path):
-    source = _write(tmp_path / "source", "own")
-    for has_pairs in (False, True):
-        _convert(source, tmp_path / f"{has_pairs}", has_pairs=has_pairs)
-        task = conversion.read_model(tmp_path / f"{has_pairs}").task
-        assert task.has_pairs == has_pairs
 
 
 def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):

@@ -86,7 +86,7 @@ def test_strings_are_bytes_and_an_only_output_keeps_its_name(stub, protocol):
         rows = {"input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]]}
         only = ask(*target, rows, signature="regress_ids")
     assert answers == others == {"words": [data.split()], "num_words": [4]}
-    plain = serving_client.to_plain_json(answers)
+    plain = serving_client.to_json(answers)
     assert plain["words"][0][0] == "café"
     back = serving_client._from_json(json.loads(json.dumps(plain["words"])))
     assert back == answers["words"]
@@ -124,13 +124,10 @@ def test_the_port_of_the_other_protocol_is_told(servers):
         assert swapped[protocol] in str(raised.value)
 
 
-def test_a_server_that_is_no_host_and_port_is_refused():
+def test_what_cannot_be_asked_is_refused():
     for server in ("http://localhost:8501", "localhost:8501/v1", "localhost"):
         with pytest.raises(ValueError, match="be host:port.*neither http://"):
             ask({"rest": server}, "rest", {"texts": TEXTS})
-
-
-def test_inputs_that_are_no_rows_are_refused():
     for rows in ("a text", [3], [["a"]], ["a", 3], [[2.5]], [[2**31]],
                  [[2], [2, 3]]):  # fmt: skip
         with pytest.raises(ValueError, match="`input_ids` must be a list of r"):

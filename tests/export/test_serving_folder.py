@@ -21,19 +21,17 @@ def parse(folder):
 
 
 def test_versions_count_up_and_ignore_what_is_no_version(tmp_path):
-    folder = serving_folder.ServingFolder(tmp_path, "electra")
-    assert folder.versions == []
-    assert folder.next_version() == tmp_path / "electra" / "1"
+    target = tmp_path, "electra"
+    assert serving_folder.next_version(*target) == tmp_path / "electra" / "1"
     for name in ("1", "9", "10", ".11.partial-abc", "old", "٣"):
         (tmp_path / "electra" / name).mkdir(parents=True)
-    assert folder.versions == [1, 9, 10]
-    assert folder.next_version().name == "11"
+    assert serving_folder.next_version(*target).name == "11"
 
 
 def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
-    folder = serving_folder.ServingFolder(tmp_path / "new", "electra")
-    assert not (tmp_path / "new").exists()
-    report = "\n".join(folder.write_settings())
+    report = "\n".join(
+        serving_folder.write_settings(tmp_path / "new", "electra")
+    )
     assert "models.config" in report
     assert "batching.config was written" in report
     (entry,) = parse(tmp_path / "new").model_config_list.config
@@ -55,7 +53,7 @@ def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
 
 
 def test_another_model_is_added_and_comments_stay(tmp_path):
-    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    serving_folder.write_settings(tmp_path, "electra")
     path = tmp_path / "models.config"
     mine = f"# first line\n{path.read_text()}# the end\n"
     for old, new in (
@@ -65,8 +63,7 @@ def test_another_model_is_added_and_comments_stay(tmp_path):
         mine = mine.replace(old, new, 1)
     path.write_text(mine)
     (tmp_path / "batching.config").write_text("max_batch_size { value: 9 }")
-    other = serving_folder.ServingFolder(tmp_path, "tagger", "/srv/m/")
-    report = other.write_settings()
+    report = serving_folder.write_settings(tmp_path, "tagger", "/srv/m/")
     assert "tagger was added" in report[0]
     assert "kept" in report[1]
     text = path.read_text()
@@ -91,21 +88,12 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
     ):
         path.write_text(config)
         with pytest.raises(errors.ModelError, match=message):
-            serving_folder.ServingFolder(tmp_path, "electra")
+            serving_folder.plan_config(tmp_path, "electra")
         assert path.read_text() == config
 
 
-def test_line_ends_of_a_file_stay(tmp_path):
-    path = tmp_path / "models.config"
-    path.write_bytes(b"# mine\r\nmodel_config_list {\r\n}\r\n")
-    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
-    data = path.read_bytes()
-    assert data.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
-    assert data.endswith(b"}\n}\r\n")
-
-
 def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
-    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    serving_folder.write_settings(tmp_path, "electra")
     names = ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x")
     for name, server_dir, message in (
         *((name, "", "--model_name") for name in names),
@@ -113,7 +101,7 @@ def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
         ("electra", "srv", "absolute"),
     ):
         with pytest.raises(errors.ModelError, match=message):
-            serving_folder.ServingFolder(tmp_path, name, server_dir)
+            serving_folder.plan_config(tmp_path, name, server_dir)
 
 
 def read_warm_up(folder):
@@ -150,17 +138,14 @@ def test_every_signature_answers_its_warm_up(any_export, exported):
         assert min(rows.shape[1] for rows in ids) < 24
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
+def test_flags_that_do_not_go_together_are_refused():
+    for flags, message in (
         ("", "exactly one"),
         ("--serving_dir=b", "--model_name together"),
         ("--export_dir=a --server_dir=/srv", "belongs to --serving_dir"),
         ("--serving_dir=b --model_name=m/n", "--model_name must consist"),
-    ],
-)
-def test_flags_that_do_not_go_together_are_refused(flags, message):
-    flags = "--model_dir=tiny-en", *flags.split()
-    failed = script_modules.run("export_saved_model", *flags)
-    assert failed.returncode == 1
-    assert message in failed.stderr
+    ):
+        flags = "--model_dir=tiny-en", *flags.split()
+        failed = script_modules.run("export_saved_model", *flags)
+        assert failed.returncode == 1
+        assert message in failed.stderr

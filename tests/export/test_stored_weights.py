@@ -50,8 +50,9 @@ def size_of(export_dir):
     return sum(f.stat().st_size for f in (export_dir / "variables").iterdir())
 
 
-@pytest.mark.parametrize(("weights", "share"), [("bfloat16", 0.62),
-                                                ("int8", 0.5)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("weights", "share"), [("bfloat16", 0.62), ("int8", 0.5)]
+)
 def test_a_compact_export_is_small(
     tiny_run, exported, tmp_path, without_graphs, weights, share
 ):
@@ -69,9 +70,7 @@ def test_a_compact_export_is_small(
     assert f"stored as {weights}" in " ".join(readme)
 
 
-def test_masked_language_model_shares_its_compact_table(
-    objective_runs,
-):
+def test_masked_language_model_shares_its_compact_table(objective_runs):
     module = saved_model.load_run(objective_runs("mlm").folder).module
     network = module._network.main
     rows = conftest.as_ids([[2, 5, 4, 7, 3]])

@@ -43,8 +43,7 @@ def test_what_is_no_model_is_refused(tmp_path):
     (tmp_path / "model.ckpt.index").write_text("")
     assert reading.detect(str(tmp_path / "model.ckpt")) == "tf1"
     tiny_models.write(tmp_path / "trial", "tagging", "electra_tf")
-    message = "fine-tuned one.*--drop=task_spec"
-    with pytest.raises(errors.ModelError, match=message):
+    with pytest.raises(errors.ModelError, match="tuned one.*--drop=task_spec"):
         reading.read_model(tmp_path / "trial")
 
 
@@ -54,9 +53,7 @@ def _variables(model):
     return {v.path: v for tower in towers for v in tower.variables}
 
 
-@pytest.mark.parametrize(
-    "kind", ["embeddings", "none", "all", "electric", "masked_lm"]
-)
+@pytest.mark.parametrize("kind", ["none", "all", "electric", "masked_lm"])
 def test_all_weights_of_a_model_are_in_its_layers(kind):
     model = tiny_models.build(kind)
     found = _variables(model)
@@ -156,17 +153,14 @@ def test_rows_follow_their_tokens(source, tokens):
 _CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "message"),
-    [
+def test_another_vocabulary_is_refused(source):
+    for vocabulary, message in (
         (((*TOKENS[:-2], "new", "newer"),), r"2 tokens such as \['ran', '##é'"),
         ((TOKENS[:5],), "19 tokens such as .'the', 'cat'"),
         ((TOKENS, _CASED), "tokenizer settings"),
-    ],
-)
-def test_another_vocabulary_is_refused(source, vocabulary, message):
-    other = vocabulary_lib.Vocabulary(*vocabulary)
-    _refuses(source, _target(vocabulary=other), message)
+    ):
+        other = vocabulary_lib.Vocabulary(*vocabulary)
+        _refuses(source, _target(vocabulary=other), message)
 
 
 def test_a_model_without_a_vocabulary_is_refused(tmp_path):
@@ -191,7 +185,6 @@ def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
 def test_a_part_that_finds_no_place_is_reported(source):
     report = reading.warm_start(source, _target("discriminator"))
     assert "; its generator (14 tensors) is not used" in report
-    assert "; its generator_predictions (5 tensors) is not used" in report
 
 
 def test_half_a_part_is_refused(source):
@@ -204,19 +197,16 @@ def test_half_a_part_is_refused(source):
     _refuses(source, target._replace(variables=rest), message)
 
 
-@pytest.mark.parametrize(
-    ("part", "field", "value"),
-    [
+def test_other_sizes_are_refused_and_told(source):
+    for part, field, value in (
         ("encoder", "num_attention_heads", 4),
         ("encoder", "type_vocab_size", 2),
         ("generator", "num_attention_heads", 2),
-    ],
-)
-def test_other_sizes_are_refused_and_told(source, part, field, value):
-    target = _target()
-    sizes = dataclasses.replace(getattr(target, part), **{field: value})
-    message = f"config's {part}.*{field}: .*, {value}.*--config.{part}."
-    _refuses(source, target._replace(**{part: sizes}), message)
+    ):
+        target = _target()
+        sizes = dataclasses.replace(getattr(target, part), **{field: value})
+        message = f"config's {part}.*{field}: .*, {value}.*--config.{part}."
+        _refuses(source, target._replace(**{part: sizes}), message)
 
 
 def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):

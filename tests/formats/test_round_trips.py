@@ -65,17 +65,6 @@ def test_a_model_goes_there_and_back(tmp_path, kind, chain, fields):
     assert stop.step in (model.step, 0)
 
 
-def test_tags_are_given_where_files_do_not_name_them(tmp_path):
-    source, out = tmp_path / "tf1", tmp_path / "out"
-    model = tiny_models.write(source, "tagging", TF1)
-    for target in (OURS, HUGGING_FACE):
-        with pytest.raises(ValueError, match="--labels=NAME,NAME"):
-            conversion.convert(source, target, out)
-    options = conversion.ConversionOptions(labels=model.task.labels)
-    conversion.convert(source, OURS, out, options)
-    tiny_models.require_same(conversion.read_model(out), model)
-
-
 def _write_run(folder, kind="embeddings", **fields):
     return tiny_models.write(folder, kind, OURS, **fields)
 

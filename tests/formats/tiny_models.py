@@ -140,14 +140,12 @@ def _shapes(kind, model):
     shapes: portable.Shapes = {}
     for part in parts:
         shapes |= portable.part_shapes(part, model)
-    if model.task is None:
-        return shapes
-    head = f"task_specific/{model.task.name}"
-    layers = _JOINT_LAYERS if kind == "joint_answering" else ()
-    hints = {f"{head}/{layer}/kernel": () for layer in layers}
-    return shapes | portable.task_shapes(
-        model.task, model.encoder.hidden_size, hints
-    )
+    if model.task is not None:
+        layers = _JOINT_LAYERS if kind == "joint_answering" else ()
+        hints = {f"{model.task.head}/{layer}/kernel": () for layer in layers}
+        width = model.encoder.hidden_size
+        shapes |= portable.task_shapes(model.task, width, hints)
+    return shapes
 
 
 def write(folder, kind, format_name, **fields):

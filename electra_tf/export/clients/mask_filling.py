@@ -16,15 +16,11 @@ MASK = "[MASK]"
 NETWORKS = (networks.MaskedLMGenerator, networks.TwoTowerGenerator)
 """Networks that can fill masks: generators that read the text."""
 
-_ROWS = tf.TensorSpec([None, None], tf.int32)
-
 
 class Filling(NamedTuple):
     """A token that may stand in the place of a mask."""
 
-    # Of the vocabulary; `##` at its beginning says that it continues the word
-    # before.
-    token: str
+    token: str  # of the vocabulary; `##` continues the word before
     probability: float  # 0-1, of all tokens of the vocabulary
 
 
@@ -38,19 +34,18 @@ class MaskFiller:
         self._tokenizer = tokenizer
         self._vocabulary = tokenizer.vocabulary
         self._max_length = max_length
+        specs = [*[tf.TensorSpec([None, None], tf.int32)] * 3,
+                 tf.TensorSpec([], tf.int32)]  # fmt: skip
         self._compute = tf.function(
-            self._compute_best,
-            input_signature=[_ROWS, _ROWS, _ROWS, tf.TensorSpec([], tf.int32)],
-            autograph=False,
+            self._compute_best, input_signature=specs, autograph=False
         )
 
     def fill(
         self, texts: Sequence[str], top_k: int = 5
     ) -> list[list[list[Filling]]]:
-        """Finds the best tokens, best first, for every mask of every text.
+        """Finds the best tokens for each mask of each text, best first.
 
-        Each mask is filled for itself: those of one text are not chosen to
-        fit each other.
+        Masks of one text are not chosen to fit each other.
         """
         size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
@@ -71,39 +70,29 @@ def score(
 ) -> list[ScoredText]:
     """Scores every word of every text.
 
-    `LIKELIHOOD_SIGNATURE` gives likelihoods. Their logarithms are up to a
-    constant per token, which the model does not know: they compare texts of
-    about equal length, no more.
+    `LIKELIHOOD_SIGNATURE` gives log-likelihoods, up to an unknown constant for
+    each token: they compare texts of about equal length, no more.
     """
     build, output, join = _WORDS[signature]
     scored = []
     for (data,), row in model.predict(signature, texts=texts):
-        pieces = join_pieces(data, row, output)
-        words = tuple(build(*word, join(p)) for word, p in pieces.items())
+        # Pieces of one word have the same span.
+        pieces: dict[tuple[int, int], list[float]] = {}
+        columns = (
+            row[n].tolist() for n in ("word_starts", "word_ends", output)
+        )
+        for start, end, value in zip(*columns, strict=True):
+            if start >= 0:
+                pieces.setdefault((start, end), []).append(value)
+        words = tuple(
+            build(data[i:j].decode("utf-8", "replace"), i, j, join(values))
+            for (i, j), values in pieces.items()
+        )
         total = None
         if signature == LIKELIHOOD_SIGNATURE:
             total = float(row["pseudo_log_likelihood"])
         scored.append(ScoredText(data, words, int(row["num_truncated"]), total))
     return scored
-
-
-def join_pieces(
-    data: bytes, row: dict[str, np.ndarray], output: str
-) -> dict[tuple[str, int, int], list[float]]:
-    """Joins the pieces of each word of a text.
-
-    `row` are its answers, `output` the name of a `[S]` float array there.
-
-    Returns:
-        Text, first byte and byte after each word to the output at its pieces.
-    """
-    words: dict[tuple[str, int, int], list[float]] = {}
-    columns = row["word_starts"], row["word_ends"], row[output]
-    for start, end, value in zip(*(c.tolist() for c in columns), strict=True):
-        if start >= 0:
-            text = data[start:end].decode("utf-8", "replace")
-            words.setdefault((text, start, end), []).append(value)
-    return words
 
 
 class Swap(NamedTuple):
@@ -133,10 +122,8 @@ def swap_word(text: str, swap: str) -> Swap:
 
 def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
     """Exchanges the characters from `start` to before `end` of a sentence."""
-    before, old, new, after = map(
-        text_models.to_bytes,
-        (text[:start], text[start:end], replacement, text[end:]),
-    )
+    parts = text[:start], text[start:end], replacement, text[end:]
+    before, old, new, after = map(text_models.to_bytes, parts)
     first = len(before)
     return Swap(before + new + after, first, first + len(old), first + len(new))
 
@@ -144,10 +131,7 @@ def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
 def find_suspect(
     scored: ScoredText, start: int, end: int
 ) -> tuple[int, ScoredWord] | None:
-    """The most suspicious word that touches some bytes, None if truncated.
-
-    Before it stands its place by suspicion among all words, from 1.
-    """
+    """The rank by suspicion, from 1, and the worst word that touches bytes."""
     for place, word in enumerate(scored.most_suspicious(len(scored.words)), 1):
         if word.start < end and word.end > start:
             return place, word
@@ -175,11 +159,7 @@ def print_scored(texts: Sequence[ScoredText], num_marked: int = 1) -> None:
             )
 
 
-def describe_swap(
-    original: ScoredText,
-    scored: ScoredText,
-    swap: Swap,
-) -> str:
+def describe_swap(original: ScoredText, scored: ScoredText, swap: Swap) -> str:
     """Describes in a sentence how a swap changed the scores."""
     before, after = original[3], scored[3]
     if before is not None and after is not None:
@@ -207,10 +187,8 @@ def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
     position = 0
     for start, end in sorted(spans):
         marked.append(terminal.printable(data[position:start]))
-        marked.append(
-            terminal.printable(data[start:end]).join(terminal.MARKS),
-            style=_MARK_STYLE,
-        )
+        word = terminal.printable(data[start:end])
+        marked.append(word.join(terminal.MARKS), style=_MARK_STYLE)
         position = end
     marked.append(terminal.printable(data[position:]))
     return marked
@@ -226,15 +204,13 @@ def build_table(scored: ScoredText, marked: Sequence[Any]) -> rich_table.Table:
     table.add_column(header, justify="right")
     table.add_column("", no_wrap=True)
     for word in scored.words:
-        value = word[3]
-        drawn = "" if scored.is_likelihood else terminal.draw_bar(value)
+        text = terminal.printable(scored.data[word.start : word.end])
+        bar = "" if scored.is_likelihood else terminal.draw_bar(word[3])
         is_marked = word in marked
         table.add_row(
-            rich_text.Text(
-                terminal.printable(scored.data[word.start : word.end])
-            ),
-            f"{value:.3f}",
-            f"{drawn} <-- {worst}".lstrip() if is_marked else drawn,
+            rich_text.Text(text),
+            f"{word[3]:.3f}",
+            f"{bar} <-- {worst}".lstrip() if is_marked else bar,
             style=_MARK_STYLE if is_marked else None,
         )
     return table

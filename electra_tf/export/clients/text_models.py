@@ -40,12 +40,10 @@ class TextModel:
         """Answers a signature, which it must have, for any number of texts.
 
         There are equally many for each input of the signature; bytes are taken
-        as UTF-8. Empty `outputs` are all.
-
-        Yields:
-            The texts in UTF-8, and name to array without the batch's axis.
+        as UTF-8. Empty `outputs` are all. Yields the texts in UTF-8, and name
+        to array without the batch's axis.
         """
-        columns = ([to_bytes(text) for text in inputs[name]] for name in inputs)
+        columns = ([*map(to_bytes, texts)] for texts in inputs.values())
         rows = list(zip(*columns, strict=True))
         function = self._find(signature, tuple(outputs), len(rows))
 
@@ -66,19 +64,14 @@ class TextModel:
 
 
 class LoadedExport(TextModel):
-    """A model that `electra-export` made.
-
-    Attributes:
-        folder: where it is.
-        metadata: its export.json, or None for a SavedModel of another kind.
-        signature_names: what it offers, sorted.
-    """
+    """A model that `electra-export` made."""
 
     def __init__(self, export_dir: str | pathlib.Path) -> None:
         self.folder = storage.path(export_dir)
         self._model = load_saved_model(self.folder)
         names = set(self._model.signatures) - {"serving_default"}
         self.signature_names = sorted(names)
+        # None for a SavedModel that was made otherwise.
         self.metadata: export_metadata.ExportMetadata | None = None
         if export_metadata.path_of(self.folder).is_file():
             self.metadata = export_metadata.read_metadata(self.folder)
@@ -104,8 +97,7 @@ class LoadedExport(TextModel):
 class InMemoryModel(TextModel):
     """A model in this process, with its weights as they are at each call.
 
-    The first `NUM_EAGER_TEXTS` texts are computed operation by operation: to
-    build a graph takes a second or more, which few texts do not save again.
+    The first texts are computed eagerly, as tracing takes a second or more.
     """
 
     def __init__(self, module: exported_module.ExportedModule) -> None:
@@ -136,8 +128,7 @@ def predict_in_batches(
 ) -> Iterator[Row]:
     """Predicts rows of texts, or lists of ids, in batches of similar length.
 
-    `predict_batch` takes some rows and returns name to `[B, ...]`. Answers come
-    in the order of the rows, without the batch's axis.
+    `predict_batch` returns name to `[B, ...]`; the answers have no batch axis.
     """
     for first in range(0, len(rows), _MAX_WINDOW):
         window = rows[first : first + _MAX_WINDOW]

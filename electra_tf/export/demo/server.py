@@ -75,13 +75,12 @@ def build_demo_model(
 ) -> DemoModel:
     """Builds what answers the page, from `load`'s model, an export, or both.
 
-    A `PretrainedModel` fills masks, and scores words where there is no export;
-    a fine-tuned model, or its export, predicts alone.
+    With an export a pre-trained model only fills masks.
     """
     descriptions, score, fill = [], None, None
     if hasattr(live, "predict"):
-        _require_alone(live.summary, live, export_dir)
-        return _build_predictor(live.summary, live.text_model, live.metadata)
+        tuned = live.summary, live.text_model, live.metadata
+        return _build_predictor(*tuned, export_dir is None)
     if live is not None:
         descriptions.append(live.summary)
         score = live.score if live.can_score else None
@@ -90,28 +89,26 @@ def build_demo_model(
         export = text_models.LoadedExport(export_dir)
         if export.metadata is not None and export.metadata.task is not None:
             about = f"exported model of {export.metadata.task}"
-            _require_alone(about, live, export_dir)
-            return _build_predictor(about, export, export.metadata)
+            tuned = about, export, export.metadata
+            return _build_predictor(*tuned, live is None)
         export.require("score_text")
         score = functools.partial(scoring.score, export)
         descriptions.insert(0, "exported model")
     return DemoModel("; ".join(descriptions), score, fill)
 
 
-def _require_alone(about: str, *given: Any) -> None:
-    if None not in given:
-        raise ValueError(
-            "A fine-tuned model is shown alone: two go together only if one "
-            f"scores words and the other fills masks. Received: {about}, and "
-            "another beside it. Give --model or --saved_model."
-        )
-
-
 def _build_predictor(
     description: str,
     model: text_models.TextModel,
     metadata: export_metadata.ExportMetadata,
+    is_alone: bool,
 ) -> DemoModel:
+    if not is_alone:
+        raise ValueError(
+            "A fine-tuned model is shown alone: two go together only if one "
+            f"scores words and the other fills masks. Received: {description}, "
+            "and another beside it. Give --model or --saved_model."
+        )
     names = export_metadata.SIGNATURES[metadata.signatures[0]].inputs
     facts = {
         "kind": metadata.kind,
@@ -155,20 +152,14 @@ class DemoServer(serving.ThreadedWSGIServer):
             ) from error
         address = str(self.server_address[0]).partition("%")[0]
         self.is_local = ipaddress.ip_address(address).is_loopback
-        endpoints = {
-            ("GET", path): _serve(name, kind)
-            for path, (name, kind) in _FILES.items()
-        } | {
-            ("GET", "/api/model"): self._describe,
-            ("POST", "/api/score"): self._score,
-            ("POST", "/api/fill"): self._fill,
-            ("POST", "/api/predict"): self._predict,
-        }
-        rules = [
-            routing.Rule(path, methods=[method], endpoint=endpoint)
-            for (method, path), endpoint in endpoints.items()
-        ]
-        self._routes = routing.Map(rules, merge_slashes=False)
+        self._routes = routing.Map(
+            [
+                *(routing.Rule(path, methods=["GET"]) for path in _FILES),
+                routing.Rule("/api/model", methods=["GET"]),
+                *(routing.Rule(path, methods=["POST"]) for path in _QUESTIONS),
+            ],
+            merge_slashes=False,
+        )
 
     @property
     def url(self) -> str:
@@ -210,10 +201,17 @@ class DemoServer(serving.ThreadedWSGIServer):
         """The application that Werkzeug calls for every request."""
         try:
             self._check_origin(environ)
-            endpoint, _ = self._routes.bind_to_environ(environ).match()
+            routes = self._routes.bind_to_environ(environ)
+            rule, _ = routes.match(return_rule=True)
             request = wrappers.Request(environ)
             request.max_content_length = MAX_BYTES
-            response = endpoint(request)
+            if rule.rule in _FILES:
+                name, kind = _FILES[rule.rule]
+                folder = importlib.resources.files("electra_tf.export.demo")
+                content = folder.joinpath(name).read_bytes()
+                response = wrappers.Response(content, content_type=kind)
+            else:
+                response = _json(self._ask(request, rule.rule))
         except exceptions.HTTPException as error:
             response = _json({"error": error.description}, error.code or 500)
             if isinstance(error, exceptions.MethodNotAllowed):
@@ -222,44 +220,26 @@ class DemoServer(serving.ThreadedWSGIServer):
         response.headers.update(_HEADERS)
         return response(environ, start_response)
 
-    def _describe(self, _: wrappers.Request) -> wrappers.Response:
-        return _json(
-            {
-                "description": self.model.description,
-                "can_score": self.model.score is not None,
-                "can_fill": self.model.fill is not None,
+    def _ask(self, request: wrappers.Request, path: str) -> dict[str, Any]:
+        model = self.model
+        if path not in _QUESTIONS:
+            return {
+                "description": model.description,
+                "can_score": model.score is not None,
+                "can_fill": model.fill is not None,
                 "max_characters": MAX_CHARACTERS,
                 "mask": mask_filling.MASK,
-                **self.model.facts,
+                **model.facts,
             }
-        )
-
-    def _predict(self, request: wrappers.Request) -> wrappers.Response:
-        prediction = self._ask(request, self.model.predict, "task")
-        return _json(dataclasses.asdict(prediction))
-
-    def _score(self, request: wrappers.Request) -> wrappers.Response:
-        scored = self._ask(request, self.model.score, "discriminator")
-        parts = split_parts(scored)
-        return _json({"parts": parts, "num_truncated": scored.num_truncated})
-
-    def _fill(self, request: wrappers.Request) -> wrappers.Response:
-        masks = self._ask(request, self.model.fill, "generator", _TOP_K)
-        return _json({"masks": [[f._asdict() for f in row] for row in masks]})
-
-    def _ask(
-        self,
-        request: wrappers.Request,
-        answer: Callable[..., Sequence[Any]] | None,
-        network: str,
-        *options: int,
-    ) -> Any:
+        method, network, *options, to_json = _QUESTIONS[path]
+        answer = getattr(model, method)
         try:
-            texts = _read_texts(_read_json(request), self.model.facts["inputs"])
+            texts = _read_texts(_read_json(request), model.facts["inputs"])
             if answer is None:
                 raise ValueError(f"This model has no {network}.")
             with self._lock:
-                return answer(*([text] for text in texts), *options)[0]
+                answers = answer(*([text] for text in texts), *options)
+            return to_json(answers[0])
         except ValueError as error:
             raise exceptions.BadRequest(str(error)) from error
         except exceptions.HTTPException:
@@ -299,12 +279,6 @@ class _Handler(serving.WSGIRequestHandler):
         logging.debug("".join(c if c.isprintable() else "?" for c in text))
 
 
-def _serve(name: str, kind: str) -> Callable[..., wrappers.Response]:
-    folder = importlib.resources.files("electra_tf.export.demo")
-    content = folder.joinpath(name).read_bytes()
-    return lambda _: wrappers.Response(content, content_type=kind)
-
-
 def split_parts(scored: scoring.ScoredText) -> list[dict[str, Any]]:
     """Parts of a text: words, and others with the probability None."""
     parts: list[dict[str, Any]] = []
@@ -318,6 +292,19 @@ def split_parts(scored: scoring.ScoredText) -> list[dict[str, Any]]:
                 parts.append({"text": text, "probability": value})
             position = end
     return parts
+
+
+# Path to the method of `DemoModel`, the network that it needs, further
+# arguments, and what turns an answer into JSON.
+_QUESTIONS: Mapping[str, tuple[Any, ...]] = {
+    "/api/predict": ("predict", "task", dataclasses.asdict),
+    "/api/fill": ("fill", "generator", _TOP_K, lambda masks: {
+        "masks": [[filling._asdict() for filling in row] for row in masks]
+    }),
+    "/api/score": ("score", "discriminator", lambda scored: {
+        "parts": split_parts(scored), "num_truncated": scored.num_truncated
+    }),
+}  # fmt: skip
 
 
 def _read_json(request: wrappers.Request) -> Any:
@@ -360,11 +347,10 @@ def serve(server: DemoServer) -> None:
         print(
             "WARNING: everybody who can reach this machine can use the model "
             "and take its time; there is no password. Leave --host away to "
-            "keep it to yourself.",
-            flush=True,
+            "keep it to yourself."
         )
-    about = f"{server.model.description}\nOpen {server.url}"
     threading.Thread(target=server.warm_up, daemon=True).start()
+    about = f"{server.model.description}\nOpen {server.url}"
     print(f"{about}\nCtrl-C ends it.", flush=True)
     # Werkzeug takes Ctrl-C as the end, and closes the server.
     server.serve_forever()

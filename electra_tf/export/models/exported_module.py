@@ -31,17 +31,13 @@ class ExportedModule(tf.Module):
 
     `run` computes operation by operation when called directly;
     `trace_signatures` makes the graphs that are exported.
-
-    Attributes:
-        kind: what the model is, a section of `readme.toml`.
-        signature_names: what it answers, the default signature first.
-        tokens_per_bucket: in a graph, rows are computed in buckets of about
-            as many tokens (`length_buckets`); 0, the default, computes all
-            rows at once, on any device.
     """
 
-    kind: str
-    signature_names: tuple[str, ...]
+    kind: str  # what the model is, a section of `readme.toml`
+    signature_names: tuple[str, ...]  # what it answers, the default one first
+    # In a graph, rows are computed in buckets of about as many tokens; 0
+    # computes all rows at once, on any device.
+    tokens_per_bucket: int = 0
 
     def __init__(
         self,
@@ -63,7 +59,6 @@ class ExportedModule(tf.Module):
             )
         self.max_length = max_length or self.num_positions
         self.tokenizer = tokenizer
-        self.tokens_per_bucket = 0
         # A plain object is not tracked; layers would be saved whole.
         layers = (encoder, *layers)
         self._network = types.SimpleNamespace(encoder=encoder, layers=layers)
@@ -74,9 +69,10 @@ class ExportedModule(tf.Module):
         if device == "cpu":
             self.tokens_per_bucket = length_buckets.TOKENS
             parallel_blocks.replace(self._network.encoder)
-        layers = self._network.layers
-        stored_weights.replace(layers, weights)
-        self.model_variables = stored_weights.find_variables(layers)
+        stored_weights.replace(self._network.layers, weights)
+        self.model_variables = stored_weights.find_variables(
+            self._network.layers
+        )
 
     def run(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers a signature, as `signatures.toml` documents it."""
@@ -95,10 +91,9 @@ class ExportedModule(tf.Module):
         return {"serving_default": default} | functions
 
     def trace_unbucketed(self) -> dict[str, Any]:
-        """Traces the signatures of ids once more, with all rows at once.
+        """Traces the signatures of ids with all rows at once.
 
-        Other runtimes lack what buckets need, so conversions start from these
-        (`convert_saved_model.py`). No signature offers them.
+        Other runtimes lack what buckets need, so conversions start from these.
         """
         tokens, self.tokens_per_bucket = self.tokens_per_bucket, 0
         names = (n for n in self.signature_names if n.endswith("_ids"))
@@ -136,19 +131,13 @@ class ExportedModule(tf.Module):
             return compute_rows(length_buckets.ChosenRows())
         if lengths is None:
             lengths = length_buckets.count_columns(input_mask)
+        columns, size = tf.shape(input_mask)[1], self.tokens_per_bucket
         return length_buckets.compute(
-            compute_rows,
-            lengths,
-            tf.shape(input_mask)[1],
-            paddings or {},
-            self.tokens_per_bucket,
+            compute_rows, lengths, columns, paddings or {}, size
         )
 
     def check_ids(self, **rows: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Rows of ids, after checks that only the running graph can make.
-
-        They are `input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32.
-        """
+        """Ids, mask and segments, `[B, S]` int32, after checks in the graph."""
         input_ids = rows["input_ids"]
         length, most = tf.shape(input_ids)[1], self.num_positions
         words = f"Rows must not be longer than the model's {most} positions."

@@ -33,24 +33,17 @@ class ChosenRows(NamedTuple):
         return tensor if self.chosen is None else tf.gather(tensor, self.chosen)
 
 
-class Buckets(NamedTuple):
-    """G buckets of B rows, int32."""
-
-    order: tf.Tensor  # `[B]`, the rows from the longest to the shortest
-    begins: tf.Tensor  # `[G]`, where in that order each bucket begins
-    ends: tf.Tensor  # `[G]`, where it ends
-    longest: tf.Tensor  # `[G]`, columns that its rows need
-
-
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
     """Columns up to each row's last token, at least 1, `[B]` int32."""
     used = tf.where(input_mask > 0, tf.range(1, tf.shape(input_mask)[1] + 1), 1)
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
 
-def split(lengths: tf.Tensor, num_tokens: int = TOKENS) -> Buckets:
-    """Splits rows that need `lengths` columns, `[B]` int32, into buckets.
+def split(lengths: tf.Tensor, num_tokens: int) -> tuple[tf.Tensor, ...]:
+    """Splits rows that need `lengths` columns, `[B]` int32, into G buckets.
 
+    Returns the rows from the longest to the shortest, `[B]`, where in that
+    order each bucket begins and ends, and columns that its rows need, `[G]`.
     Without rows there is one bucket, which is empty.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -62,7 +55,7 @@ def split(lengths: tf.Tensor, num_tokens: int = TOKENS) -> Buckets:
     begins = borders[:-1]
     # Without any row the one bucket has a column all the same.
     ranked = tf.pad(ranked, [[0, 1]], constant_values=1)
-    return Buckets(order, begins, borders[1:], tf.gather(ranked, begins))
+    return order, begins, borders[1:], tf.gather(ranked, begins)
 
 
 def compute(
@@ -78,20 +71,19 @@ def compute(
         compute_rows: takes some rows, returns name to `[R, ...]`.
         lengths: `[B]` int32, columns that each row needs, at least 1.
         num_columns: of the whole batch, S, to which outputs are padded.
-        paddings: those of its outputs whose second axis is that of the row's
-            tokens, with what stands for tokens that a bucket does not have.
+        paddings: outputs whose second axis is that of tokens, and the value
+            where a bucket has no token.
         num_tokens: see `TOKENS`.
     """
-    buckets = split(lengths, num_tokens)
-    sizes = buckets.ends - buckets.begins
-    most_rows = tf.reduce_max(sizes)
-    most_cells = tf.reduce_max(sizes * buckets.longest)
+    order, begins, ends, longest = split(lengths, num_tokens)
+    most_rows = tf.reduce_max(ends - begins)
+    most_cells = tf.reduce_max((ends - begins) * longest)
     names: list[str] = []
 
     def compute_bucket(
         begin: tf.Tensor, end: tf.Tensor, length: tf.Tensor
     ) -> list[tf.Tensor]:
-        computed = compute_rows(ChosenRows(buckets.order[begin:end], length))
+        computed = compute_rows(ChosenRows(order[begin:end], length))
         names[:] = computed
         return [
             _extend(_merge(tensor), most_cells)
@@ -107,7 +99,7 @@ def compute(
     # The one operation that runs a function on several elements side by side
     # and says how many threads each may take.
     computed = tf.raw_ops.MapDefun(
-        arguments=[buckets.begins, buckets.ends, buckets.longest],
+        arguments=[begins, ends, longest],
         captured_inputs=function.captured_inputs,
         output_types=[output.dtype for output in function.outputs],
         output_shapes=[[None, *o.shape[1:]] for o in function.outputs],
@@ -116,10 +108,10 @@ def compute(
     )
     # Where the rows' answers are among those of the buckets: `[B]`, and for
     # tokens `[B, S]`, with whether the bucket has that token.
-    ranks = tf.math.invert_permutation(buckets.order)
-    owners = tf.searchsorted(buckets.ends, ranks, side="right")
-    places = ranks - tf.gather(buckets.begins, owners)
-    widths = tf.gather(buckets.longest, owners)
+    ranks = tf.math.invert_permutation(order)
+    owners = tf.searchsorted(ends, ranks, side="right")
+    places = ranks - tf.gather(begins, owners)
+    widths = tf.gather(longest, owners)
     columns = tf.range(num_columns)
     is_computed = columns < widths[:, tf.newaxis]
     firsts = owners * most_cells + places * widths

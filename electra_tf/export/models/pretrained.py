@@ -63,12 +63,13 @@ class PretrainedModule(exported_module.ExportedModule):
             rows: Any = ids, texts["input_mask"], tf.zeros_like(ids)
         else:
             rows = self.check_ids(**inputs)
+        documented = export_metadata.SIGNATURES[f"{family}_ids"].outputs
         return texts | self.compute_in_buckets(
             lambda chosen: getattr(self, family)(*map(chosen.trim, rows)),
             rows[1],
             paddings={
                 name: export_metadata.PADDING.get(name, 0)
-                for name in export_metadata.SIGNATURES[f"{family}_ids"].outputs
+                for name in documented
                 if export_metadata.TENSORS[name].axes[1:2] == ["S"]
             },
         )
@@ -193,7 +194,8 @@ class MaskedLanguageModule(PretrainedModule):
         }
 
 
-_MODULES: Mapping[networks.Answer, type[PretrainedModule]] = {
+_MODULES: Mapping[networks.Answer | None, type[PretrainedModule]] = {
+    None: PretrainedModule,
     networks.Answer.REPLACED: DetectorModule,
     networks.Answer.COPYING: CopyingModule,
     networks.Answer.ENERGY: EnergyModule,
@@ -208,16 +210,12 @@ def build_module(
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module of a network.
+    """Builds the module of what `PretrainingModel.build_main` makes.
 
-    Args:
-        answer: what the network says; None if it is an encoder alone.
-        network: what `PretrainingModel.build_main` makes, or an encoder.
-        tokenizer: of the vocabulary of the network.
-        max_length: tokens of a row at most; 0: the positions of the network.
+    Without an `answer` the network is an encoder alone. A `max_length` of 0 is
+    its number of positions.
     """
-    module = _MODULES[answer] if answer else PretrainedModule
-    return module(network, tokenizer, max_length)
+    return _MODULES[answer](network, tokenizer, max_length)
 
 
 def load_network(
@@ -229,20 +227,20 @@ def load_network(
 ) -> Any:
     """Loads the main network of a pre-training checkpoint, on the CPU.
 
-    Nothing of the generator is built or read, unless the two share it. A
-    checkpoint that was converted from an encoder without heads gives that.
+    Of a checkpoint without heads that is the encoder alone.
     """
     settings = base.resolve(settings, vocabulary.size)
     objective = registry.find(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        dtype = layers.dtype_policy(precision)
+        dtype, sizes = layers.dtype_policy(precision), settings.encoder
         saved = own_run.load_tensors(checkpoint, settings, use_average)
-        if {portable.part_of(path) for path in saved} == {portable.MAIN}:
-            build = encoder_lib.build_encoder
-            network = build(settings.encoder, portable.MAIN, dtype=dtype)
+        if set(map(portable.part_of, saved)) == {portable.MAIN}:
+            network = encoder_lib.build_encoder(
+                sizes, portable.MAIN, dtype=dtype
+            )
         else:
-            network = objective.build_main(settings.encoder, dtype)
+            network = objective.build_main(sizes, dtype)
         variables = {variable.path: variable for variable in network.variables}
         wanted = {path: saved[path] for path in saved if path in variables}
         checkpoints.assign(checkpoint, wanted, variables)

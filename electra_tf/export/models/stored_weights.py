@@ -19,10 +19,9 @@ _LARGEST_INT8 = 127
 
 
 class _Constant:
-    """A constant of the graph that layers read like a vector variable.
+    """A constant that layers read like a vector variable.
 
-    Vectors are nearly two thirds of a block's variables, and to read one costs
-    a short text about as much as an operation.
+    Reading a variable takes a short text about as long as an operation.
     """
 
     def __init__(self, values: np.ndarray, dtype: str) -> None:
@@ -32,16 +31,13 @@ class _Constant:
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
-        """The whole vector."""
         return tf.cast(tf.constant(self._values), dtype or self._dtype, name)
 
 
 class StoredWeights:
     """A matrix in few bits that layers read like a variable.
 
-    `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows
-    (`layers.look_up`). With `scaled_axis` 0 every row has an int8 scale, with
-    1 every column. `variables` are what is stored.
+    `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows.
     """
 
     def __init__(
@@ -64,7 +60,6 @@ class StoredWeights:
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
-        """The dequantized matrix."""
         values = tf.convert_to_tensor(self._stored)
         if self._scales is not None:
             values = tf.cast(values, tf.float32) * self._scales
@@ -79,13 +74,10 @@ class StoredWeights:
 
 
 def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds to multiples of a scale; the error is at most half of it.
+    """Rounds `[rows, columns]` float32 to int8 multiples of scales.
 
-    `values` are `[rows, columns]` float32; with `axis` 0 every row has a scale,
-    with 1 every column.
-
-    Returns:
-        Int8 multiples, and the scales, `[rows, 1]` or `[1, columns]` float32.
+    With `axis` 0 every row has a scale, with 1 every column. Returns the
+    multiples, and the scales, `[rows, 1]` or `[1, columns]` float32.
     """
     largest = np.abs(values).max(axis=1 - axis, keepdims=True)
     # Where all is zero any scale will do.
