@@ -112,7 +112,7 @@ class _Run(training_run.TrainingRun):
         self.changed = own_run.check(
             model_dir, whole, self.vocabulary, may_extend
         )
-        token_counts = self._token_counts(dataset_lib.TRAIN)
+        token_counts = self._token_counts(manifest.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
                 settings, self.vocabulary, token_counts, train.is_packed
@@ -127,7 +127,7 @@ class _Run(training_run.TrainingRun):
         elif "masked_tokens" in model.statistic_sizes:
             self.baselines = dataset_lib.compute_baselines(
                 token_counts,
-                self._token_counts(dataset_lib.VALIDATION),
+                self._token_counts(manifest.VALIDATION),
                 settings.masking.frequency_power,
             )
         predictor = model.generator or model.main
