@@ -44,10 +44,7 @@ def compiles(*scopes: Scope) -> bool:
 
 @functools.cache
 def start_compiler() -> None:
-    """Compiles a first function with stderr closed.
-
-    XLA prints a banner then, at any log level.
-    """
+    """Compiles a first function with stderr closed: XLA prints a banner."""
     kept, silent = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 2)
     try:

@@ -194,22 +194,16 @@ class Adversarial(electra.Electra):
         masked, labels = sampled.masked, sampled.fake.is_fake_tokens
         weights = masked.masked_weights
         # Those that the samples are drawn with, `[B, P, V]`.
-        log_probs = tf.nn.log_softmax(
-            self.sampling_logits(
-                sampled.generated.logits, masked, dropout_seed is not None
-            )
-        )
+        logits, is_training = sampled.generated.logits, dropout_seed is not None
+        logits = self.sampling_logits(logits, masked, is_training)
+        log_probs = tf.nn.log_softmax(logits)
         is_reinforce = self.objective.is_reinforce
         offset = None if is_reinforce else self._relax(sampled, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset).logits
         main = self.detection_losses(logits, labels, masked)
         # The discriminator's losses at the samples.
-        rewards = tf.stop_gradient(
-            masking.gather_positions(
-                losses.replaced_token_losses(logits, labels),
-                masked.masked_positions,
-            )
-        )
+        parts = tf.stop_gradient(losses.replaced_token_losses(logits, labels))
+        rewards = masking.gather_positions(parts, masked.masked_positions)
         if is_reinforce:
             main.losses.update(self._reward_losses(sampled, log_probs, rewards))
         main.statistics.update(

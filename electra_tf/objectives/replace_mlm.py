@@ -56,9 +56,8 @@ class ReplaceMLM(electra.Electra):
         """Predicts the originals of the masked tokens from the samples."""
         seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
         logits = self.main(seen, base.main_seed(dropout_seed)).logits
+        counts = accuracies.count_restored(seen, logits)
         loss = losses.masked_lm_loss(
             logits, seen.masked_ids, seen.masked_weights
         )
-        return step_lib.LossSums(
-            {"mlm_loss": loss}, accuracies.count_restored(seen, logits)
-        )
+        return step_lib.LossSums({"mlm_loss": loss}, counts)

@@ -91,10 +91,9 @@ class SentenceOrder(electra.Electra):
         labels = sampled.fake.is_fake_tokens
         main = self.detection_losses(output.logits, labels, sampled.masked)
         logits = self.order_head(output.encoder_output.sequence_output[:, :1])
+        labels, pairs = sampled.prepared.row_labels, _mark_pairs(sampled.masked)
         main.losses["order_loss"] = losses.replaced_token_loss(
-            logits[:, 0],
-            sampled.prepared.row_labels,
-            _mark_pairs(sampled.masked),
+            logits[:, 0], labels, pairs
         )
         return main
 
