@@ -369,14 +369,10 @@ def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
 
 
 def find_kind(name: str) -> type[Task]:
-    """Imports the class of a kind of task.
+    """Imports the class of a kind of task, or raises `ConfigError`.
 
-    Args:
-        name: a key of `finetuning_config.TASK_KINDS`, or a module of the
-            user's own that defines one subclass of `Task`.
-
-    Raises:
-        ConfigError: if there is no such class.
+    `name` is a key of `finetuning_config.TASK_KINDS`, or a module of the user's
+    own that defines one subclass of `Task`.
     """
     # Exports of this kind have another name.
     name = "qa" if name == "question_answering" else name

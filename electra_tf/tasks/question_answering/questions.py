@@ -139,7 +139,8 @@ def build_rows(
     for begin in range(0, len(examples), _CHUNK):
         part = examples[begin : begin + _CHUNK]
         asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
-        _require_room(part, asked, max_seq_length, settings.max_query_length)
+        counts = np.minimum(asked.row_lengths(), settings.max_query_length)
+        _require_room(part, NUM_SPECIAL + counts, max_seq_length)
         numbers: dict[str, int] = {}
         owner = [numbers.setdefault(e.context, len(numbers)) for e in part]
         contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
@@ -165,13 +166,8 @@ def build_rows(
 
 
 def _require_room(
-    examples: Sequence[records.Example],
-    questions: tf.RaggedTensor,
-    max_seq_length: int,
-    max_query_length: int,
+    examples: Sequence[records.Example], taken: np.ndarray, max_seq_length: int
 ) -> None:
-    counts = questions.row_lengths().numpy()
-    taken = NUM_SPECIAL + np.minimum(counts, max_query_length)
     worst = int(np.argmax(taken))
     if taken[worst] >= max_seq_length:
         raise ValueError(

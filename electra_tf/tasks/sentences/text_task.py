@@ -190,7 +190,6 @@ class _TextSignatures:
     def answer_text(
         self, texts: tf.Tensor, text_pairs: tf.Tensor | None = None
     ) -> base.Tensors:
-        """Answers for texts, or for pairs of texts."""
         model = self._model
         if text_pairs is not None:
             texts, text_pairs = model.check_pairs(
@@ -205,7 +204,6 @@ class _TextSignatures:
         }
 
     def answer_ids(self, **inputs: tf.Tensor) -> base.Tensors:
-        """Answers for rows of ids."""
         return self._answer(*self._model.check_ids(**inputs))
 
     def _answer(self, *rows: tf.Tensor) -> base.Tensors:

@@ -37,17 +37,11 @@ class TagPrediction:
 class TaggingSignatures(tf.Module):
     """A tag for every word, in the graph of an export."""
 
-    def __init__(
-        self,
-        model: Any,
-        labels: Sequence[str],
-        conventions: words_lib.Conventions,
-        cuts_early: bool,
-    ) -> None:
+    def __init__(self, task: Any, model: Any) -> None:
         super().__init__()
         self._model = model
-        self._is_apart = conventions.splits_punctuation
-        scheme = conventions.scheme
+        self._is_apart = task.conventions.splits_punctuation
+        scheme, labels = task.conventions.scheme, task.labels
         # Tags as they are given back, and after a word of the same kind; last
         # those of words that were not seen, and of padding.
         rest = [spans.OUTSIDE if scheme else "", ""]
@@ -58,7 +52,7 @@ class TaggingSignatures(tf.Module):
         kinds = [label.partition("-")[2] for label in labels]
         self._kinds = [*map(kinds.index, kinds), -1, -1]
         self._builder = words_lib.WordRowBuilder(
-            model.tokenizer, model.max_length, cuts_early
+            model.tokenizer, model.max_length, task.cuts_early
         )
 
     def answer_text(self, texts: tf.Tensor) -> base.Tensors:
@@ -132,11 +126,11 @@ class TaggingSignatures(tf.Module):
         """Tags of words, `[B, W]`, in the training file's scheme."""
         kinds = tf.gather(self._kinds, best)
         before = tf.pad(kinds, [[0, 0], [1, 0]], constant_values=-1)[:, :-1]
-        return tf.where(
-            kinds == before,
-            tf.gather(tf.constant(self._next_tags), best),
-            tf.gather(tf.constant(self._tags), best),
+        next_tags, tags = (
+            tf.gather(tf.constant(tags), best)
+            for tags in (self._next_tags, self._tags)
         )
+        return tf.where(kinds == before, next_tags, tags)
 
 
 def read_prediction(
@@ -162,7 +156,6 @@ def read_prediction(
         for first, last, kind in spans.find_spans(tags, spans.IOB1):
             start, end = words[first].start, words[last].end
             least = min(w.probability for w in words[first : last + 1])
-            marked.append(
-                TaggedText(characters[start:end], start, end, kind, least)
-            )
+            part = characters[start:end]
+            marked.append(TaggedText(part, start, end, kind, least))
     return TagPrediction(tuple(words), tuple(marked), int(row["num_truncated"]))

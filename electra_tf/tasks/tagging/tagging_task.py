@@ -282,9 +282,7 @@ class TaggingTask(base.Task):
 
     def build_signatures(self, model: Any) -> Any:
         """Builds what computes the answers of an export."""
-        return signatures.TaggingSignatures(
-            model, self.labels, self.conventions, self.cuts_early
-        )
+        return signatures.TaggingSignatures(self, model)
 
     def describe_export(self) -> dict[str, bool]:
         """Says how long sentences are treated."""
