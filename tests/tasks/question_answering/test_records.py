@@ -244,10 +244,10 @@ def test_a_table_has_answers_and_questions_without(write):
 def test_without_a_column_of_places_the_first_occurrence_counts(write):
     fields = {"id_column": "k", "question_column": "q", "context_column": "c"}
     fields |= {"answer_column": "a", "answer_start_column": ""}
-    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tb\n")
-    (example,) = _read(path, **fields)
+    text = "k\tq\tc\ta\n7\twho\ta b a b\t"
+    (example,) = _read(write("own.tsv", f"{text}b\n"), **fields)
     assert (example.id, example.answer) == ("7", records.Answer("b", 2))
-    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tx\n")
+    path = write("own.tsv", f"{text}x\n")
     with pytest.raises(errors.DataError, match=r"line 2 \(question '7'\)"):
         _read(path, **fields)
 

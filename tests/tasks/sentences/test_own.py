@@ -38,10 +38,9 @@ def test_columns_are_the_users(tmp_path):
         {"key": "x", "q": "c", "p": "", "same": False},
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    task = build_own(
-        tmp_path, lines, "t.jsonl", id_column="key", text_column="q",
-        text_pair_column="p", label_column="same",
-    )  # fmt: skip
+    columns = {"id_column": "key", "text_column": "q", "label_column": "same"}
+    columns |= {"text_pair_column": "p"}
+    task = build_own(tmp_path, lines, "t.jsonl", **columns)
     assert task.labels == ("false", "true")
     assert task.read_split("train") == [
         Example("5", "a", "b", "true"),
@@ -60,22 +59,18 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
         task.read_split("train")
 
 
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
+def test_a_test_file_has_all_labels_or_none(tmp_path):
+    for text, labels in (
         ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
         ("text,label\nx,\ny,\n", [None, None]),
         ("text\nx\ny\n", [None, None]),
-    ],
-    ids=["labelled", "empty", "absent"],
-)
-def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
-    path = _write(tmp_path, "test.csv", text)
-    task = build_own(tmp_path, CSV, test_file=path)
-    examples = task.read_split("test")
-    assert [example.label for example in examples] == labels
-    assert task.test_splits == ("test",)
-    assert task.has_labels(examples) == (labels == ["good", "bad"])
+    ):
+        path = _write(tmp_path, "test.csv", text)
+        task = build_own(tmp_path, CSV, test_file=path)
+        examples = task.read_split("test")
+        assert [example.label for example in examples] == labels
+        assert task.test_splits == ("test",)
+        assert task.has_labels(examples) == (labels == ["good", "bad"])
     _write(tmp_path, "test.csv", "text,label\nx,good\ny,\n")
     with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
         task.read_split("test")

@@ -133,10 +133,9 @@ def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
     test_file = str(tmp_path / "test.conll")
     task = _build(test_file=test_file, labels="B-X,I-X,O")
-    assert not task.has_labels(task.read_split("test"))
-    assert task.splits == ("test",)
-    assert task.dev_splits == ()
     examples = task.read_split("test")
+    assert not task.has_labels(examples)
+    assert (task.splits, task.dev_splits) == (("test",), ())
     rows = task.build_rows(examples, tokenizer, 16, False)
     assert rows.ragged["tag_weights"].values.tolist() == [0, 0]
     predictions = task.decode(examples, rows, _outputs(task, [["B-X", "E-X"]]))
