@@ -106,7 +106,8 @@ def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
         tf.gather(tf.reshape(values, flat), place, batch_dims=1)
         for values in (firsts, candidates.ends)
     )
-    return Spans(*(tf.where(is_found, v, 0) for v in places), best, is_found)
+    firsts, lasts = (tf.where(is_found, v, 0) for v in places)
+    return Spans(firsts, lasts, best, is_found)
 
 
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
@@ -193,11 +194,11 @@ class SpanFinder(tf.Module):
             _, ends = self._locate(contexts, begins + lasts)
             starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
             zeros = tf.zeros_like(starts)
-            characters = (
+            first, last = (
                 _count_characters(texts, zeros, v) for v in (starts, ends)
             )
             parts = tf.strings.substr(texts, starts, ends - starts)
-            return Places(parts, *characters, starts, ends)
+            return Places(parts, first, last, starts, ends)
 
     def _locate(
         self, contexts: questions.Contexts, places: tf.Tensor
