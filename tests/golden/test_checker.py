@@ -149,12 +149,15 @@ def test_what_is_no_reference_is_one_clear_error(folder):
         list(runner.list_cases(folder, ["masks"]))
 
 
-def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(folder):
+def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(
+    folder, capsys, monkeypatch
+):
     _write_ids(folder, 101)
-    flags = f"--golden_dir={folder}", "--only=tokenization"
-    done = script_modules.run("verify_golden", *flags)
-    assert done.returncode == 1, done.stderr
-    heading, *lines, total = done.stdout.splitlines()
+    script = script_modules.load("verify_golden")
+    flags = types.SimpleNamespace(golden_dir=folder, only=["tokenization"])
+    monkeypatch.setattr(script, "FLAGS", flags)
+    assert script.main() == 1
+    heading, *lines, total = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["what", "cases", "largest"]
     assert [line.split()[-1] for line in lines] == ["pass", "pass", "MISS"]
     assert "lines, ids_cased (worst: line 1)" in lines[-1]
