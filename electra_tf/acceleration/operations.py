@@ -342,3 +342,65 @@ def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
     sums = tf.reshape(sums, [-1, rows.shape[2]])
     sums = tf.gather(sums, first // _GROUP * _GROUP + place)
     return tf.where(is_used[:, tf.newaxis], sums, 0.0)
+
+
+def loop_over_layers(
+    call: Callable[..., tf.Tensor],
+    weights: Sequence[Sequence[Any]],
+    inputs: tf.Tensor,
+) -> list[tf.Tensor]:
+    """Applies layers of one kind one after another, as a loop.
+
+    XLA compiles one body for all. For a TPU v4 a step of Small, 128 x 128,
+    becomes a program of 61 in place of 271 MiB.
+
+    Args:
+        call: a function of a layer's weights, its number and its inputs.
+        weights: of each layer, in one order.
+        inputs: of the first layer; every output has their shape.
+
+    Returns:
+        The output of each layer.
+    """
+    columns = [
+        tf.stack([*map(tf.convert_to_tensor, column)])
+        for column in zip(*reversed(weights), strict=True)
+    ]
+    # The gradient of taking from the end of a list adds at its end; that of
+    # taking by number would add up whole lists in every turn.
+    lists = [
+        tf.raw_ops.TensorListFromTensor(
+            tensor=column, element_shape=column.shape[1:]
+        )
+        for column in columns
+    ]
+    count = len(weights)
+
+    def body(
+        number: tf.Tensor, hidden: tf.Tensor, states: Any, rest: Any
+    ) -> Any:
+        taken = [
+            tf.raw_ops.TensorListPopBack(
+                input_handle=handle,
+                element_shape=column.shape[1:],
+                element_dtype=column.dtype,
+            )
+            for handle, column in zip(rest, columns, strict=True)
+        ]
+        hidden = call([item.tensor for item in taken], number, hidden)
+        states = states.write(number, hidden)
+        return (
+            number + 1,
+            hidden,
+            states,
+            [item.output_handle for item in taken],
+        )
+
+    states = tf.TensorArray(inputs.dtype, count, element_shape=inputs.shape)
+    _, _, states, _ = tf.while_loop(
+        lambda number, *_: number < count,
+        body,
+        (tf.constant(0), inputs, states, lists),
+        maximum_iterations=count,
+    )
+    return tf.unstack(states.stack(), count)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python import xla
 
 from electra_tf import fusion
 
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _DECISIONS_PER_COUNT = 8  # of dropout, by 16 bits each
-_BLOCK = 1024  # values of the counter of one range
+_LANES = 128  # of a TPU's vectors
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
@@ -26,27 +27,36 @@ _LARGE_DRAW = 2**15
 _ONE = 0x3F800000
 
 
-def draw_uniform(num_rows: int, size: int, place: tf.Tensor) -> tf.Tensor:
-    """Uniform numbers of consecutive rows, from that of the place on.
+def draw_uniform(
+    num_streams: int, shape: Sequence[int], place: tf.Tensor
+) -> tf.Tensor:
+    """Uniform numbers of consecutive streams.
+
+    Every row, along the last axis, has values of the counter of its own. It
+    begins with the first words of all of them, as many as are a multiple of
+    128, and goes on with the second ones, since a TPU pads a last axis to 128.
 
     Args:
-        num_rows: number of rows.
-        size: numbers of a row.
-        place: `[3]` int64: key, first row, upper half of the counter.
+        num_streams: streams from that of the place on.
+        shape: of the numbers of a stream.
+        place: `[3]` int64: key, first stream, upper half of the counter.
 
     Returns:
-        `[num_rows, size]` float32 in `[0, 1)`, multiples of 2**-23.
+        `[num_streams, *shape]` float32 in `[0, 1)`, multiples of 2**-23.
     """
-    groups = -(-size // _WORDS_PER_COUNT)
-    key, counter = _locate(1, groups, place)
-    count = num_rows * groups
-    if fusion.compiles(fusion.Scope.STEP):
-        numbers = _to_floats(_make_each_word(key, counter, count))
-    elif _is_loop(count):
-        numbers = _draw_in_loop(key, counter, count)
+    *outer, size = num_streams, *shape
+    width = _LANES * -(-size // (_LANES * _WORDS_PER_COUNT))
+    per_stream = math.prod(shape[:-1]) * width
+    key, counter = _locate(1, per_stream, place)
+    dims = [*outer, width]
+    is_loop = _is_loop(num_streams * per_stream)
+    if fusion.compiles(fusion.Scope.STEP) or is_loop:
+        numbers = _draw_in_loop(key, counter, dims)
     else:
-        numbers = _to_floats(_draw_words([count * 4], key, counter))
-    return tf.reshape(numbers, [num_rows, groups * _WORDS_PER_COUNT])[:, :size]
+        words = _draw_words([*dims, _WORDS_PER_COUNT], key, counter)
+        parts = tf.unstack(_to_floats(words), axis=-1)
+        numbers = tf.concat(parts, -1)
+    return numbers[..., :size]
 
 
 def draw_kept(
@@ -72,12 +82,14 @@ def draw_kept(
     key, counter = _locate(num_rows, groups, place)
     is_packed = is_exact and shape[-1] % _DECISIONS_PER_COUNT == 0
     if is_packed and fusion.compiles(fusion.Scope.STEP):
-        counters, _ = _list_counters(counter, num_rows * groups)
-        words = _make_words(key, counters)
-        kept = _decide(words, threshold, 2, tf.uint8)
-        return tf.reshape(kept, [*shape[:-1], -1])
+        dims = [*shape[:-1], shape[-1] // _DECISIONS_PER_COUNT]
+        words = _make_words(key, _list_counters(counter, dims))
+        # XLA would draw again for the gradient: a program of a ninth more.
+        kept = xla.optimization_barrier(_decide(words, threshold, 2, tf.uint8))
+        return kept[0]
     if is_exact and _is_loop(num_rows * groups):
-        kept = _decide_in_loop(key, counter, num_rows * groups, threshold)
+        dims = [num_rows, groups]
+        kept = _decide_in_loop(key, counter, dims, threshold)
         return tf.reshape(tf.bitcast(kept, tf.uint8), shape)
     words = _draw_words([num_rows, groups * _WORDS_PER_COUNT], key, counter)
     kept = tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1]) >= threshold
@@ -122,20 +134,22 @@ def _to_floats(words: tf.Tensor) -> tf.Tensor:
 
 
 @fusion.fused
-def _draw_in_loop(key: tf.Tensor, counter: tf.Tensor, count: int) -> tf.Tensor:
-    """`[count, 4]` numbers in [0, 1)."""
-    counters, _ = _list_counters(counter, count)
-    return _to_floats(tf.stack(_make_words(key, counters), 1))
+def _draw_in_loop(
+    key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int]
+) -> tf.Tensor:
+    """`[..., 4 * width]` numbers in [0, 1), for dims `[..., width]`."""
+    words = _make_words(key, _list_counters(counter, dims))
+    return tf.concat([*map(_to_floats, words)], -1)
 
 
 @fusion.fused
 def _decide_in_loop(
-    key: tf.Tensor, counter: tf.Tensor, count: int, threshold: int
+    key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], threshold: int
 ) -> tf.Tensor:
-    """`[count]` uint64, a byte for each decision."""
+    """Uint64 of these dims, a byte for each decision."""
     # XLA's loops write one number of eight bytes faster than eight of one.
-    counters, _ = _list_counters(counter, count)
-    return _decide(_make_words(key, counters), threshold, 256, tf.uint64)
+    words = _make_words(key, _list_counters(counter, dims))
+    return _decide(words, threshold, 256, tf.uint64)
 
 
 def _decide(
@@ -150,47 +164,38 @@ def _decide(
     return decided
 
 
-def _make_each_word(
-    key: tf.Tensor, counter: tf.Tensor, count: int
-) -> tf.Tensor:
-    """`[4 * count]` words, each computed from its place alone.
-
-    All arithmetic is done four times, but no array is four wide.
-    """
-    counters, number = _list_counters(counter, count, _WORDS_PER_COUNT)
-    words = _make_words(key, counters)
-    chosen = words[0]
-    for i, word in enumerate(words[1:], 1):
-        chosen = tf.where(number == i, word, chosen)
-    return chosen
-
-
 def _list_counters(
-    counter: tf.Tensor, count: Any, repeats: int = 1
-) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Consecutive counters, halves `[count * repeats]` uint64; and repetitions.
+    counter: tf.Tensor, dims: Sequence[int]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Consecutive values of the counter from a first one, `[2]` uint64, on.
 
-    Each occurs `repeats` times, a divisor of 1,024; repetitions are int32 from
-    0. TensorFlow would fold a whole range into the program as a constant, 8
-    bytes a value: 244 MB for Small. Sums of two short ranges and of the
-    counter, which is not known, stay sums.
+    TensorFlow would fold a whole range into the program as a constant, 8 bytes
+    a value: 244 MB for Small. A sum of a short range for each axis and of the
+    counter, which is not known, stays a sum.
+
+    Returns:
+        Lower and upper halves, uint64 of these dims.
     """
-    total = count * repeats
-    blocks = tf.range(tf.cast(-(-total // _BLOCK), tf.int64), dtype=tf.int64)
-    starts = counter[0] + tf.bitcast(blocks * (_BLOCK // repeats), tf.uint64)
-    within = tf.range(_BLOCK, dtype=tf.int64)
-    value = tf.bitcast(within // repeats, tf.uint64)
-    low = tf.reshape(starts[:, tf.newaxis] + value, [-1])[:total]
-    nothing = tf.cast(starts, tf.int32) * 0
-    number = tf.cast(within % repeats, tf.int32)
-    number = tf.reshape(nothing[:, tf.newaxis] + number, [-1])[:total]
-    return (low, tf.fill(tf.shape(low), counter[1])), number
+    low = counter[0]
+    for axis, size in enumerate(dims):
+        inner = dims[axis + 1 :]
+        numbers = tf.range(size, dtype=tf.int64) * math.prod(inner)
+        numbers = tf.reshape(numbers, [-1] + [1] * len(inner))
+        low += tf.bitcast(numbers, tf.uint64)
+    return low, tf.fill(dims, counter[1])
 
 
 def _make_words(
     key: tf.Tensor, counters: tuple[tf.Tensor, tf.Tensor]
 ) -> list[tf.Tensor]:
-    """The four words of each counter, `[N]` uint32: Philox4x32-10 (5.2)."""
+    """The four words of each counter, uint32 of its shape each.
+
+    Philox4x32-10 (section 5.2).
+
+    Args:
+        key: `[1]` uint64.
+        counters: lower and upper halves, uint64 of one shape.
+    """
     xor = tf.bitwise.bitwise_xor
     low, high = counters
     words = [*_halves(low), *_halves(high)]

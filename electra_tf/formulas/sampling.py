@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf import fusion
+from electra_tf.inputs import randomness
 
 _EPSILON = 1e-9
 
@@ -31,6 +32,35 @@ def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Draws from the softmax of `[..., V]` logits, without gradient."""
     noisy = _add_noise(tf.stop_gradient(logits), uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
+
+
+def sample_by_stream(logits: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+    """Draws the tokens of consecutive streams, `[B, P]` int32.
+
+    Steps that XLA compiles whole draw stream after stream, because the noise of
+    all of them is larger than the layers' activations: 1.2 of 3.5 GB of Small,
+    128 x 128, on a TPU.
+
+    Args:
+        logits: `[B, P, V]`.
+        seeds: `[n, 2]`, those of `randomness.uniform_by_stream`.
+    """
+    num_streams = seeds.shape[0]
+    shape = (logits.shape[0] // num_streams, *logits.shape[1:])
+    if not fusion.compiles(fusion.Scope.STEP):
+        uniform = randomness.uniform_by_stream(seeds, shape)
+        return sample_from_softmax(logits, uniform)
+    logits = tf.stop_gradient(tf.reshape(logits, [num_streams, *shape]))
+
+    def sample(number: tf.Tensor) -> tf.Tensor:
+        seed = seeds[number][tf.newaxis]
+        uniform = randomness.uniform_by_stream(seed, shape)
+        return sample_from_softmax(logits[number], uniform)
+
+    samples = tf.map_fn(
+        sample, tf.range(num_streams), fn_output_signature=tf.int32
+    )
+    return tf.reshape(samples, [-1, shape[1]])
 
 
 @fusion.fused

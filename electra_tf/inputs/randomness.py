@@ -7,8 +7,6 @@ rest. Masks and samples are named by (run seed, purpose, step, stream), dropout
 by (run seed, purpose, step, site, row of the global batch, or token of it).
 """
 
-import math
-
 import tensorflow as tf
 
 from electra_tf.acceleration import random_bits
@@ -27,7 +25,8 @@ EVALUATION = 8
 
 _NUM_PURPOSES = 16
 # Streams that a step has room for; part of every seed, so it never changes.
-MAX_STREAMS = 2**16
+_STREAM_BITS = 16
+MAX_STREAMS = 2**_STREAM_BITS
 # A dropout counter leaves this much room for the sites within one step.
 MAX_SITES = 1024
 
@@ -54,10 +53,13 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     in all draws of a purpose, to `[n * shape[0], *shape[1:]]` float32 in
     `[0, 1)`, multiples of 2**-23.
     """
-    num_streams, size = seeds.shape[0], math.prod(shape)
-    step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
+    num_streams = seeds.shape[0]
+    # By bits: a TPU has no division of 64 bits, and its compiler writes each
+    # as 800 operations.
+    step = tf.bitwise.right_shift(seeds[0, 1], _STREAM_BITS)
+    first_stream = tf.bitwise.bitwise_and(seeds[0, 1], MAX_STREAMS - 1)
     place = tf.stack([seeds[0, 0], first_stream, step])
-    numbers = random_bits.draw_uniform(num_streams, size, place)
+    numbers = random_bits.draw_uniform(num_streams, shape, place)
     return tf.reshape(numbers, [num_streams * shape[0], *shape[1:]])
 
 

@@ -345,6 +345,20 @@ class Encoder(layers.SizedLayer):
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction, texts)
+        are_trained = all(block.trainable for block in self.blocks)
+        if fusion.compiles(fusion.Scope.STEP) and are_trained:
+            states = self._loop_over_blocks(hidden, bias, dropout_seed)
+        else:
+            states = self._call_blocks(hidden, bias, dropout_seed)
+        outputs = [tf.reshape(state, shape) for state in (hidden, *states)]
+        return EncoderOutput(
+            embedded, outputs[0], tuple(outputs[1:]), outputs[-1]
+        )
+
+    def _call_blocks(
+        self, hidden: tf.Tensor, bias: tf.Tensor, dropout_seed: layers.Seed
+    ) -> list[tf.Tensor]:
+        """The output of each block."""
         states, shared = [hidden], None
         for number, block in enumerate(self.blocks):
             site = 1 + number * _SITES_PER_BLOCK
@@ -361,10 +375,27 @@ class Encoder(layers.SizedLayer):
                     shared, block, attention_bias=bias, dropout_seed=seed
                 )
             states.append(call(states[-1]))
-        outputs = [tf.reshape(state, shape) for state in states]
-        return EncoderOutput(
-            embedded, outputs[0], tuple(outputs[1:]), outputs[-1]
-        )
+        return states[1:]
+
+    def _loop_over_blocks(
+        self, hidden: tf.Tensor, bias: tf.Tensor, dropout_seed: layers.Seed
+    ) -> list[tf.Tensor]:
+        """The same, with one loop body for all blocks."""
+        first = self.blocks[0]
+
+        def call(
+            weights: Any, number: tf.Tensor, inputs: tf.Tensor
+        ) -> tf.Tensor:
+            site = 1 + number * _SITES_PER_BLOCK
+            seed = layers.add_to_seed(dropout_seed, site)
+            return first.stateless_call(
+                weights, [], inputs, attention_bias=bias, dropout_seed=seed
+            )[0]
+
+        if self.recomputes and dropout_seed is not None:
+            call = tf.recompute_grad(call)
+        weights = [block.trainable_variables for block in self.blocks]
+        return operations.loop_over_layers(call, weights, hidden)
 
 
 def build_encoder(

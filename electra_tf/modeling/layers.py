@@ -57,10 +57,11 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
     ]
 
 
-def add_to_seed(seed: Seed, number: int) -> Seed:
+def add_to_seed(seed: Seed, number: int | tf.Tensor) -> Seed:
     """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
-    number = tf.constant([0, 0, number], tf.int64)
-    return None if seed is None else seed + number
+    if seed is None:
+        return None
+    return seed + tf.stack([0, 0, tf.cast(number, tf.int64)])
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:

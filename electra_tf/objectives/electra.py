@@ -181,9 +181,9 @@ class Electra(base.PretrainingModel):
         sample that equals the original is labelled real.
         """
         masked = prepared.masked
-        sampled = sampling.sample_from_softmax(
+        sampled = sampling.sample_by_stream(
             self.sampling_logits(mlm_logits, masked, is_training),
-            self.draw_uniform(prepared),
+            prepared.sample_seeds,
         )
         input_ids, is_sampled = masking.scatter_update(
             masked.original_ids, sampled, masked.masked_positions

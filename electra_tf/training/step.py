@@ -135,7 +135,8 @@ class TrainableModel(keras.Model, abc.ABC):
         `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
-        prepared = self.prepare(features, step, is_training=True)
+        with fusion.switched(self.xla_scope):
+            prepared = self.prepare(features, step, is_training=True)
         own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
         variables = self.trained_variables
