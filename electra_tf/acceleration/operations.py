@@ -348,6 +348,7 @@ def loop_over_layers(
     call: Callable[..., tf.Tensor],
     weights: Sequence[Sequence[Any]],
     inputs: tf.Tensor,
+    shared: Sequence[tf.Tensor],
 ) -> list[tf.Tensor]:
     """Applies layers of one kind one after another, as a loop.
 
@@ -355,9 +356,11 @@ def loop_over_layers(
     becomes a program of 61 in place of 271 MiB.
 
     Args:
-        call: a function of a layer's weights, its number and its inputs.
+        call: a function of a layer's weights, number and inputs, and of
+            `shared`.
         weights: of each layer, in one order.
         inputs: of the first layer; every output has their shape.
+        shared: the same tensors for all layers.
 
     Returns:
         The output of each layer.
@@ -377,7 +380,7 @@ def loop_over_layers(
     count = len(weights)
 
     def body(
-        number: tf.Tensor, hidden: tf.Tensor, states: Any, rest: Any
+        number: tf.Tensor, hidden: tf.Tensor, states: Any, rest: Any, *same: Any
     ) -> Any:
         taken = [
             tf.raw_ops.TensorListPopBack(
@@ -387,20 +390,16 @@ def loop_over_layers(
             )
             for handle, column in zip(rest, columns, strict=True)
         ]
-        hidden = call([item.tensor for item in taken], number, hidden)
+        hidden = call([item.tensor for item in taken], number, hidden, *same)
         states = states.write(number, hidden)
-        return (
-            number + 1,
-            hidden,
-            states,
-            [item.output_handle for item in taken],
-        )
+        rest = [item.output_handle for item in taken]
+        return number + 1, hidden, states, rest, *same
 
     states = tf.TensorArray(inputs.dtype, count, element_shape=inputs.shape)
-    _, _, states, _ = tf.while_loop(
+    _, _, states, *_ = tf.while_loop(
         lambda number, *_: number < count,
         body,
-        (tf.constant(0), inputs, states, lists),
+        (tf.constant(0), inputs, states, lists, *shared),
         maximum_iterations=count,
     )
     return tf.unstack(states.stack(), count)

@@ -382,12 +382,16 @@ class Encoder(layers.SizedLayer):
     ) -> list[tf.Tensor]:
         """The same, with one loop body for all blocks."""
         first = self.blocks[0]
+        shared = [bias] if dropout_seed is None else [bias, dropout_seed]
 
         def call(
-            weights: Any, number: tf.Tensor, inputs: tf.Tensor
+            weights: Any,
+            number: tf.Tensor,
+            inputs: tf.Tensor,
+            bias: tf.Tensor,
+            seed: layers.Seed = None,
         ) -> tf.Tensor:
-            site = 1 + number * _SITES_PER_BLOCK
-            seed = layers.add_to_seed(dropout_seed, site)
+            seed = layers.add_to_seed(seed, 1 + number * _SITES_PER_BLOCK)
             return first.stateless_call(
                 weights, [], inputs, attention_bias=bias, dropout_seed=seed
             )[0]
@@ -395,7 +399,7 @@ class Encoder(layers.SizedLayer):
         if self.recomputes and dropout_seed is not None:
             call = tf.recompute_grad(call)
         weights = [block.trainable_variables for block in self.blocks]
-        return operations.loop_over_layers(call, weights, hidden)
+        return operations.loop_over_layers(call, weights, hidden, shared)
 
 
 def build_encoder(

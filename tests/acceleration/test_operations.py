@@ -53,8 +53,8 @@ def _calls(graph):
     return kinds.count("PartitionedCall")
 
 
-def _differentiate_both_ways(function, layer):
-    """Products off and on; outputs and weights' gradients must be equal."""
+def _differentiate_both_ways(function, layer, scopes=_SCOPES):
+    """Products of each scope; outputs and weights' gradients must be equal."""
     weights = [v.value for v in layer.trainable_variables]
 
     def compute():
@@ -65,9 +65,12 @@ def _differentiate_both_ways(function, layer):
         return outputs, *map(tf.convert_to_tensor, slopes)
 
     found, products = [], []
-    for scope in _SCOPES:
+    for scope in scopes:
         with fusion.switched(scope):
-            traced = tf.function(compute, autograph=False)
+            is_whole = scope is fusion.Scope.STEP
+            traced = tf.function(
+                compute, autograph=False, jit_compile=is_whole or None
+            )
             graph = traced.get_concrete_function().graph
         found.append(traced())
         operations = graph.get_operations()
@@ -106,6 +109,22 @@ def test_blocks_that_share_a_trace_compute_as_alone():
     )
     # Two of three blocks are one function; the frozen one has no dropout.
     assert len(alone) - len(shared) == 2 * 4 * 3
+
+
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_blocks_in_a_loop_compute_as_alone(recomputes):
+    sizes = tiny.with_dropout(tiny.build_settings()).encoder
+    sizes = dataclasses.replace(sizes, vocab_size=50, num_hidden_layers=3)
+    tower = encoder.build_encoder(sizes, "electra")
+    tower.recomputes = recomputes
+    rows = tiny.build_features(4).values()
+    alone, in_loop = _differentiate_both_ways(
+        lambda: tf.stack(tower(*rows, _SEED).layer_outputs),
+        tower,
+        (fusion.Scope.NOTHING, fusion.Scope.STEP),
+    )
+    # Of the blocks and of their gradients; those of the embeddings are left.
+    assert len(in_loop) <= 6 < 3 * 4 * 3 <= len(alone)
 
 
 def test_shapes_that_vary_are_not_compiled():
