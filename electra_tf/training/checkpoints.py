@@ -289,12 +289,10 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
             f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
             "weights, or train with --config.training.ema_decay=0.9999."
         )
-    return {
-        name.removeprefix(f"{prefix}/"): value.astype(np.float32)
-        if value.dtype == ml_dtypes.bfloat16
-        else value
-        for name, value in tensors.items()
-    }
+    for name, value in tensors.items():
+        if value.dtype == ml_dtypes.bfloat16:
+            tensors[name] = value.astype(np.float32)
+    return {n.removeprefix(f"{prefix}/"): v for n, v in tensors.items()}
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:

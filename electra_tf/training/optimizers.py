@@ -24,8 +24,10 @@ from electra_tf.training import step_state
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 NO_DECAY_PATTERNS = ("LayerNorm", "layer_norm", "bias")
-"""What the original does not decay (`model/optimization.py`): `output_bias`,
-too, but embeddings are decayed."""
+"""Names that the original does not decay (`model/optimization.py`).
+
+They are searched in a path: `output_bias` is not decayed, embeddings are.
+"""
 
 
 class Scalars(NamedTuple):
@@ -405,7 +407,7 @@ def build(
 def clip_by_global_norm(
     gradients: Sequence[Gradient], clip_norm: float
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Gradients scaled down to a joint norm of at most `clip_norm`; 0: any.
+    """Gradients clipped to a joint norm of `clip_norm`; 0 clips none.
 
     Returns dense float32 gradients, and their norm before clipping. A norm that
     is not finite turns every clipped gradient into NaN. Rows of lookup

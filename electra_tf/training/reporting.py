@@ -340,15 +340,9 @@ def _draw_panel(
         ):
             own = [n for n in lines if n["split"] == split and name in n]
             if own:
-                axis.plot(
-                    [line["step"] for line in own],
-                    [line[name] for line in own],
-                    style,
-                    label=prefix + label,
-                    color=f"C{color}",
-                    alpha=alpha,
-                    markersize=4,
-                )
+                curve = [n["step"] for n in own], [n[name] for n in own]
+                look = {"color": f"C{color}", "alpha": alpha, "markersize": 4}
+                axis.plot(*curve, style, label=prefix + label, **look)
         baseline = _BASELINES.get(name, "")
         for value in {line[baseline] for line in lines if baseline in line}:
             axis.axhline(value, linestyle="--", color="gray", label="unigram")

@@ -144,8 +144,10 @@ class TrainingRun(abc.ABC):
                 return self._take_steps(iter(dataset), stop)
             except tf.errors.ResourceExhaustedError as error:
                 parts = wanted = self.model.num_micro_batches
+                # Parts that were worked on side by side are taken one after
+                # the other once the config names their number.
                 if min(parts, self.model.num_parallel) == 1:
-                    wanted *= 2  # else a number is taken one after the other
+                    wanted *= 2
                 raise MemoryError(
                     "The device has too little memory for train_batch_size="
                     f"{self.training.train_batch_size} in num_micro_batches="
