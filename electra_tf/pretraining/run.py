@@ -9,7 +9,7 @@ import dataclasses
 import gc
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -27,7 +27,6 @@ from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
-from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -41,6 +40,13 @@ from electra_tf.training import optimizers
 from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
+
+# Runs with working settings leave the plateau between 2 and 6 million tokens.
+_PLATEAU_TOKENS = 10_000_000
+# Nats. A run that stayed on the plateau for 12 million tokens ended 0.07 below
+# the entropy, by topics alone; one that reads neighbours gains far more.
+_PLATEAU_MARGIN = 0.3
+_MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 
 
 def pretrain(
@@ -263,13 +269,13 @@ class _Run(training_run.TrainingRun):
 
     def _warn(self, metrics: Mapping[str, float], num_tokens: float) -> None:
         """Says, once each, that a masked language model does not learn."""
-        text = self.may_warn and advice.explain_plateau(metrics, num_tokens)
+        text = self.may_warn and explain_plateau(metrics, num_tokens)
         if text:
             self.may_warn = False
             self.report.say(text)
         lines = reporting.read_lines(self.folder / "metrics.jsonl")
-        text = advice.explain_collapse([*lines, metrics])
-        if text and not advice.explain_collapse(lines):
+        text = explain_collapse([*lines, metrics])
+        if text and not explain_collapse(lines):
             self.report.say(text)
 
     def check_input(self) -> None:
@@ -302,7 +308,7 @@ class _Run(training_run.TrainingRun):
             f"{train.num_examples:,} examples of {train.max_seq_length} tokens,"
             f" {num_rows} a step ({num_rows // parts} in a micro-batch), "
             f"{epochs:.2f} epochs."
-        ) + advice.warn_of_data(train.num_tokens / num_slots, epochs)
+        ) + warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -335,7 +341,7 @@ class _Run(training_run.TrainingRun):
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
-        if warning := advice.explain_collapse(lines):
+        if warning := explain_collapse(lines):
             self.report.say(warning)
 
 
@@ -389,3 +395,67 @@ def build_optimizer(
     if len(parts) == 1:
         return optimizers.build(options, parts[0])
     return optimizers.build(options, schedules.Restarted(parts, stage_starts))
+
+
+def warn_of_data(fullness: float, epochs: float) -> str:
+    """Lines about rows that are mostly padding, and text read too often."""
+    text = ""
+    if fullness < _LEAST_FULLNESS:
+        text += (
+            f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
+            "much as text. Build them with --packed, or shorter."
+        )
+    if epochs > _MOST_EPOCHS:
+        text += (
+            f"\nWarning: every row is read {epochs:,.0f} times. Take more "
+            f"text, or num_train_steps / {epochs / _MOST_EPOCHS:.1f}."
+        )
+    return text
+
+
+def explain_plateau(
+    metrics: Mapping[str, float], num_tokens: float
+) -> str | None:
+    """Says that a run sits on the unigram line and what to change, or None."""
+    loss, entropy = _masked_lm_loss(metrics), metrics["unigram_entropy"]
+    is_early = num_tokens < _PLATEAU_TOKENS
+    if loss is None or is_early or loss < entropy - _PLATEAU_MARGIN:
+        return None
+    return (
+        f"Warning: after {num_tokens / 1e6:.1f} M tokens the loss at [MASK] is "
+        f"{loss:.2f} nats; knowing nothing but how frequent each token is "
+        f"gives {entropy:.2f}, and a run that learns is below "
+        f"{entropy - _PLATEAU_MARGIN:.2f} by now. This one still sits on the "
+        "unigram plateau. In a new model_dir, set one or more of "
+        "--config.encoder.initializer_range=0 (weights by width; for narrow "
+        "models), --config.optimizer.clip_norm=0 or "
+        "--config.optimizer.clip_per_tower=true, a wider generator "
+        "(--config.generator.generator_hidden_size) or a larger "
+        "--config.optimizer.learning_rate. See docs/small_models.md."
+    )
+
+
+def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
+    """Says that a masked LM fell back to the unigram line, or None.
+
+    Only `lines` of held-out metrics have the entropy of that line.
+    """
+    held_out = [line for line in lines if "unigram_entropy" in line]
+    known = [x for x in map(_masked_lm_loss, held_out) if x is not None]
+    if not known:
+        return None
+    lowest, entropy = min(known), held_out[-1]["unigram_entropy"]
+    if lowest > entropy - _PLATEAU_MARGIN or known[-1] <= entropy:
+        return None
+    return (
+        f"Warning: the loss at [MASK] rose to {known[-1]:.2f} nats, after it "
+        f"had been {lowest:.2f}; knowing nothing but how frequent each token "
+        f"is gives {entropy:.2f}. The masked language model has lost what it "
+        "had learned, and seldom learns it again. In a new model_dir, set "
+        "--config.optimizer.clip_norm=1, a smaller "
+        "--config.optimizer.learning_rate, or both."
+    )
+
+
+def _masked_lm_loss(metrics: Mapping[str, float]) -> float | None:
+    return metrics.get("masked_loss", metrics.get("mlm_masked_loss"))

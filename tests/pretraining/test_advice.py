@@ -2,7 +2,7 @@
 
 import pytest
 
-from electra_tf.pretraining import advice
+from electra_tf.pretraining import run
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,7 @@ from electra_tf.pretraining import advice
 def test_who_sits_on_the_plateau_is_told_what_to_change(
     metrics, num_tokens, is_told
 ):
-    text = advice.explain_plateau(
-        metrics | {"unigram_entropy": 6.0}, num_tokens
-    )
+    text = run.explain_plateau(metrics | {"unigram_entropy": 6.0}, num_tokens)
     assert (text is not None) == is_told
     for part in ("12.0 M", "5.90", "6.00", "5.70", "initializer_range=0"):
         assert text is None or part in text
@@ -36,7 +34,7 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
     ],
 )
 def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
-    text = advice.warn_of_data(fullness, epochs)
+    text = run.warn_of_data(fullness, epochs)
     assert text.count("\nWarning: ") == bool(said)
     assert all(part in text for part in said)
 
@@ -56,6 +54,6 @@ def test_a_loss_that_rises_above_the_unigram_line_again_is_told(
     losses, is_told
 ):
     held_out = [{"masked_loss": x, "unigram_entropy": 6.0} for x in losses]
-    text = advice.explain_collapse([*held_out, {"masked_loss": 1.0}])
+    text = run.explain_collapse([*held_out, {"masked_loss": 1.0}])
     assert (text is not None) == is_told
     assert text is None or all(p in text for p in ("5.40", "6.00", "clip_norm"))

@@ -17,7 +17,7 @@ from tests import tiny_run
 
 README = tiny_run.REPOSITORY / "README.md"
 EXAMPLE = tiny_run.REPOSITORY / "examples" / "pretrain_electra.py"
-NUM_BATCHES = 3
+NUM_BATCHES = 2
 
 
 def _dataset(num_batches=NUM_BATCHES, seed=0):
@@ -62,7 +62,7 @@ def test_evaluate_gives_the_means_over_all_batches(model):
     total = {name: sum(own[name] for own in sums) for name in sums[0]}
     measured = _evaluate(model, _dataset())
     assert measured == pytest.approx(model.summarize(total), rel=1e-4)
-    # The three batches differ, and the last is not the mean.
+    # The batches differ, and the last is not the mean.
     assert len(set(losses)) == NUM_BATCHES
     assert abs(measured["loss"] - losses[-1]) > 1e-3
     # A second evaluation begins anew; as a list the loss comes first.
@@ -120,7 +120,7 @@ def test_held_out_masks_are_the_same_in_every_epoch():
 def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
     def fit(*callbacks):
         model = _build(ema_decay=0.9)
-        model.fit(_dataset(), epochs=3, callbacks=callbacks, verbose=0)
+        model.fit(_dataset(), epochs=2, callbacks=callbacks, verbose=0)
         return model
 
     def backup():
@@ -134,7 +134,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fit(keras.callbacks.LambdaCallback(on_epoch_end=interrupt), backup())
     resumed = fit(backup())
-    assert int(resumed.optimizer.iterations.numpy()) == 3 * NUM_BATCHES
+    assert int(resumed.optimizer.iterations.numpy()) == 2 * NUM_BATCHES
     values = (
         [*model.trainable_variables, *model.weight_average.averages]
         for model in (resumed, whole)

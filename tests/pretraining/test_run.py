@@ -19,7 +19,6 @@ from electra_tf import errors
 from electra_tf.formats import own_run
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.objectives import base
-from electra_tf.pretraining import advice
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
@@ -440,7 +439,7 @@ def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
         return measure(self, *arguments) | {"masked_loss": next(losses)}
 
     monkeypatch.setattr(run._Run, "measure", measured)
-    monkeypatch.setattr(advice, "_PLATEAU_TOKENS", 1)
+    monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
     settings = tiny_run.replace(
         tiny_run.build_settings(
             dataset, num_train_steps=4, eval_steps=1, deterministic=False
