@@ -141,9 +141,12 @@ def test_what_works_is_taken():
     values = {"data": {"dataset_dir": pathlib.Path("records")}}
     settings = config.freeze(values | {"training": {"seed": np.int64(3)}})
     assert (settings.data.dataset_dir, settings.training.seed) == ("records", 3)
-    # No generator fits this width, and a masked language model has none.
-    masked_lm = {"encoder": _WIDE, "objective": {"name": "mlm"}}
-    registry.complete(config.freeze(masked_lm))
+    # No generator fits this width, but these have none, or one without width.
+    for own in (
+        {"objective": {"name": "mlm"}},
+        {"generator": {"uniform_generator": True}},
+    ):
+        registry.complete(config.freeze({"encoder": _WIDE} | own))
 
 
 def test_the_warm_up_is_a_share_of_the_steps_unless_given():

@@ -444,8 +444,6 @@ def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
         tiny_run.build_settings(
             dataset, num_train_steps=4, eval_steps=1, deterministic=False
         ),
-        # A quarter of which its default heads would not divide.
-        encoder={"hidden_size": 516 if uniform else 16},
         generator={"uniform_generator": uniform, "generator_hidden_size": 0.25},
     )
     assert run.pretrain(settings, tmp_path / "model")

@@ -39,9 +39,8 @@ def _values(variables):
 
 
 def _save(model_dir, step, value=1.0, keep=3, **state):
-    return checkpoints.save(
-        model_dir, step, _variables(value), STATE | state, keep
-    )
+    variables = _variables(value)
+    return checkpoints.save(model_dir, step, variables, STATE | state, keep)
 
 
 def _steps(model_dir):
@@ -71,17 +70,14 @@ def test_everything_comes_back_to_the_bit(tmp_path):
     assert {p.name for p in folder.iterdir()} == {*FILES}
 
 
-@pytest.mark.parametrize(
-    ("which", "remedy"),
-    [
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
+    for which, remedy in (
         ("latest", "Train first"),
         ("best", "training.eval_steps"),
         ("absent", "Give latest, best or a folder"),
-    ],
-)
-def test_a_checkpoint_that_is_not_there_is_named(which, remedy, tmp_path):
-    with pytest.raises(FileNotFoundError, match=remedy):
-        checkpoints.find(tmp_path, which)
+    ):
+        with pytest.raises(FileNotFoundError, match=remedy):
+            checkpoints.find(tmp_path, which)
 
 
 def test_the_newest_ones_and_the_best_are_kept(tmp_path):
@@ -279,7 +275,7 @@ def test_a_claim_that_was_killed_is_completed(claimed):
     assert {*_files(claimed.parent)} == names
 
 
-def test_other_settings_are_named_unless_they_change_no_step(claimed):
+def test_what_changes_a_step_is_named_and_refused(claimed):
     safe = {"training": {"log_steps": 77}, "data": {"dataset_dir": "other"}}
     same = tiny_run.replace(SETTINGS, **safe)
     own_run.check(claimed, same, tiny.VOCABULARY)
@@ -290,6 +286,13 @@ def test_other_settings_are_named_unless_they_change_no_step(claimed):
     assert "optimizer.learning_rate: 0.001, 0.5" in message
     assert "log_steps" not in message
     assert "another --model_dir" in message
+    for change in (
+        {"tokens": (*tiny.VOCABULARY.tokens, "more")},
+        {"settings": vocabulary_lib.TokenizerSettings(do_lower_case=False)},
+    ):
+        vocabulary = dataclasses.replace(tiny.VOCABULARY, **change)
+        message = _refused(claimed, vocabulary=vocabulary)
+        assert "trained with another vocabulary" in message
 
 
 def test_a_folder_of_something_else_is_refused(claimed, tmp_path):
@@ -300,16 +303,3 @@ def test_a_folder_of_something_else_is_refused(claimed, tmp_path):
     path.write_text(path.read_text().replace("seed", "quantum", 1))
     with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
         own_run.load_settings(claimed)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"tokens": (*tiny.VOCABULARY.tokens, "more")},
-        {"settings": vocabulary_lib.TokenizerSettings(do_lower_case=False)},
-    ],
-)
-def test_another_vocabulary_is_refused(claimed, change):
-    other = dataclasses.replace(tiny.VOCABULARY, **change)
-    message = _refused(claimed, vocabulary=other)
-    assert "trained with another vocabulary" in message
