@@ -147,6 +147,11 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
     _write_steps(tmp_path, [10], first_step=5)
     lines = map(json.loads, path.read_text().splitlines())
     assert [line["step"] for line in lines] == [5, 10, 10]
+    # A file where a folder should be.
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "tensorboard").write_text("")
+    with pytest.raises(OSError, match="tensorboard/train could not be written"):
+        reporting.RunReport(tmp_path / "run", 0, 100)
 
 
 TRAIN = {
