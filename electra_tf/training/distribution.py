@@ -25,13 +25,9 @@ from electra_tf.inputs import pipeline
 
 Settings = config.TrainingConfig | finetuning_config.FinetuningTrainingConfig
 
-_LOST = (
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-    tf.errors.UnavailableError,
-)
+_LOST = (tf.errors.AbortedError, tf.errors.CancelledError,
+         tf.errors.DeadlineExceededError, tf.errors.InternalError,
+         tf.errors.UnavailableError)  # fmt: skip
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
 _TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
 # How long to wait for the other hosts to start.
