@@ -30,12 +30,9 @@ def _uniform(seed, shape):
     return randomness.uniform_by_stream(seeds, shape)
 
 
-def test_rows_too_short_for_a_slot_are_refused():
+def test_at_least_one_position_is_chosen_and_halves_round_to_even():
     with pytest.raises(ValueError, match="max_seq_length=5"):
         masking.max_predictions_per_seq(0.15, 5)
-
-
-def test_at_least_one_position_is_chosen_and_halves_round_to_even():
     lengths = tf.constant([3, 10, 30, 128])
     found = masking.num_predictions(lengths, 0.15, 19)
     # 0.45, 1.5, 4.5 and 19.2.

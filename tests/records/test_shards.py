@@ -28,8 +28,9 @@ def tokenize(lines):
     return np.array(ids, np.int32), [len(line.split()) for line in lines]
 
 
-def build_part(plan, index=0, report=lambda *content: None, tokenize=tokenize):
-    shards.build_part(plan, BuildShare("x", index), tokenize, report)
+def build_part(plan, index=0, tokenize=tokenize):
+    share = BuildShare("x", index)
+    shards.build_part(plan, share, tokenize, lambda *content: None)
     path = plan.part_folder(index) / shards.REPORT_FILE
     return schema.read_file(shards.PartReport, path)
 
@@ -130,8 +131,6 @@ def test_impossible_settings_are_refused(change, message):
 
 
 def test_output_inside_the_corpus_is_refused(settings, tmp_path):
-    settings = dataclasses.replace(
-        settings, corpus=(str(tmp_path),), output_dir=str(tmp_path / "x/out")
-    )
+    settings = dataclasses.replace(settings, corpus=(str(tmp_path),))
     with pytest.raises(errors.DataError, match="lies inside the corpus"):
         build_plan(settings)
