@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import pretrain as training
 from benchmarks import side
 from electra_tf import config
 from electra_tf import fusion
@@ -48,7 +49,7 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     )
     features = {
         name: tf.reshape(rows, [streams, -1, length])
-        for name, rows in _random_rows(experiment).items()
+        for name, rows in training.random_rows(experiment).items()
     } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
     row_flops = cost.Cost(experiment).row_flops()
@@ -82,7 +83,7 @@ def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
     model.optimizer = run.build_optimizer(experiment)
     model.optimizer.build(model.trained_variables)
     numbers = tf.range(experiment.training.train_batch_size)
-    features = _random_rows(experiment) | {
+    features = training.random_rows(experiment) | {
         "task_id": tf.zeros_like(numbers),
         "own/label": numbers % 2,
     }
@@ -91,20 +92,6 @@ def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
     others = (experiment.data.max_seq_length - 1) * count.row_head().total
     row_flops = count.discriminator().total - others
     return _build_own_step(model, features, experiment, row_flops)
-
-
-def _random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
-    """A batch of random ids without padding, `[B, S]` int32."""
-    ids = random_ids(settings)
-    rest = {"input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
-    return {"input_ids": ids, **rest}
-
-
-def random_ids(settings: config.ExperimentConfig) -> tf.Tensor:
-    """Returns ids of a batch, `[B, S]` int32."""
-    shape = settings.training.train_batch_size, settings.data.max_seq_length
-    size, seed = settings.encoder.vocab_size, [1, 2]
-    return tf.random.stateless_uniform(shape, seed, 5, size, tf.int32)
 
 
 def _build_own_step(

@@ -1,4 +1,4 @@
-"""The sides of a training step, by the name of the program."""
+"""A training step as it is timed: its config, its rows, the sides."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -64,3 +64,21 @@ def list_sides(
             side.description = described | options
         sides.append(side)
     return sides
+
+
+def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
+    """A batch of random ids without padding, `[B, S]` int32."""
+    import tensorflow as tf
+
+    ids = random_ids(settings)
+    rest = {"input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
+    return {"input_ids": ids, **rest}
+
+
+def random_ids(settings: config.ExperimentConfig) -> Any:
+    """Returns ids of a batch, `[B, S]` int32."""
+    import tensorflow as tf
+
+    shape = settings.training.train_batch_size, settings.data.max_seq_length
+    size, seed = settings.encoder.vocab_size, [1, 2]
+    return tf.random.stateless_uniform(shape, seed, 5, size, tf.int32)
