@@ -23,7 +23,7 @@ from typing import Any
 
 from absl import flags
 from benchmarks import curve
-from benchmarks import pretrain as training
+from benchmarks import pretrain
 from benchmarks import report
 from benchmarks import timing
 from ml_collections import config_flags
@@ -60,7 +60,7 @@ flags.DEFINE_list(
     "Precisions of training steps; curve takes the first.",
 )
 flags.DEFINE_multi_enum(
-    "sides", [], training.SIDES, "Whose training step to time; repeatable."
+    "sides", [], pretrain.SIDES, "Whose training step to time; repeatable."
 )
 flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
 flags.DEFINE_enum(
@@ -124,7 +124,7 @@ def _list_sides() -> list[timing.Side]:
     if FLAGS.kind == "input":
         manifest.require_dataset(storage.path(FLAGS.dataset_dir))
         FLAGS.config.data.dataset_dir = FLAGS.dataset_dir
-        settings = training.prepare(FLAGS.config, "float32", FLAGS.batch_size)
+        settings = pretrain.prepare(FLAGS.config, "float32", FLAGS.batch_size)
         return [_own_side(settings=dataclasses.asdict(settings))]
     if FLAGS.kind == "infer":
         return _list_scorers()
@@ -151,16 +151,16 @@ def _list_scorers() -> list[timing.Side]:
 
 
 def _list_training_steps() -> list[timing.Side]:
-    names = FLAGS.sides or list(training.SIDES)
+    names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
         print("Without --peer_python nothing is compared with transformers.")
-        asked = [n for n in FLAGS.sides if n not in training.TORCH_SIDES]
+        asked = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
         names = asked or ["electra_tf"]
     return [
         side
         for precision in FLAGS.precisions
-        for side in training.list_sides(
-            training.prepare(FLAGS.config, precision, FLAGS.batch_size),
+        for side in pretrain.list_sides(
+            pretrain.prepare(FLAGS.config, precision, FLAGS.batch_size),
             names,
             "finetune" if FLAGS.kind == "finetune" else "pretrain",
             FLAGS.peer_attention,

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from benchmarks import curve
 from benchmarks import ours
-from benchmarks import pretrain as training
+from benchmarks import pretrain
 from benchmarks import report
 from benchmarks import side as side_lib
 from benchmarks import timing
@@ -226,7 +226,7 @@ def test_steps_that_run_ahead_are_waited_for_once(runs_ahead):
 def _tiny(**training):
     settings = tiny.with_dropout(tiny.build_settings(**training))
     values = config.to_config_dict(settings)
-    return training.prepare(values, "float32", 6)
+    return pretrain.prepare(values, "float32", 6)
 
 
 def test_settings_are_made_fit():
@@ -234,10 +234,10 @@ def test_settings_are_made_fit():
     assert settings.encoder.vocab_size == 30522
     assert settings.data.num_streams == 3
     other = tiny.with_objective(settings, "two_stage")
-    (own,) = training.list_sides(other, ["electra_tf"])
+    (own,) = pretrain.list_sides(other, ["electra_tf"])
     assert own.module == "ours" and own.group == "float32"
     with pytest.raises(ConfigError, match="objective two_stage, sharing of no"):
-        training.list_sides(other, training.SIDES)
+        pretrain.list_sides(other, pretrain.SIDES)
 
 
 def test_one_size_in_turn_is_made_larger():
@@ -290,7 +290,7 @@ def test_a_step_of_fine_tuning_counts_its_head_once():
 
 
 def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
-    sides = training.list_sides(_tiny(), ["electra_tf"])
+    sides = pretrain.list_sides(_tiny(), ["electra_tf"])
     timing.time_starts(sides, 1)
     (side,) = sides
     assert side.rounds[0]["seconds"][0] > side.rounds[0]["processor"] / 99
@@ -309,6 +309,6 @@ def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():
 )
 def test_others_do_the_same_work(kind, peer):
     names = ["electra_tf", peer]
-    sides = training.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
+    sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes

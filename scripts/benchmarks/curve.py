@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from benchmarks import pretrain as training
+from benchmarks import pretrain
 from benchmarks import timing
 from electra_tf import figures
 
@@ -25,7 +25,7 @@ _FACTORS = 1, 2, 4, 8, 16
 
 def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
     """Yields the config's step with each size at 1 to 8 (16) times its own."""
-    vocab_size = config.encoder.vocab_size or training.VOCAB_SIZE
+    vocab_size = config.encoder.vocab_size or pretrain.VOCAB_SIZE
     config.encoder.vocab_size = vocab_size
     config.training.train_batch_size = batch
     config.training.num_micro_batches = 1  # whatever the batch
@@ -36,8 +36,8 @@ def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
                 section, _, name = path.rpartition(".")
                 scaled[section or "encoder"][name] *= factor
             rows = scaled.training.train_batch_size
-            settings = training.prepare(scaled, precision, rows)
-            (side,) = training.list_sides(settings, ["electra_tf"])
+            settings = pretrain.prepare(scaled, precision, rows)
+            (side,) = pretrain.list_sides(settings, ["electra_tf"])
             side.name, side.group = f"x {factor}", size
             yield side
 

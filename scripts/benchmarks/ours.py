@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import pretrain as training
+from benchmarks import pretrain as steps
 from benchmarks import side
 from electra_tf import config
 from electra_tf import fusion
@@ -49,7 +49,7 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     )
     features = {
         name: tf.reshape(rows, [streams, -1, length])
-        for name, rows in training.random_rows(experiment).items()
+        for name, rows in steps.random_rows(experiment).items()
     } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
     row_flops = cost.Cost(experiment).row_flops()
@@ -83,7 +83,7 @@ def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
     model.optimizer = run.build_optimizer(experiment)
     model.optimizer.build(model.trained_variables)
     numbers = tf.range(experiment.training.train_batch_size)
-    features = training.random_rows(experiment) | {
+    features = steps.random_rows(experiment) | {
         "task_id": tf.zeros_like(numbers),
         "own/label": numbers % 2,
     }
