@@ -8,7 +8,7 @@ import keras_hub
 import tensorflow as tf
 
 from benchmarks import ours
-from benchmarks import pretrain
+from benchmarks import pretrain as steps
 from benchmarks import side
 from electra_tf import config
 
@@ -88,7 +88,7 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
             keras.layers.Dense(1),
         ]
     )
-    ids, objective = pretrain.random_ids(experiment), settings["objective"]
+    ids, objective = steps.random_ids(experiment), settings["objective"]
     rows, length = ids.shape
     slots = int((masking["mask_prob"] + 0.005) * length)
 
@@ -135,7 +135,7 @@ def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
             keras.layers.Dense(2),
         ]
     )
-    ids = pretrain.random_ids(experiment)
+    ids = steps.random_ids(experiment)
     labels = tf.range(ids.shape[0]) % 2
 
     def compute_loss() -> tf.Tensor:
