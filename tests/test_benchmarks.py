@@ -8,12 +8,14 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from benchmarks import compile as compile_lib
 from benchmarks import curve
 from benchmarks import ours
 from benchmarks import pretrain
 from benchmarks import report
 from benchmarks import side as side_lib
 from benchmarks import timing
+from benchmarks import tpu_compiler
 
 from electra_tf import config
 from electra_tf.errors import ConfigError
@@ -312,3 +314,51 @@ def test_others_do_the_same_work(kind, peer):
     sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes
+
+
+_PROGRAM = """HloModule step
+
+%body (p: (s32[], f32[3,100])) -> (s32[], f32[3,100]) {
+  %p = (s32[], f32[3,100]{1,0}) parameter(0)
+  %stack = f32[3,100]{1,0} get-tuple-element(%p), index=1
+  %near = f32[50]{0:T(128)S(1)} fusion(%stack), kind=kLoop, calls=%f
+  ROOT %t = (s32[], f32[3,100]{1,0}) tuple(%p, %stack)
+}
+
+%condition (p: (s32[], f32[3,100])) -> pred[] {
+  %limit = s32[] constant(3)
+  ROOT %less = pred[] compare(%limit, %limit), direction=LT
+}
+
+ENTRY %main (a: bf16[1000]) -> bf16[1000] {
+  %a = bf16[1000]{0} parameter(0)
+  %b = bf16[1000]{0} fusion(%a), kind=kLoop, calls=%g
+  %w = (s32[], f32[3,100]{1,0}) while(%t), condition=%condition, body=%body
+  ROOT %c = bf16[1000]{0} copy(%b)
+}
+"""
+
+
+def test_a_loop_moves_its_bytes_in_every_turn():
+    # The entry reads and writes 2,000 bytes twice; each of three turns reads a
+    # third of 1,200. What lies in the core's own memory is not counted.
+    assert tpu_compiler.count_bytes(_PROGRAM) == 4 * 2000 + 1200
+
+
+def test_a_table_says_what_a_core_takes_or_why_it_cannot():
+    facts = {"program": 2**20, "temporary": 2**21, "arguments": 2**22}
+    facts |= {"moved": 2e9, "flops": 1e12, "least": 0.01, "seconds": 30.4}
+    known = [{"name": "v4"} | facts, {"name": "v2", "error": "no memory"}]
+    fits, fails = compile_lib.build_table(known).splitlines()[1:]
+    assert " ".join(fits.split()) == "v4 30 s 1 2 4 0 2.0 10.0 36"
+    assert " ".join(fails.split()) == "v2 no memory"
+
+
+@pytest.mark.extra("compilers")
+def test_small_fits_one_core_of_a_tpu():
+    values = config.run_file("configs/pretrain/electra_small.py")
+    settings = pretrain.prepare(values, "bfloat16", 128)
+    (facts,) = compile_lib.compile_step(settings, ["v4"], sys.executable)
+    assert facts["program"] < 60 * 2**20
+    assert facts["temporary"] < 3 * 2**30
+    assert facts["moved"] < 25e9

@@ -37,20 +37,7 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     experiment = config.freeze(settings)
     cut = devices.cut_batch(experiment, 1, True)
     distribution.configure_process(experiment.training, cut.is_shared)
-    vocab_size = experiment.encoder.vocab_size
-    special = vocabulary_lib.SPECIAL_TOKENS
-    tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
-    model = run.build_model_and_optimizer(
-        experiment, vocabulary_lib.Vocabulary((*special, *tokens))
-    )
-    streams, length = (
-        experiment.data.num_streams,
-        experiment.data.max_seq_length,
-    )
-    features = {
-        name: tf.reshape(rows, [streams, -1, length])
-        for name, rows in steps.random_rows(experiment).items()
-    } | {"stream_ids": tf.range(streams, dtype=tf.int64)}
+    model, features = _build_model(experiment)
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
     row_flops = cost.Cost(experiment).row_flops()
     return _build_own_step(
@@ -60,6 +47,36 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
         row_flops,
         masked=masked.masked_ids.shape[1],
     )
+
+
+def write_program(
+    experiment: config.ExperimentConfig, path: pathlib.Path
+) -> None:
+    """Writes our step as the HLO that the compiler of a device gets."""
+    model, features = _build_model(experiment)
+    model.xla_scope = fusion.Scope.STEP
+    step = tf.function(model.training_step, autograph=False, jit_compile=True)
+    compiled = step.experimental_get_compiler_ir(features)
+    path.write_bytes(compiled(stage="hlo_serialized"))
+
+
+def _build_model(
+    experiment: config.ExperimentConfig,
+) -> tuple[Any, dict[str, tf.Tensor]]:
+    """The model of a config, and a batch of random rows."""
+    vocab_size = experiment.encoder.vocab_size
+    special = vocabulary_lib.SPECIAL_TOKENS
+    tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
+    model = run.build_model_and_optimizer(
+        experiment, vocabulary_lib.Vocabulary((*special, *tokens))
+    )
+    data = experiment.data
+    features = {
+        name: tf.reshape(rows, [data.num_streams, -1, data.max_seq_length])
+        for name, rows in steps.random_rows(experiment).items()
+    }
+    numbers = tf.range(data.num_streams, dtype=tf.int64)
+    return model, features | {"stream_ids": numbers}
 
 
 def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
