@@ -131,9 +131,10 @@ def _compare(unit: str) -> None:
 
 def _compile() -> None:
     """Prints what each kind of TPU takes."""
+    FLAGS.config.training.jit_compile = "on"  # as a TPU does
     step = pretrain.prepare(FLAGS.config, "bfloat16", FLAGS.batch_size)
     facts = compile_lib.compile_step(step, FLAGS.devices, FLAGS.peer_python)
-    print(compile_lib.build_table(facts))
+    print(compile_lib.describe(facts))
     if FLAGS.output:
         compile_lib.write_json(storage.path(FLAGS.output), facts)
 

@@ -87,30 +87,31 @@ def compile_step(
     return facts
 
 
-def build_table(facts: Sequence[dict[str, Any]]) -> str:
-    """A line for each device."""
-    rows = []
+def describe(facts: Sequence[dict[str, Any]]) -> str:
+    """A table with a line for each core that can run the step, then errors."""
+    rows, errors = [], []
     for fact in facts:
-        if "error" in fact:
-            rows.append({"core": fact["name"], "compiled in": fact["error"]})
-            continue
         core = CORES[fact["name"]]
-        least = fact["least"]
+        if "error" in fact:
+            errors.append(f"{fact['name']}: {fact['error']}")
+            continue
         taken = fact["program"] + fact["temporary"] + fact["arguments"]
+        share = fact["flops"] / core.peak / fact["least"]
         rows.append(
             {
                 "core": fact["name"],
-                "compiled in": f"{fact['seconds']:.0f} s",
+                "compiled in s": f"{fact['seconds']:.0f}",
                 "program MiB": f"{fact['program'] / 2**20:,.0f}",
                 "temporary MiB": f"{fact['temporary'] / 2**20:,.0f}",
                 "variables MiB": f"{fact['arguments'] / 2**20:,.0f}",
                 "% of memory": f"{taken / core.memory / 1e7:.0f}",
                 "GB moved": f"{fact['moved'] / 1e9:,.1f}",
-                "at least ms": f"{1e3 * least:,.1f}",
-                "% of peak": f"{100 * fact['flops'] / core.peak / least:.0f}",
+                "at least ms": f"{1e3 * fact['least']:,.1f}",
+                "% of peak": f"{100 * share:.0f}",
             }
         )
-    return pandas.DataFrame(rows).fillna("").to_string(index=False)
+    table = [pandas.DataFrame(rows).to_string(index=False)] if rows else []
+    return "\n".join(table + errors)
 
 
 def write_json(path: pathlib.Path, facts: Sequence[dict[str, Any]]) -> None:

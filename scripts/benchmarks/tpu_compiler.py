@@ -109,21 +109,25 @@ def count_bytes(text: str) -> float:
     Arrays in a core's own memory, `S(...)` in their layout, are not counted.
     """
     computations = dict(_split(text))
-    entry = computations[re.findall(r"(?m)^ENTRY %?([\w.-]+)", text)[0]]
-    total = _moved(entry, 1)
-    for operation in entry:
-        if operation.kind != "while":
-            continue
-        names = dict(re.findall(r"(body|condition)=%([\w.-]+)", operation.rest))
-        limits = [
-            int(number)
-            for one in computations[names["condition"]]
-            if one.kind == "constant"
-            for number in re.findall(r"^(\d+)\)", one.rest)
-        ]
-        turns = max(limits, default=1)
-        total += turns * _moved(computations[names["body"]], turns)
-    return total
+
+    def count(name: str, turns: int) -> float:
+        total = _moved(computations[name], turns)
+        for operation in computations[name]:
+            if operation.kind == "while":
+                pattern = r"(body|condition)=%([\w.-]+)"
+                names = dict(re.findall(pattern, operation.rest))
+                limit = _find_limit(computations[names["condition"]])
+                total += limit * count(names["body"], limit)
+        return total
+
+    return count(re.findall(r"(?m)^ENTRY %?([\w.-]+)", text)[0], 1)
+
+
+def _find_limit(condition: list[_Operation]) -> int:
+    """How often a loop runs: the constant that its counter is compared with."""
+    constants = [one.rest for one in condition if one.kind == "constant"]
+    limits = [int(n) for text in constants for n in re.findall(r"^\d+", text)]
+    return max(limits, default=1)
 
 
 def _split(text: str) -> Iterator[tuple[str, list[_Operation]]]:
