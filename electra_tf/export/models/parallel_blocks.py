@@ -2,8 +2,8 @@
 
 The products of a short text are too small for TensorFlow to split between
 threads. A part is half of the heads, or half of the feed-forward units; the
-block adds both parts' outputs. On two cores one text of Small takes transformers
-1.71 to 1.77 times as long as an export with them, 1.28 to 1.33 times without.
+block adds both parts' outputs. transformers takes 1.71 and 1.77 times as long
+as an export of Small with them for one text, 1.33 and 1.28 times without.
 """
 
 from typing import Any, NamedTuple
