@@ -110,7 +110,7 @@ def _two_stages(num_warmup_steps, generator_steps):
         ({"training": {"num_micro_batches": 3}}, "replicas=1, num_micro_bat"),
         ({"generator": {"untied_generator": False,
                         "untied_generator_embeddings": True}},
-         "needs `generator.untied_generator`"),
+         "need `generator.untied_generator`"),
         ({"generator": {"uniform_generator": True,
                         "untied_generator": False}},
          "uniform_generator` has no weights"),

@@ -32,9 +32,9 @@ def draw_uniform(
 ) -> tf.Tensor:
     """Uniform numbers of consecutive streams.
 
-    Every row, along the last axis, has values of the counter of its own. It
-    begins with the first words of all of them, as many as are a multiple of
-    128, and goes on with the second ones, since a TPU pads a last axis to 128.
+    Every row, along the last axis, has values of the counter of its own, and a
+    multiple of 128 of them, to which a TPU would pad the axis anyway. A row
+    holds the first words of all its values, then the second words, and so on.
 
     Args:
         num_streams: streams from that of the place on.

@@ -117,9 +117,10 @@ class GeneratorConfig:
             self.untied_generator
             or not self.two_tower_generator
             and others.keys().isdisjoint((*sizes, *tying)),
-            f"{', '.join([*sizes, *tying, kinds[-1]])} needs "
+            f"{', '.join([*sizes, *tying, kinds[-1]])} need "
             "`generator.untied_generator`: one shared encoder has one size "
-            f"and reads both ways. Received: {others}. Leave them out.",
+            f"and reads both ways. Received: {schema.find_changed(self)}. "
+            "Leave them out, or untied_generator=False.",
         )
         require(
             not self.init_from or self.is_alone,

@@ -3,8 +3,9 @@
     corpus --plan--> work units --processes--> parts --processes--> shards
 
 The last two arrows are passes, which machines can share. Unfinished work is in
-`.build`. The top manifest is written last. The bytes depend on the corpus, the
-settings and the seed, not on processes, machines or interruptions.
+`.build`. The top manifest is written last: a folder that has one is complete.
+The bytes depend on the corpus, the settings and the seed, not on processes,
+machines or interruptions.
 """
 
 import collections
@@ -305,7 +306,7 @@ def _list_missing(
 def _run_pass(
     plan: BuildPlan, pool: Any, kind: str, number: int = 0, count: int = 1
 ) -> bool:
-    """Makes what is missing of a pass or of one task; returns if it was any."""
+    """Makes what is missing of a pass, or of a task; whether anything was."""
     todo = _list_missing(plan, kind, number, count)
     if kind == SHARDS:
         reports = shards.load_reports(plan)

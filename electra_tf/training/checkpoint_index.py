@@ -1,7 +1,7 @@
-"""Checks the index file of a checkpoint: TensorFlow ends at impossible sizes.
+"""Checks the index of a checkpoint; TensorFlow crashes at impossible sizes.
 
-It is a table of LevelDB without compression: blocks of sorted keys, each stored
-as its difference from the one before. The values are protocol buffers.
+The index is a table of LevelDB without compression: blocks of sorted keys, each
+stored as its difference from the one before. Values are protocol buffers.
 """
 
 import math

@@ -192,7 +192,8 @@ class RunReport(contextlib.AbstractContextManager):
     def advance(self, step: int) -> bool:
         """Shows the progress; returns whether to `print` metrics early.
 
-        Until the log has a line: after two steps, then ever more seldom.
+        It is early as long as the log has no line: after two steps first, then
+        after more and more seconds.
         """
         if self._path is None:
             return False

@@ -87,7 +87,10 @@ class TrainableModel(keras.Model, abc.ABC):
         return (0,)
 
     def enter_stage(self, stage: int, is_beginning: bool) -> None:
-        """Called when a stage begins (`is_beginning`), and after a resume."""
+        """Called before the first step of a stage, and after a resume.
+
+        `is_beginning` says whether no step of the stage has been taken.
+        """
 
     @property
     def trained_variables(self) -> Sequence[Any]:

@@ -134,6 +134,13 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     _refuses(source, "gone", FileNotFoundError, vocabulary_path=gone)
 
 
+def test_a_generator_is_joined(tmp_path):
+    source = _write(tmp_path / "source", source_format="huggingface")
+    options, out = {"generator_path": source / "generator"}, tmp_path / "out"
+    written = _convert(source / "discriminator", out, "tf1", **options)
+    tiny_models.require_same(written, tiny_models.build("embeddings"))
+
+
 def test_labels_and_pairs_are_told(tmp_path):
     source = _write(tmp_path / "source", "own")
     options = {"labels": ("no", "yes"), "has_pairs": True}

@@ -49,6 +49,15 @@ def test_answers_come_back_in_order_whatever_the_buckets(max_tokens):
     assert not is_padding[np.arange(rows.shape[1]) < lengths[:, None]].any()
 
 
+def test_a_bucket_ends_with_the_row_that_reaches_a_multiple_of_its_tokens():
+    parts = length_buckets.split(tf.constant([2, 8, 5, 1, 4]), num_tokens=8)
+    order, begins, ends, longest = (part.numpy().tolist() for part in parts)
+    assert order == [1, 2, 4, 0, 3]
+    assert list(zip(begins, ends, longest, strict=True)) == [
+        (0, 1, 8), (1, 3, 5), (3, 5, 2),
+    ]  # fmt: skip
+
+
 def assert_buckets_are_invisible(module, signature, **inputs):
     module.tokens_per_bucket = 0
     expected = module.run(signature, **inputs)

@@ -212,6 +212,13 @@ def test_shorter_max_length_cuts_text_but_not_ids(tiny_run):
     assert scores["replaced_logits"].shape == (1, MAX_LENGTH)
 
 
+def test_averages_are_loaded_instead_of_the_last_weights(tiny_run):
+    network = conftest.load_network(tiny_run, use_average=True)
+    trained = {v.path: v.numpy() for v in tiny_run.discriminator.variables}
+    for variable in network.variables:
+        np.testing.assert_array_equal(variable, 0.5 * trained[variable.path])
+
+
 def test_an_encoder_without_heads_gives_features(tiny_run, tmp_path):
     encoder, run = tiny_run.discriminator.encoder, tmp_path / "run"
     settings, vocabulary = tiny_run.settings, tiny_run.vocabulary

@@ -92,6 +92,15 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
         assert path.read_text() == config
 
 
+def test_line_ends_of_a_file_stay(tmp_path):
+    path = tmp_path / "models.config"
+    path.write_bytes(b"# mine\r\nmodel_config_list {\r\n}\r\n")
+    serving_folder.write_settings(tmp_path, "electra")
+    data = path.read_bytes()
+    assert data.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
+    assert data.endswith(b"}\n}\r\n")
+
+
 def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
     serving_folder.write_settings(tmp_path, "electra")
     names = ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x")
