@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import adaptation
@@ -214,6 +215,8 @@ class Trial:
         # A TPU compiles for every length: there is to be one.
         is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
         self.static_length = is_tpu * max(self.prepared.lengths.values())
+        if is_tpu:
+            self.model.xla_scope = fusion.Scope.STEP
         batch_size = self.settings.training.eval_batch_size
         self._predictor = model_lib.Predictor(
             self.strategy, self.model, batch_size, self.static_length

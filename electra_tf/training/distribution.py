@@ -252,9 +252,9 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def xla_scope(settings: Settings) -> fusion.Scope:
-    """The parts of a step that XLA compiles at our request.
+    """The parts of a step that XLA compiles.
 
-    By default all on GPUs and loops on CPUs. TPUs compile every step anyway.
+    By default all on GPUs and loops on CPUs. TPUs compile every step whole.
     """
     choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -263,7 +263,9 @@ def xla_scope(settings: Settings) -> fusion.Scope:
             "`training.jit_compile` can be `on` for one device or for GPUs. "
             f"Received: strategy={strategy} without a GPU. Set it to `auto`."
         )
-    if choice == "off" or strategy == "tpu":
+    if strategy == "tpu":
+        return fusion.Scope.STEP
+    if choice == "off":
         return fusion.Scope.NOTHING
     is_whole = choice == "on" or has_gpu
     return fusion.Scope.STEP if is_whole else fusion.Scope.LOOPS

@@ -178,8 +178,12 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
         """Statistics of the held-out batch of an index (scalar int64)."""
-        prepared = self.prepare(features, batch, is_training=False)
-        return _all_reduce(self.compute_statistics(prepared))
+        is_whole = self.xla_scope is fusion.Scope.STEP
+        scope = self.xla_scope if is_whole else fusion.Scope.NOTHING
+        with fusion.switched(scope):
+            prepared = self.prepare(features, batch, is_training=False)
+            statistics = self.compute_statistics(prepared)
+        return _all_reduce(statistics)
 
     def compute_statistics(self, prepared: Any) -> Tensors:
         """All statistics of a prepared batch, without dropout."""

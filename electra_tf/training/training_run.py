@@ -96,7 +96,10 @@ class TrainingRun(abc.ABC):
             sizes = dict(model.statistic_sizes)
             self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
             self._held_out = metrics_lib.Statistics(sizes)
-        self._uses_xla = distribution.xla_scope(training) is fusion.Scope.STEP
+        scope = distribution.xla_scope(training)
+        # A TPU compiles unasked.
+        is_tpu = training.strategy == "tpu"
+        self._uses_xla = scope is fusion.Scope.STEP and not is_tpu
         if self._uses_xla or model.xla_scope is fusion.Scope.LOOPS:
             fusion.start_compiler()
         self.stage: int | None = None

@@ -102,10 +102,10 @@ def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
         ("off", "one_device", "NOTHING", "NOTHING"),
         ("auto", "one_device", "LOOPS", "STEP"),
         ("auto", "mirrored", "LOOPS", "STEP"),
-        ("auto", "tpu", "NOTHING", "NOTHING"),
+        ("off", "tpu", "STEP", "STEP"),
     ],
 )
-def test_xla_compiles_whole_steps_for_gpus_unless_asked(
+def test_xla_compiles_whole_steps_for_tpus_and_gpus_unless_asked(
     choice, strategy, without_gpu, with_gpu, monkeypatch
 ):
     settings = config.TrainingConfig(jit_compile=choice, strategy=strategy)
