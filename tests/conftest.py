@@ -126,8 +126,8 @@ def _exports_are_checked_in_forks() -> Iterator[None]:
     """Forks of a process that has imported TensorFlow and nothing of ours."""
 
     def run(command: list[Any], env: Any, **_: Any) -> Any:
-        modules = "tensorflow", "tensorflow_text"
-        return script_modules.run_in_forks([command[2:]], modules, env=env)[0]
+        modules, here = ("tensorflow", "tensorflow_text"), pathlib.Path.cwd()
+        return script_modules.run_in_forks([command[2:]], modules, here, env)[0]
 
     with pytest.MonkeyPatch.context() as patch:
         fork = types.SimpleNamespace(run=run)
