@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export import saved_model
 from electra_tf.finetuning import adaptation
@@ -16,6 +17,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.training import checkpoints
+from tests import tiny
 from tests.finetuning import little_task
 from tests.finetuning.conftest import VOCABULARY
 
@@ -89,6 +91,20 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
     model.lora.merge()
     model.lora = adaptation.LoRA()
     np.testing.assert_allclose(model.encode(features, None), adapted, atol=1e-6)
+
+
+def test_adapters_count_where_a_step_is_compiled_whole(loaded):
+    model = model_lib.FinetuningModel(loaded.encoder, {})
+    model.lora = _adapt(loaded.encoder)
+    _fill(model.lora)
+    rows = tiny.build_features(2)
+    rows["input_ids"] %= VOCABULARY.size
+    found = []
+    for scope in (fusion.Scope.NOTHING, fusion.Scope.STEP):  # as on a TPU
+        with fusion.switched(scope):
+            encode = tf.function(model.encode, autograph=False)
+            found.append(encode(rows, None))
+    np.testing.assert_allclose(*found, atol=1e-6)
 
 
 @pytest.mark.parametrize(
