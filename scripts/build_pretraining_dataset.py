@@ -43,12 +43,14 @@ flags.DEFINE_string(
     "corpus_format", "auto", "Or text, jsonl, wiki, archive, parquet, arrow."
 )
 flags.DEFINE_bool(
-    "blanks_separate_docs", True, "Blank lines, objects, rows end documents."
+    "blanks_separate_docs",
+    True,
+    "Blank lines, JSON objects and table rows end documents; else files do.",
 )
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
 flags.DEFINE_enum(
-    "deduplicate", "", ["", "exact", "near"], "Drop what equals earlier text."
+    "deduplicate", "", ["", "exact", "near"], "Drop repeated documents."
 )
 flags.DEFINE_list("corpus_weights", [], "Shares of words, e.g. 0.7,0.3.")
 flags.DEFINE_bool("resume", False, "Complete what is missing.")

@@ -26,11 +26,13 @@ flags.DEFINE_string(
 flags.DEFINE_string("output_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_enum("from", "", ("", *_FORMATS), "Format of the input, if given.")
 flags.DEFINE_enum("to", None, _FORMATS, "Format to write.")
-flags.DEFINE_string("generator_input", "", "Generator of a discriminator.")
+flags.DEFINE_string("generator_input", "", "A lone discriminator's generator.")
 flags.DEFINE_string("vocab_file", "", "vocab.txt or its folder, if missing.")
 flags.DEFINE_list("labels", [], "Of outputs, if the files do not name them.")
-flags.DEFINE_bool("text_pairs", False, "Whether a classifier takes pairs.")
-flags.DEFINE_string("drop", "", "Parts to leave out, a regular expression.")
+flags.DEFINE_bool(
+    "text_pairs", False, "A classifier takes pairs, if its files do not say."
+)
+flags.DEFINE_string("drop", "", "Regular expression of our names to leave out.")
 flags.DEFINE_string("checkpoint", "latest", "Of a run; or best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Of a run of ours: the moving average.")
 flags.DEFINE_string("task", "", "Of a trial with several, which one.")

@@ -25,11 +25,11 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "model_dir",
     None,
-    "A pre-training run, a trial, or a fine-tuning: its best.",
+    "A pre-training run, a trial, or a fine-tuning: its best trial.",
 )
 flags.DEFINE_string("export_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_string(
-    "serving_dir", None, "Instead: TensorFlow Serving's, for a new version."
+    "serving_dir", None, "Instead: TensorFlow Serving's folder, gets a version."
 )
 flags.DEFINE_string("model_name", None, "What clients ask the server for.")
 flags.DEFINE_string(
@@ -49,7 +49,10 @@ flags.DEFINE_enum(
 _WEIGHTS = ["float32", "bfloat16", "int8"]
 flags.DEFINE_enum("weights", "float32", _WEIGHTS, "How to store them.")
 flags.DEFINE_enum(
-    "device", "cpu", ["cpu", "any"], "cpu: fast there. any: accelerators too."
+    "device",
+    "cpu",
+    ["cpu", "any"],
+    "cpu: CPUs alone, and fast. any: accelerators too, a batch at once.",
 )
 flags.DEFINE_integer(
     "max_length",

@@ -21,7 +21,9 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
 FLAGS = flags.FLAGS
-flags.DEFINE_multi_string("corpus", None, "As for the dataset; repeatable.")
+flags.DEFINE_multi_string(
+    "corpus", None, "File, folder, tfds:NAME or python_docs."
+)
 flags.DEFINE_string("corpus_format", "auto", "As for the dataset.")
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
