@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from electra_tf.config import schema
 from electra_tf.tasks import files
 
 _NUM_PAIRS = 67_000
@@ -70,6 +71,11 @@ def judge(
     points is the pair's phenomenon.
     """
     scores = np.asarray(sentence_scores, np.float64).reshape(-1, 2)
+    schema.require(
+        bool(np.isfinite(scores).all()),
+        "Scores of sentences must be finite numbers. Received: NaN or "
+        "infinity. The model's weights are damaged.",
+    )
     points = (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
     return pd.Series(points, [pair.phenomenon for pair in pairs])
 

@@ -74,3 +74,5 @@ def test_what_is_not_blimp_or_no_score_is_refused(tmp_path):
     )
     with pytest.raises(errors.DataError, match="line 1.*texts in .*5, 'a'"):
         blimp.read_pairs(tmp_path)
+    with pytest.raises(ValueError, match="finite numbers"):
+        blimp.judge([float("nan")] * 2 * len(PAIRS), PAIRS)
