@@ -57,7 +57,7 @@ class PortableTask:
     """The task of a fine-tuned model."""
 
     name: str  # as in the paths of its head, `task_specific/<name>/`
-    kind: str  # see `tasks.kinds`
+    kind: str  # see `tasks.base.find_kind`
     # In the order of the outputs; empty if there are none or files do not say.
     labels: tuple[str, ...] = ()
     # Of heads on [CLS]: whether a dense layer with gelu stands before the

@@ -119,7 +119,7 @@ def _read_torch(path: pathlib.Path) -> Arrays:
     for name, tensor in state.items():
         if is_bfloat16 := tensor.dtype == torch.bfloat16:
             # PyTorch makes no arrays of these.
-            tensor = tensor.contiguous().view(torch.uint16)
+            tensor = tensor.detach().contiguous().view(torch.uint16)
         array = tensor.detach().numpy()
         arrays[str(name)] = (
             array.view(ml_dtypes.bfloat16) if is_bfloat16 else array

@@ -88,7 +88,7 @@ class Task(abc.ABC):
     # its fields are fields of Hugging Face's config.json
     options_class: type = NoOptions
 
-    num_headings: int | None = None  # texts shown above a prediction; all
+    num_headings: int | None = None  # shown above a prediction; None: all
 
     has_pairs: bool = False  # whether its texts come in pairs
     metric: str  # the key of `score` that decides which trial is the best
