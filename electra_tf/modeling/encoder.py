@@ -346,8 +346,9 @@ class Encoder(layers.SizedLayer):
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction, texts)
         # Blocks with frozen weights, as with LoRA, are no one body.
-        are_frozen = any(block.non_trainable_variables for block in self.blocks)
-        if fusion.compiles(fusion.Scope.STEP) and not are_frozen:
+        if fusion.compiles(fusion.Scope.STEP) and not any(
+            block.non_trainable_variables for block in self.blocks
+        ):
             states = self._loop_over_blocks(hidden, bias, dropout_seed)
         else:
             states = self._call_blocks(hidden, bias, dropout_seed)
