@@ -138,14 +138,14 @@ class TrainableModel(keras.Model, abc.ABC):
         `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
-        with fusion.switched(self.xla_scope):
-            prepared = self.prepare(features, step, is_training=True)
-        own = self.loss_normalizers(prepared)
-        normalizers = own if self.means_per_replica else _all_reduce(own)
         variables = self.trained_variables
         with fusion.switched(self.xla_scope):
-            sums = self._accumulate(prepared, normalizers, step)
-        gradients, statistics = sums
+            prepared = self.prepare(features, step, is_training=True)
+            own = self.loss_normalizers(prepared)
+            normalizers = own if self.means_per_replica else _all_reduce(own)
+            gradients, statistics = self._accumulate(
+                prepared, normalizers, step
+            )
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
             how = "MEAN" if self.means_per_replica else "SUM"
