@@ -5,6 +5,7 @@ each other, not with published results, which come from `electra-finetune`.
 """
 
 import pathlib
+import statistics
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from sklearn import linear_model
 from sklearn import pipeline
 from sklearn import preprocessing
 
+from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
@@ -34,6 +36,8 @@ _PREDICTION_BATCH_SIZE = 64
 # Fixed for all encoders: the last steps of a fit would double its time and
 # hardly change the score.
 _MAX_ITERATIONS = 100
+# Of the trials of one run; the seeds of runs are smaller.
+_SEEDS_APART = 1_000
 _POSITIONS = "word_positions"
 
 
@@ -45,15 +49,20 @@ def measure_loaded_encoder(
     seed: int,
     max_examples: int,
     finetune_steps: int,
+    finetune_epochs: float = 0.0,
+    finetune_trials: int = 1,
 ) -> dict[str, float]:
     """Scores an encoder in memory; its weights are the same afterwards.
 
-    `tasks_dir` holds the official files of classification and tagging tasks of
-    the catalog. The seed draws examples, new layers, order and dropout; 0
-    `max_examples` takes all, 0 `finetune_steps` none.
+    `tasks_dir` holds the official files of tasks of the catalog:
+    classification, regression and tagging. The seed draws examples, new layers,
+    order and dropout; 0 `max_examples` takes all. Fine-tuning takes
+    `finetune_steps` steps, or `finetune_epochs` where these are more; none if
+    both are 0.
 
-    Returns `{task}_probe` and, if there are steps, `{task}_finetune`: the
-    task's metric on its first dev split as a share, 1 at best.
+    Returns `{task}_probe` and, if it was fine-tuned, `{task}_finetune`, the
+    mean over trials: the task's metric on its first dev split as a share, 1 at
+    best.
     """
     results = {}
     variables = loaded.encoder.variables
@@ -62,12 +71,17 @@ def measure_loaded_encoder(
     ):
         outputs = probe(loaded.encoder, train, dev)
         results[f"{task.name}_probe"] = _score(task, dev, outputs)
-        if finetune_steps:
+        epochs = finetune_epochs * train.num_rows / _BATCH_SIZE
+        steps, scores = max(finetune_steps, round(epochs)), []
+        for trial in range(finetune_trials if steps else 0):
             before = [variable.numpy() for variable in variables]
-            outputs = _fine_tune(loaded, task, train, dev, finetune_steps, seed)
-            results[f"{task.name}_finetune"] = _score(task, dev, outputs)
+            own_seed = seed + _SEEDS_APART * trial
+            outputs = _fine_tune(loaded, task, train, dev, steps, own_seed)
+            scores.append(_score(task, dev, outputs))
             for variable, value in zip(variables, before, strict=True):
                 variable.assign(value)
+        if scores:
+            results[f"{task.name}_finetune"] = statistics.fmean(scores)
     return results
 
 
@@ -76,10 +90,18 @@ def measure_guessing(
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
 ) -> dict[str, float]:
-    """Task name to the score of always saying the commonest training label."""
+    """Task name to the score of always saying the commonest training label.
+
+    In regression everything is the mean, which correlates with nothing.
+    """
     accuracies = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
-        counts = np.bincount(_told_labels(train)[1]).astype(np.float64)
+        _, labels = _told_labels(train)
+        if labels.dtype.kind == "f":
+            mean = np.full(dev.num_rows, labels.mean())
+            accuracies[task.name] = _score(task, dev, {"prediction": mean})
+            continue
+        counts = np.bincount(labels).astype(np.float64)
         num_labels = np.ones(dev.num_rows, int)
         if _POSITIONS in dev.ragged:
             num_labels = dev.ragged[_POSITIONS].lengths
@@ -127,9 +149,12 @@ def _read_rows(
 def _score(
     task: base.Task, dev: rows_lib.EncodedRows, outputs: base.Outputs
 ) -> float:
-    """Scores the logits of each row, `[labels, classes]`, as a share."""
+    """Scores the outputs of each row, `[labels, classes]`, as a share."""
     if _POSITIONS not in dev.ragged:
-        outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
+        outputs = {
+            name: [np.reshape(row, -1) for row in rows]
+            for name, rows in outputs.items()
+        }
     examples = task.read_split(task.dev_splits[0])
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / 100.0
@@ -178,18 +203,28 @@ def probe(
     train: rows_lib.EncodedRows,
     dev: rows_lib.EncodedRows,
 ) -> base.Outputs:
-    """Fits a linear model to `train` and returns its `logits` for `dev`.
+    """Fits a linear model to `train`; returns what it says of `dev`.
 
-    It sees the frozen encoder's last layer, standardized: for classification
-    the mean over all tokens beside [CLS], for tagging each word's first piece.
-    It is logistic regression with an L2 penalty of 1 / (2 C) = 0.5 against the
-    summed loss, by at most 100 steps of L-BFGS from zero; nothing is random.
+    It sees the frozen encoder's last layer, standardized: for texts the mean
+    over all tokens beside [CLS], for tagging each word's first piece. For
+    classes (`logits`) it is logistic regression with an L2 penalty of
+    1 / (2 C) = 0.5 against the summed loss, by at most 100 steps of L-BFGS from
+    zero; for numbers (`prediction`) ridge regression with a penalty of 1.
+    Nothing is random.
     """
     is_told, labels = _told_labels(train)
+    is_number = labels.dtype.kind == "f"
     present = np.unique(labels)
+    if not is_number and len(present) < 2:
+        raise errors.DataError(
+            "A probe needs training examples of at least two labels. Received: "
+            f"{len(labels)} examples of one. Take more of them."
+        )
     model = pipeline.make_pipeline(
         preprocessing.StandardScaler(),
-        linear_model.LogisticRegression(C=1.0, max_iter=_MAX_ITERATIONS),
+        linear_model.Ridge(alpha=1.0)
+        if is_number
+        else linear_model.LogisticRegression(C=1.0, max_iter=_MAX_ITERATIONS),
     )
     vectors = np.concatenate(_collect_vectors(encoder, train))[is_told]
     dev_vectors = _collect_vectors(encoder, dev)
@@ -199,6 +234,8 @@ def probe(
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         model.fit(vectors, labels)
         flat = np.concatenate(dev_vectors)
+        if is_number:
+            return {"prediction": model.predict(flat)}
         # -inf for classes that were not in the training.
         logits = np.full((len(flat), present.max() + 1), -np.inf)
         logits[:, present] = model.predict_log_proba(flat)
@@ -211,12 +248,13 @@ def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
     if "tags" in rows.ragged:
         is_told = rows.ragged["tag_weights"].values > 0
         return is_told, rows.ragged["tags"].values[is_told]
-    if "label" not in rows.columns:
-        raise ValueError(
-            "A probe is fitted to classification or tagging. Received a task "
-            f"with the columns {[*rows.columns, *rows.ragged]}. Fine-tune it."
-        )
-    return np.ones(rows.num_rows, bool), rows.columns["label"]
+    for name in ("label", "target"):
+        if name in rows.columns:
+            return np.ones(rows.num_rows, bool), rows.columns[name]
+    raise ValueError(
+        "A probe is fitted to classification, regression or tagging. Received: "
+        f"columns {[*rows.columns, *rows.ragged]}. Fine-tune that task."
+    )
 
 
 def _collect_vectors(

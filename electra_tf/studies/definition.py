@@ -60,9 +60,13 @@ class Study:
     reference_arm: str
     # One run for each seed, arm and budget.
     seeds: tuple[schema.Count, ...] = (1, 2, 3)
-    tasks: tuple[str, ...] = ()  # of classification and tagging, and `BLIMP`
+    # Of classification, regression and tagging, and `BLIMP`.
+    tasks: tuple[str, ...] = ()
     tasks_dir: str = ""  # official files; empty if given when the study runs
-    finetune_steps: schema.Count = 0  # of the short fine-tune; 0 is none
+    # Steps of a fine-tuning, or epochs where they are more; both 0: none.
+    finetune_steps: schema.Count = 0
+    finetune_epochs: Annotated[float, pydantic.Field(ge=0)] = 0.0
+    finetune_trials: pydantic.PositiveInt = 1  # their mean is the score
     max_examples: schema.Count = 0  # of a task in training; 0 is all
     # The whole comparison is made at each of these parts of the budget.
     budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)

@@ -113,9 +113,15 @@ def build_requests(
         if (path := dataset_dir / split / "manifest.json").is_file()
     }
     study, threads = plan.study, 0
-    measures = study.tasks, study.finetune_steps, study.max_examples
+    measures = {
+        field: getattr(study, field)
+        for field in (
+            *("tasks", "finetune_steps", "max_examples"),
+            *("finetune_epochs", "finetune_trials"),
+        )
+    }
     if tasks_dir is None:
-        measures = (), 0, 0
+        measures = {"tasks": (), "finetune_steps": 0, "max_examples": 0}
     if num_parallel > 1:
         threads = max(1, (os.cpu_count() or 1) // num_parallel)
     requests = []
@@ -123,7 +129,10 @@ def build_requests(
         folder = output_dir / "runs" / arm.name / f"seed-{seed}"
         settings = schema.replace_fields(arm.settings, training={"seed": seed})
         asked = study_run.RunIdentity(
-            registry.complete(settings), dataset, *measures, arm.is_trained
+            registry.complete(settings),
+            dataset,
+            is_trained=arm.is_trained,
+            **measures,
         )
         requests.append(
             study_run.RunRequest(

@@ -36,6 +36,8 @@ class RunIdentity:
     finetune_steps: schema.Count
     max_examples: schema.Count
     is_trained: bool = True  # False measures random weights
+    finetune_epochs: float = 0.0
+    finetune_trials: schema.Count = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +174,8 @@ def measure_tasks(
             seed=request.seed,
             max_examples=asked.max_examples,
             finetune_steps=asked.finetune_steps,
+            finetune_epochs=asked.finetune_epochs,
+            finetune_trials=asked.finetune_trials,
         )
         if main is not None:
             guessing |= measure.measure_guessing(loaded, folder, names)

@@ -89,6 +89,7 @@ def tasks_dir(tmp_path_factory):
     for name, heading, held_out in (
         ("CoLA/{}.tsv", "", "dev"),
         ("glue_data/SST-2/{}.tsv", "sentence\tlabel\n", "dev"),
+        ("STS-B/{}.tsv", "\t".join("x" * 10) + "\n", "dev"),
         ("tagging/conll2000/{}.txt", "", "test"),
     ):
         (folder / name).parent.mkdir(parents=True)
@@ -104,6 +105,9 @@ def _line(name, generator):
     words = [str(generator.choice(own)) for own in choices]
     if name.startswith("CoLA"):
         return f"xx\t{label}\t\t{' '.join(words)}.\n"
+    if name.startswith("STS"):
+        number = 0.5 + 4 * label
+        return "\t".join([*"x" * 7, " ".join(words), words[-1], f"{number}\n"])
     if name.startswith("glue"):
         return f"{' '.join(words)} \t{label}\n"
     tags = ("B-NP", "I-NP", "I-NP", "B-VP")

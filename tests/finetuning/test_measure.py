@@ -5,13 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import measure
 from electra_tf.tasks import catalog
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.finetuning.conftest import VOCABULARY
 
-NAMES = ("cola", "sst2", "chunking")
+NAMES = ("cola", "sst2", "stsb", "chunking")
 
 
 def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
@@ -19,12 +20,19 @@ def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
 ):
     before = [variable.numpy() for variable in loaded.encoder.variables]
     scores = measure.measure_loaded_encoder(
-        loaded, tasks_dir, NAMES, seed=1, max_examples=0, finetune_steps=2
+        loaded,
+        tasks_dir,
+        NAMES,
+        seed=1,
+        max_examples=0,
+        finetune_steps=2,
+        finetune_trials=2,
     )
     assert list(scores) == [
         f"{name}_{how}" for name in NAMES for how in ("probe", "finetune")
     ]
-    assert all(scores[f"{name}_probe"] > 0.9 for name in NAMES)
+    # Gold numbers of STS-B are two, so ranks are tied: 0.87 at most.
+    assert all(scores[f"{name}_probe"] > 0.85 for name in NAMES)
     for value, variable in zip(before, loaded.encoder.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 
@@ -40,7 +48,7 @@ def test_guessing_is_the_commonest_label_in_training(loaded, tasks_dir):
     commonest = max("01", key=labels.count)
     assert found["sst2"] == official.count(commonest) / len(official)
     # One answer for all has no correlation, and I-NP alone is no phrase.
-    assert found["cola"] == found["chunking"] == 0.0
+    assert found["cola"] == found["stsb"] == found["chunking"] == 0.0
 
 
 def test_of_two_dev_splits_the_first_is_measured(loaded, tmp_path):
@@ -65,6 +73,9 @@ def test_what_cannot_be_probed_is_refused(tasks_dir, loaded):
     examples = task.read_split("dev")
     tokenizer = tokenizer_lib.Tokenizer(VOCABULARY)
     rows = task.build_rows(examples, tokenizer, 16, is_training=True)
-    regression = dataclasses.replace(rows, columns={})
-    with pytest.raises(ValueError, match="classification or tagging"):
-        measure.probe(loaded.encoder, regression, rows)
+    questions = dataclasses.replace(rows, columns={})
+    with pytest.raises(ValueError, match="Fine-tune that"):
+        measure.probe(loaded.encoder, questions, rows)
+    alike = dataclasses.replace(rows, columns={"label": np.ones(40, int)})
+    with pytest.raises(errors.DataError, match="at least two labels"):
+        measure.probe(loaded.encoder, alike, rows)
