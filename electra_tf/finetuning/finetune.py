@@ -148,6 +148,7 @@ class Session:
         values = schema.list_values(request.settings)
         distribution.require_same(self.strategy, values)
         self._prepared: task_data.PreparedTasks | None = None
+        self._is_described = False  # whether its data were, on the terminal
         # By trial: scores on other data, or by another threshold, than its
         # folder keeps.
         self.rescored: dict[int, trial_lib.TrialResult] = {}
@@ -194,7 +195,10 @@ class Session:
             source = f"weights of sha256 {digest}"
         trial = self._build(number, loaded)
         if trial_lib.read_result(trial.folder) is None:
-            trial.check()
+            understood = trial.check()
+            if self.is_chief and not self._is_described:
+                print("\n".join(understood), flush=True)
+                self._is_described = True
         prepared = trial.prepared
         description = trial_lib.TrialDescription(
             trial.settings,

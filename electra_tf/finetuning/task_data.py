@@ -51,6 +51,7 @@ class PreparedTasks:
     ) -> None:
         self.settings = settings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        self._num_positions = num_positions
         wanted = settings.task.max_seq_length
         schema.require(
             wanted <= num_positions,
@@ -89,6 +90,21 @@ class PreparedTasks:
         return self.tasks[name].build_rows(
             examples, self._tokenizer, length, is_training=split == "train"
         )
+
+    def describe(self) -> list[str]:
+        """Makes all rows of a training, and says what was understood.
+
+        Errors are of any line of any split: they come before the first step.
+        """
+        lines = []
+        for name, task in self.tasks.items():
+            splits = "train", *task.dev_splits, *task.test_splits
+            examples = {split: self.examples(name, split) for split in splits}
+            rows = {split: self.rows(name, split) for split in splits}
+            lines += task.describe(
+                examples, rows, self._tokenizer.vocabulary, self._num_positions
+            )
+        return lines
 
     def labelled_test_splits(self) -> dict[str, list[str]]:
         """Task name to its test splits that can be scored, if it has any."""

@@ -224,8 +224,11 @@ class Trial:
         tasks = self.prepared.tasks.items()
         self.deciding_metrics = {name: task.metric for name, task in tasks}
 
-    def check(self) -> None:
-        """Checks settings and reads all data, before anything is written."""
+    def check(self) -> list[str]:
+        """Checks settings and makes all rows, before anything is written.
+
+        Returns lines that say what was understood of the data.
+        """
         training = self.settings.training
         depth = self.loaded.settings.num_hidden_layers
         schema.require(
@@ -240,8 +243,7 @@ class Trial:
                 "`training.eval_steps` and `early_stopping_patience` need dev "
                 f"data of {name}. Received: none. Name its file, or set 0.",
             )
-            for split in ("train", *task.dev_splits, *task.test_splits):
-                self.prepared.examples(name, split)
+        return self.prepared.describe()
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""

@@ -28,6 +28,7 @@ from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
 
 Examples = Sequence[Any]
 """The examples of a split, in the order of the file."""
@@ -50,6 +51,8 @@ Texts = tuple[bytes, ...]
 OWN = "own"
 """The name of the task of a user's own files."""
 
+# Characters of the row that is shown before a training.
+_MAX_SHOWN = 300
 _EXAMPLE = """\
 print(model.signatures["{signature}"](
     {inputs}
@@ -178,6 +181,61 @@ class Task(abc.ABC):
 
         To learn from there may be more of them, or fewer, than to predict from.
         """
+
+    # What is said before a training.
+
+    def describe(
+        self,
+        examples: Mapping[str, Examples],
+        rows: Mapping[str, Rows],
+        vocabulary: vocabulary_lib.Vocabulary,
+        num_positions: int,
+    ) -> list[str]:
+        """Says in lines what was understood of the data, before the first step.
+
+        `examples` and `rows` are those of each split, `num_positions` are those
+        of the encoder. Kinds add lines by `describe_labels`.
+        """
+        kind = self.kind.rpartition(".")[2].replace("_", " ")
+        counts = [f"{len(own):,} of {name}" for name, own in examples.items()]
+        decides = "no dev data, so nothing is scored"
+        if self.dev_splits:
+            decides = f"{self.metric} on {self.dev_splits[0]} decides"
+        return [
+            f"{self.name}: {kind}; examples: {', '.join(counts)}; {decides}.",
+            *self.describe_labels(examples),
+            *rows_lib.describe_lengths(list(rows.values()), num_positions),
+            *self._describe_first(examples, rows, vocabulary),
+        ]
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says in lines what was understood of the labels of each split.
+
+        For example which labels there are, each with its count, a tag scheme,
+        a range, or why this kind was chosen.
+        """
+        return [f"Labels: {', '.join(self.labels)}."] if self.labels else []
+
+    def _describe_first(
+        self,
+        examples: Mapping[str, Examples],
+        rows: Mapping[str, Rows],
+        vocabulary: vocabulary_lib.Vocabulary,
+    ) -> list[str]:
+        split = next((split for split, own in rows.items() if own.num_rows), "")
+        if not split:
+            return []
+        first = rows[split]
+        tokens = [vocabulary.tokens[number] for number in first.ids[0]]
+        shown = terminal.printable(" ".join(tokens))
+        if len(shown) > _MAX_SHOWN:
+            shown = f"{shown[:_MAX_SHOWN]}..."
+        example = examples[split][first.examples[0]]
+        label = getattr(example, "label", None)
+        # Rows of a group are sorted, so the first may be of another example.
+        is_told = label is not None and first.group_size == 1
+        told = f"; its label: {label!r}" if is_told else ""
+        return [f"The first row of {split} in tokens: {shown}{told}"]
 
     # The head.
 

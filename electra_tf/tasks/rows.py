@@ -5,6 +5,7 @@ are what a training keeps of a split, unpadded, in NumPy.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ MIN_LENGTH = 5
 _BLANK_SIZES = (1, 2, 3)
 # Examples that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 16_384
+# Beyond this share of rows that are cut off, a longer row is advised.
+_LARGE_SHARE = 0.02
 
 
 def encode(texts: Sequence[str]) -> tf.Tensor:
@@ -289,6 +292,7 @@ class EncodedRows:
     # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
     details: Any = None  # what the task needs to read answers off the outputs
+    num_truncated: np.ndarray | None = None  # `[N]`, pieces that did not fit
     # Rows that are learned from together, one after another; `columns` have an
     # entry for each such group, and `ragged` is empty, if there are several
     group_size: int = 1
@@ -314,10 +318,12 @@ def pack_split(
     pairs: Sequence[str | None],
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int,
-) -> tuple[Ragged, np.ndarray]:
+    examples: np.ndarray,
+    columns: Mapping[str, np.ndarray],
+) -> EncodedRows:
     """Makes the rows of a whole split, as `pack_texts`.
 
-    Returns ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
+    `examples` and `columns` are those of the rows, see `EncodedRows`.
     """
     packed = []
     for begin in range(0, len(texts), _CHUNK):
@@ -326,8 +332,58 @@ def pack_split(
         if any(pairs[part]):
             second = encode([text or "" for text in pairs[part]])
         packed.append(pack_texts(tokenizer, first, second, max_length))
-    starts = [part.segment_starts.numpy() for part in packed]
-    return (
-        Ragged.join([part.ids for part in packed]),
-        np.concatenate([np.zeros(0), *starts]).astype(np.int32),
+    starts, num_truncated = (
+        np.concatenate([np.zeros(0), *parts]).astype(np.int32)
+        for parts in (
+            [part.segment_starts.numpy() for part in packed],
+            [part.num_truncated.numpy() for part in packed],
+        )
     )
+    ids = Ragged.join([part.ids for part in packed])
+    return EncodedRows(
+        ids, starts, examples, columns, num_truncated=num_truncated
+    )
+
+
+def describe_lengths(
+    splits: Sequence[EncodedRows], num_positions: int
+) -> list[str]:
+    """Says in a line how long rows are, and if texts were cut off how many.
+
+    The advice goes no further than the encoder's `num_positions`.
+    """
+    lengths = np.concatenate([np.zeros(0), *(rows.lengths for rows in splits)])
+    # Rows of [CLS] and [SEP] alone fill groups.
+    lengths = lengths[lengths > 2]
+    if not lengths.size:
+        return []
+    told = (
+        f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
+        f"{lengths.max():,.0f} at most"
+    )
+    wanted = [
+        (rows.lengths + rows.num_truncated)[rows.num_truncated > 0]
+        for rows in splits
+        if rows.num_truncated is not None
+    ]
+    cut = np.concatenate([np.zeros(0), *wanted])
+    if not cut.size:
+        return [f"{told}; nothing is cut off."]
+    share, longest = cut.size / lengths.size, int(lengths.max())
+    told += (
+        f". {cut.size:,} rows ({share:.1%}) are longer: their end is cut off, "
+        "and the model does not see it."
+    )
+    if longest >= num_positions:
+        told += (
+            f" The encoder has no more than {num_positions} positions: split "
+            "the texts, or put first what tells the label."
+        )
+    elif share > _LARGE_SHARE:
+        # Rounded up to a multiple of 64, as rows of nearly one length are.
+        most = 64 * math.ceil(np.quantile(cut, 0.9) / 64)
+        told += (
+            " To see more, set --config.task.max_seq_length="
+            f"{min(most, num_positions)}."
+        )
+    return [told]

@@ -110,14 +110,16 @@ THE, UN, ABLE, CAT, SAT = (
 
 
 def _pack(tokenizer, texts, pairs, length):
-    ids, starts = rows_lib.pack_split(texts, pairs, tokenizer, length)
-    return [row.tolist() for row in ids], starts.tolist()
+    numbers = np.arange(len(texts))
+    packed = rows_lib.pack_split(texts, pairs, tokenizer, length, numbers, {})
+    ids = [row.tolist() for row in packed.ids]
+    return ids, packed.segment_starts.tolist(), packed.num_truncated.tolist()
 
 
 def test_sentences_and_pairs_stand_between_special_tokens(tokenizer):
     texts = ["The cat", "the", "", "\x00", "cat", "cat " * 5]
     pairs = [None, "unable", "sat", None, " \x00", "sat " * 2]
-    rows, starts = _pack(tokenizer, texts, pairs, 8)
+    rows, starts, cut = _pack(tokenizer, texts, pairs, 8)
     assert rows == [
         [CLS, THE, CAT, SEP],
         [CLS, THE, SEP, UN, ABLE, SEP],
@@ -129,7 +131,8 @@ def test_sentences_and_pairs_stand_between_special_tokens(tokenizer):
         [CLS] + [CAT] * 3 + [SEP] + [SAT] * 2 + [SEP],
     ]
     assert starts == [4, 3, 2, 2, 3, 5]
-    assert _pack(tokenizer, [], [], 8) == ([], [])
+    assert cut == [0, 0, 0, 0, 0, 2]
+    assert _pack(tokenizer, [], [], 8) == ([], [], [])
 
 
 def _cut_one_at_a_time(first, second, length):

@@ -115,12 +115,11 @@ class TextTask(base.Task):
             numbers = np.repeat(numbers, 2)
         texts = [example.text for example in examples]
         pairs = [example.pair for example in examples]
-        ids, starts = rows_lib.pack_split(
-            texts, pairs, tokenizer, max_seq_length
-        )
         ((name, column),) = self.head_class.columns.items()
         columns = {name: self.targets(examples).astype(column.dtype)}
-        return base.Rows(ids, starts, numbers, columns)
+        return rows_lib.pack_split(
+            texts, pairs, tokenizer, max_seq_length, numbers, columns
+        )
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
