@@ -3,12 +3,12 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
     electra-study configs/studies/table5.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
     electra-study configs/studies/table5.py --list
+    electra-study configs/studies/table1.py:192x4:600M --list
 
 The same command goes on after a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75).
 docs/studies.md says what it writes.
 """
 
-import pathlib
 import sys
 
 from absl import flags
@@ -18,7 +18,7 @@ from electra_tf import storage
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("study", None, "File of configs/studies.")
+flags.DEFINE_string("study", None, "A file of configs/studies, and :ARGUMENT.")
 flags.DEFINE_string("dataset_dir", None, "Pre-training records.")
 flags.DEFINE_string("tasks_dir", None, "Else the study's, or none.")
 flags.DEFINE_string("output_dir", None, "Everything goes there.")
@@ -47,7 +47,7 @@ def main() -> int:
     from electra_tf.studies import definition
     from electra_tf.studies import runner
 
-    study = definition.load_study(pathlib.Path(FLAGS.study))
+    study = definition.load_study(FLAGS.study)
     if FLAGS.seeds:
         study = definition.with_seeds(study, FLAGS.seeds)
     size = _USUAL_VOCABULARY
@@ -58,6 +58,7 @@ def main() -> int:
         study,
         size,
         lambda settings: cost.Cost(settings).run_flops(),
+        cost.count_weights,
         FLAGS.num_train_steps,
         has_tasks=bool(tasks) or FLAGS.list,
     )

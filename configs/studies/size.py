@@ -40,7 +40,7 @@ def get_study() -> definition.Study:
         f"mlm_{w}": size | definition.MASKED_LM_ARM for w, size in sizes.items()
     }
     return dataclasses.replace(
-        definition.load_study(_FAMILY),
+        definition.load_study(str(_FAMILY)),
         name="size",
         question="Is replaced-token detection worth more where models are "
         "small?",

@@ -39,7 +39,12 @@ FlopsFn = Callable[[config.ExperimentConfig], float]
 # BERT beside arms that have a generator and sample from it: what the base
 # says about both has no effect on it, so it goes back to the defaults.
 MASKED_LM_ARM: Overrides = {
-    "objective": {"name": registry.MASKED_LM, "temperature": 1.0},
+    "objective": {
+        "name": registry.MASKED_LM,
+        "temperature": 1.0,
+        "generator_steps": 0,
+        "freeze_generator": True,
+    },
     "generator": dataclasses.asdict(config.GeneratorConfig()),
 }
 
@@ -118,6 +123,7 @@ class PlannedArm(NamedTuple):
     fraction: float  # of the study's budget; 0 without training
     settings: config.ExperimentConfig  # all but seed and dataset
     flops: float  # of training, by the exact convention
+    num_weights: int  # of all networks in training
 
     @property
     def is_trained(self) -> bool:
@@ -152,8 +158,14 @@ class StudyPlan(NamedTuple):
         return len(self.arms) * len(self.study.seeds)
 
 
-def load_study(path: pathlib.Path) -> Study:
-    """Runs a file of `configs/studies/` and returns its `get_study()`."""
+def load_study(name: str) -> Study:
+    """Runs a file of `configs/studies/` and returns its `get_study()`.
+
+    What stands after a colon, as in `table1.py:192x4:600M`, is its argument.
+    """
+    match = re.fullmatch(r"(.*\.py)(?::(.*))?", name)
+    file, argument = match.groups() if match else (name, None)
+    path = pathlib.Path(file)
     defined = runpy.run_path(str(path)) if path.is_file() else {}
     schema.require(
         "get_study" in defined,
@@ -161,7 +173,7 @@ def load_study(path: pathlib.Path) -> Study:
         "get_study() that returns an electra_tf.studies.definition.Study, "
         "as in configs/studies.",
     )
-    return defined["get_study"]()
+    return defined["get_study"](*([argument] if argument else []))
 
 
 def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
@@ -178,6 +190,7 @@ def plan_study(
     study: Study,
     vocab_size: int,
     run_flops_fn: FlopsFn,
+    count_weights_fn: Callable[[config.ExperimentConfig], int],
     num_train_steps: int = 0,
     has_tasks: bool = False,
 ) -> StudyPlan:
@@ -210,11 +223,15 @@ def plan_study(
             if study.budget == "flops" and name != study.reference_arm:
                 fitted = with_flops(settings, target, run_flops_fn)
             flops = run_flops_fn(fitted)
-            arm = PlannedArm(name + suffix, name, fraction, fitted, flops)
+            arm = PlannedArm(
+                *(name + suffix, name, fraction, fitted, flops),
+                count_weights_fn(fitted),
+            )
             planned.append(arm)
     if has_tasks and study.tasks:
         random = with_num_steps(arms[study.reference_arm], steps)
-        planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, random, 0.0))
+        size = count_weights_fn(random)
+        planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, random, 0.0, size))
     return StudyPlan(study, tuple(planned))
 
 
@@ -283,11 +300,12 @@ def format_plan(plan: StudyPlan) -> str:
             f"{plan.num_runs} runs: {len(plan.arms)} arms x seeds "
             f"{', '.join(map(str, study.seeds))}, equal {study.cost}; tasks: "
             f"{', '.join(study.tasks) or 'none'}.",
-            f"{'arm':<{width}}     steps  warm-up  FLOPs/step   FLOPs/run",
+            f"{'arm':<{width}}     steps  warm-up  FLOPs/step   FLOPs/run"
+            "  M weights",
             *(
                 f"{arm.name:<{width}} {arm.num_steps:>9,} "
                 f"{arm.num_warmup_steps:>8,} {arm.flops_per_step:>11.3e} "
-                f"{arm.flops:>11.4e}"
+                f"{arm.flops:>11.4e} {arm.num_weights / 1e6:>10.2f}"
                 for arm in plan.arms
             ),
         )

@@ -50,7 +50,8 @@ its own; warm-up is the same share of the steps everywhere. {num_results} of \
 Losses and accuracies of different objectives, generators or masking rates \
 answer different questions; compare them between arms that share these.
 
-Cells: mean ± sample standard deviation over seeds (number of runs). \
+Cells: mean ± sample standard deviation over seeds (number of runs), and the \
+median of three runs or more. \
 **Bold**: best mean{budget}.
 """
 _MAX_PANELS = 9
@@ -178,9 +179,11 @@ def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
         own = [run.seconds for asked, run in results if asked.arm == arm]
         steps = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
         minutes = f"{sum(own) / len(own) / 60:.1f}" if own else _NOTHING
-        cost = f"{arm.flops:.4e}", f"{len(own)}", minutes
-        rows.append((f"`{arm.name}`", *steps, *cost))
-    header = ("arm", "steps", "warm-up", "FLOPs", "n", "minutes a run")
+        cost = f"{arm.flops:.4e}", f"{arm.num_weights / 1e6:.2f}"
+        runs = f"{len(own)}", minutes
+        rows.append((f"`{arm.name}`", *steps, *cost, *runs))
+    header = ("arm", "steps", "warm-up", "FLOPs", "M weights", "n")
+    header = (*header, "minutes a run")
     return markdown(header, rows)
 
 
@@ -219,9 +222,11 @@ def _measures_table(
     groups = measured.groupby(level=0)
     means, spreads = groups.mean().reindex(names), groups.std().reindex(names)
     counts = groups.count().reindex(names, fill_value=0)
+    medians = groups.median().reindex(names)
     columns = [[f"`{name}`" for name in names]]
     for measure in measured:
-        numbers = [table[measure] for table in (means, spreads, counts)]
+        tables = means, spreads, counts, medians
+        numbers = [table[measure] for table in tables]
         is_best = _find_best(measure, means[measure], arms)
         columns.append(list(map(format_cell, *numbers, is_best)))
     rows = list(zip(*columns, strict=True))
@@ -246,9 +251,13 @@ def _find_best(
 
 
 def format_cell(
-    mean: float, spread: float = 0.0, count: int = 0, is_best: bool = False
+    mean: float,
+    spread: float = 0.0,
+    count: int = 0,
+    median: float = 0.0,
+    is_best: bool = False,
 ) -> str:
-    """Formats a number, its spread over some runs, and whether it is best.
+    """Formats a mean, its spread over runs, their median, and which is best.
 
     It has three decimals, fewer if it is large, an exponent if it is tiny.
     """
@@ -261,7 +270,8 @@ def format_cell(
     cell = f"**{mean:{style}}**" if is_best else f"{mean:{style}}"
     if count > 1:
         cell += f" ± {spread:{style}}"
-    return f"{cell} ({count})" if count else cell
+    more = f", median {median:{style}}" * (count > 2)
+    return f"{cell} ({count}){more}" if count else cell
 
 
 def is_larger_better(name: str) -> bool | None:

@@ -32,7 +32,7 @@ def test_arms_cost_the_same_within_one_step():
         "two_stage": {"objective": stages},
     }
     study = toy_study.build_study(arms=arms)
-    plan = definition.plan_study(study, 50, staged_flops, 1_000)
+    plan = definition.plan_study(study, 50, staged_flops, lambda _: 0, 1_000)
     costs = [(arm.name, arm.num_steps, arm.flops) for arm in plan.arms]
     assert costs == [
         ("electra", 1_000, 11_000),
@@ -134,16 +134,28 @@ def test_a_file_without_a_study_is_refused(tmp_path):
     (tmp_path / "empty.py").write_text("")
     for name in ("absent.py", "empty.py"):
         with pytest.raises(errors.ConfigError, match=f"no study in .*{name}"):
-            definition.load_study(tmp_path / name)
+            definition.load_study(str(tmp_path / name))
+
+
+def test_a_study_takes_an_argument():
+    path = str(STUDIES / "table1.py")
+    sizes = [
+        definition.load_study(name).base.encoder.hidden_size
+        for name in (path, f"{path}:64x2:1M")
+    ]
+    assert sizes == [128, 64]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_studies_of_the_project_compare_at_equal_cost(path):
-    study = definition.load_study(path)
+    study = definition.load_study(str(path))
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     plan = definition.plan_study(
-        study, 8192, lambda settings: cost.Cost(settings).run_flops()
+        study,
+        8192,
+        lambda settings: cost.Cost(settings).run_flops(),
+        lambda _: 0,
     )
     described = definition.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)

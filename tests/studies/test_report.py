@@ -28,11 +28,11 @@ def _format(plan, results, *failed):
 
 
 _TABLES = """\
-| arm | steps | warm-up | FLOPs | n | minutes a run |
-| --- | ---: | ---: | ---: | ---: | ---: |
-| `electra` | 10 | 2 | 2.0000e+03 | 2 | 2.0 |
-| `mlm` | 20 | 4 | 2.0000e+03 | 1 | 2.0 |
-| `untrained` | 0 | 0 | 0.0000e+00 | 1 | 2.0 |
+| arm | steps | warm-up | FLOPs | M weights | n | minutes a run |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| `electra` | 10 | 2 | 2.0000e+03 | 1.50 | 2 | 2.0 |
+| `mlm` | 20 | 4 | 2.0000e+03 | 1.50 | 1 | 2.0 |
+| `untrained` | 0 | 0 | 0.0000e+00 | 1.50 | 1 | 2.0 |
 
 | arm | average | cola_probe | blimp |
 | --- | ---: | ---: | ---: |
@@ -89,6 +89,11 @@ def test_an_arm_without_results_keeps_its_row():
     assert "\n| `electra` | – |\n| `mlm` | 0.500 (1) |\n" in text
     assert "FAILED: mlm: tea" in text
     assert "No run has finished." in _format(plan, {})
+
+
+def test_three_runs_have_a_median():
+    cell = report.format_cell(0.5, 0.125, 3, 0.4375)
+    assert cell == "0.500 ± 0.125 (3), median 0.438"
 
 
 def test_numbers_are_short():

@@ -45,7 +45,12 @@ def _count_flops(settings):
 
 def build_plan(num_train_steps=0, has_tasks=False, **fields):
     return definition.plan_study(
-        build_study(**fields), 50, _count_flops, num_train_steps, has_tasks
+        build_study(**fields),
+        50,
+        _count_flops,
+        lambda _: 1_500_000,
+        num_train_steps,
+        has_tasks,
     )
 
 
