@@ -5,6 +5,7 @@ r"""Writes a config of your own, with everything that follows from a size.
 `small`, `base` and `large` are the paper's sizes. WIDTHxDEPTH[:TOKENS[:LENGTH]]
 is any other, by the rules of `configs/pretrain/scaled.py`: layers of that
 width, so many of them, the tokens that the training reads, the tokens of a row.
+`mlm:` before it gives a masked LM, which learns more from a small budget.
 The file runs at once; the settings that you may want to change stand in it.
 """
 
@@ -22,7 +23,7 @@ from electra_tf import errors
 FLAGS = flags.FLAGS
 flags.DEFINE_string("file", None, "What to write; also the first argument.")
 flags.DEFINE_string(
-    "size", None, "small, base, large or WIDTHxDEPTH[:TOKENS[:LENGTH]]."
+    "size", None, "small, base, large or [mlm:]WIDTHxDEPTH[:TOKENS[:LENGTH]]."
 )
 
 # What the file shows; a line for each group.

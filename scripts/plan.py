@@ -51,6 +51,7 @@ def main() -> None:
 
 
 def _print_plan(settings: config.ExperimentConfig) -> None:
+    from electra_tf.objectives import registry
     from electra_tf.pretraining import cost
     from electra_tf.training import devices
 
@@ -72,10 +73,19 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
             f"tokens: {millions:,.{millions < 10:d}f} M tokens, "
             f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs)."
         )
+    operations = cost.Cost(settings).run_flops()
     print(
-        f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
-        f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
-        "device       precision  micro-batches  state GB  activations GB"
+        f"{operations:.3g} operations; as the paper counts, "
+        f"{cost.Cost(settings, 'original').run_flops():.3g}."
+    )
+    is_masked_lm = settings.objective["name"] == registry.MASKED_LM
+    if operations < cost.ELECTRA_PAYS and not is_masked_lm:
+        print(
+            f"Below some {cost.ELECTRA_PAYS:.0e} operations a masked LM of the "
+            "same cost learned more in our runs: scaled.py:mlm:128x2:40M."
+        )
+    print(
+        "\ndevice       precision  micro-batches  state GB  activations GB"
         "    tokens/s      hours"
     )
     fits = True

@@ -36,7 +36,8 @@ def test_every_config_loads_and_survives_json(path):
     [
         "adversarial:annealed", "adversarial:straight_through",
         "bert_base:80_10_10", "electra_small:recipe", "scaled:192x3",
-        "scaled:128x2:40M", "generators:uniform", "generators:two_tower",
+        "scaled:128x2:40M", "scaled:mlm:128x2",
+        "generators:uniform", "generators:two_tower",
         "weight_tying:none", "weight_tying:embeddings",
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Any size by one dial: `scaled.py:WIDTHxDEPTH[:TOKENS[:LENGTH]]`.
+"""Any size by one dial: `scaled.py:[mlm:]WIDTHxDEPTH[:TOKENS[:LENGTH]]`.
 
 Command:
     electra-pretrain --model_dir=DIR/model \
@@ -10,6 +10,8 @@ initializer, rate, length of rows, batch and steps, for a budget of tokens
 (default: 20 for each weight of the discriminator's layers). Build records with
 `--max_seq_length=32` for less than 100 M tokens, 128 for more, or with the
 LENGTH that you give (`128x2:40M:64`).
+`mlm:` gives a masked LM: below some 1e16 operations it learned more in our runs
+(docs/results.md).
 Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
 Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """
@@ -34,13 +36,24 @@ _SHORT_ROW, _LONG_ROW, _TOKENS_FOR_LONG_ROWS = 32, 128, 100e6
 
 
 def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
-    """The settings of a size, `128x2`, `256x4:300M` or `256x4:300M:64`."""
-    width, depth, tokens, row = _parse(size)
+    """The settings of a size: `128x2`, `256x4:300M:64` or `mlm:128x2`."""
+    is_masked_lm = size.startswith("mlm:")
+    width, depth, tokens, row = _parse(size.removeprefix("mlm:"))
     batch = _batch_size(tokens, row)
     steps = max(10, round(tokens / (batch * row)))
     heads = max(1, width // (32 if width < 512 else 64))
     while width % heads:
         heads -= 1
+    generator = config.GeneratorConfig(
+        generator_hidden_size=1.0, num_attention_heads=heads
+    )
+    objective = {
+        "name": "two_stage",
+        "generator_steps": min(2_500, 2 * steps // 5),
+        "freeze_generator": False,
+    }
+    if is_masked_lm:
+        generator, objective = config.GeneratorConfig(), {"name": "mlm"}
     return config.to_config_dict(
         config.ExperimentConfig(
             encoder=config.EncoderConfig(
@@ -55,15 +68,9 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
                 attention_probs_dropout_prob=0.0,
                 initializer_range=0.0,
             ),
-            generator=config.GeneratorConfig(
-                generator_hidden_size=1.0, num_attention_heads=heads
-            ),
+            generator=generator,
             masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
-            objective={
-                "name": "two_stage",
-                "generator_steps": min(2_500, 2 * steps // 5),
-                "freeze_generator": False,
-            },
+            objective=objective,
             data=config.DataConfig(
                 max_seq_length=row, num_streams=_NUM_STREAMS
             ),
