@@ -5,6 +5,7 @@ import html
 import pathlib
 import string
 from collections.abc import Sequence
+from typing import Any
 
 from analyses import analysis
 from analyses import texts
@@ -18,50 +19,7 @@ PAGE = "report.html"
 _NUM_SENTENCES = 12
 # Of the picture's own width, in which a letter has 17 pixels.
 _LEAST_WIDTH = 0.6
-_PAGE = string.Template("""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem;
-  max-width: 62rem; color: #1a1a1a; background: #fff }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; font-size: .9rem }
-th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap;
-  border-bottom: 1px solid #ccc }
-th:first-child, td:first-child { text-align: left }
-img { max-width: 100%; height: auto }
-mark { color: inherit; border-radius: .2rem; padding: 0 .1rem;
-  display: inline-block; max-width: 100%; overflow-wrap: anywhere }
-.swapped { text-decoration: underline 2px }
-sub { display: inline-block; font-size: .7em }
-</style>
-</head>
-<body>
-<main>
-<h1>$title</h1>
-<p>$summary</p>
-<nav aria-label="Studies"><ul>$contents</ul></nav>
-$sections
-</main>
-</body>
-</html>
-""")
-_SECTION = string.Template("""\
-<section id="$name" aria-labelledby="$name-title">
-<h2 id="$name-title">$question</h2>
-<div class="wide" tabindex="0" role="region" aria-label="Table: $question">
-<table><thead><tr>$header</tr></thead><tbody>$rows</tbody></table>
-</div>
-$notes
-<div class="wide" tabindex="0" role="region" aria-label="Picture: $question">
-<img alt="$shown" style="min-width: ${width}px" src="$picture">
-</div>
-</section>
-""")
+_FOLDER = pathlib.Path(__file__).parent
 
 
 def write(
@@ -98,7 +56,8 @@ def write(
     if electra.can_score:
         contents["sentences"] = "Sentences with one word exchanged"
         sections.append(_sentences(electra, request))
-    page = _PAGE.substitute(
+    page = _fill(
+        "page.html",
         title=f"What {html.escape(request.model)} knows",
         summary=html.escape(f"{electra.summary}; {electra.origin}"),
         contents="".join(
@@ -119,7 +78,8 @@ def _section(
     content = (folder / analysis.PICTURE).read_bytes()
     width = int.from_bytes(content[16:20])  # as PNG's header has it
     asked = analysis.find_analysis(name)
-    return _SECTION.substitute(
+    return _fill(
+        "section.html",
         name=name,
         question=html.escape(asked.question),
         shown=html.escape(asked.picture),
@@ -134,6 +94,11 @@ def _section(
         notes=_wrap("<p>{}</p>", findings.notes),
         picture="data:image/png;base64," + base64.b64encode(content).decode(),
     )
+
+
+def _fill(file: str, **fields: Any) -> str:
+    template = (_FOLDER / file).read_text("utf-8")
+    return string.Template(template).substitute(fields)
 
 
 def _wrap(element: str, contents: Sequence[str]) -> str:

@@ -194,8 +194,9 @@ def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
         tmp_path / "rows_{length}", num_train_steps=7, log_steps=1,
         eval_steps=2, save_checkpoints_steps=3, train_batch_size=4,
     )  # fmt: skip
+    # One network, as that is traced faster.
     settings = tiny_run.replace(
-        settings,
+        tiny.with_objective(settings, "mlm"),
         encoder={"max_position_embeddings": 20},
         data={"phases": "16x8:3", "max_seq_length": 20},
     )
@@ -248,6 +249,7 @@ def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
         dataset, num_train_steps=8, log_steps=4, eval_steps=4,
         save_checkpoints_steps=8,
     )  # fmt: skip
+    settings = tiny.with_objective(settings, "mlm")
     both = tiny_run.replace(settings, training={"strategy": "mirrored"})
     one, two = tmp_path / "one", tmp_path / "two"
     assert run.pretrain(settings, one)

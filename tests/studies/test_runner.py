@@ -103,8 +103,10 @@ def _start(tmp_path):
     "number",
     [
         signal.SIGTERM,
-        signal.SIGKILL,
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        *(
+            pytest.param(number, marks=pytest.mark.slow)
+            for number in (signal.SIGKILL, signal.SIGINT)
+        ),
     ],
 )
 def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(
