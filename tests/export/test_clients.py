@@ -307,16 +307,14 @@ def test_answers_are_marked_in_their_context():
 
 
 def test_other_texts_than_a_model_answers_are_named_with_their_flags():
-    export = StubExport("classify_text", kind="classification")
-    message = r"answers texts \(--text\), as many .*Received: 1 questions"
-    with pytest.raises(ValueError, match=message):
-        describe(export, questions=["who?"])
-
-
-def test_a_pretrained_model_is_referred_to_the_other_command():
-    detector = StubExport("score_text", kind="detector", task=None)
-    with pytest.raises(ValueError, match="electra-score is for pre-trained"):
-        describe(detector, texts=["a"])
+    for signature, task, message in (
+        ("classify_text", "own",
+         r"answers texts \(--text\), as many .*Received: 1 questions"),
+        ("score_text", None, "electra-score is for pre-trained"),
+    ):  # fmt: skip
+        export = StubExport(signature, kind="classification", task=task)
+        with pytest.raises(ValueError, match=message):
+            describe(export, questions=["who?"])
 
 
 @pytest.fixture(scope="module")

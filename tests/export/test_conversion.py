@@ -71,12 +71,23 @@ _LABELS = ("yes", "maybe", "no")
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
         ("tagging", {"has_pairs": True}, "model of tagging task"),
+        ("cola", {"has_pairs": True}, "'cola' reads single texts"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_followed_are_refused(
     tmp_path, kind, options, message
 ):
-    _refuses(_write(tmp_path / "source", kind), message, **options)
+    fields = {}
+    if kind == "cola":
+        kind, fields = (
+            "own",
+            {
+                "task": portable.PortableTask(
+                    "cola", "classification", ("0", "1")
+                )
+            },
+        )
+    _refuses(_write(tmp_path / "source", kind, **fields), message, **options)
 
 
 def test_parts_are_dropped_and_noted(source, tmp_path):
@@ -233,9 +244,3 @@ def test_models_that_differ_in_anything_are_told_apart():
     other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
     with pytest.raises(errors.ModelError, match="word_embeddings differs"):
         conversion.require_equal(model, other)
-
-
-def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):
-    task = portable.PortableTask("cola", "classification", ("0", "1"))
-    source = _write(tmp_path / "source", "own", task=task)
-    _refuses(source, "'cola' reads single texts", has_pairs=True)

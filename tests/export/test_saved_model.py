@@ -206,30 +206,22 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
         assert checkpoints.step_of(trained.checkpoint) == 7
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path, tiny_trial):
-    for task, options, message in (
-        ("", {}, r"one of them is wanted. Received: no task. Give task="),
-        ("cola", {}, "Received: 'cola'"),
-        ("sst2", {"max_length": 4}, "must be 5 to 32"),
-        ("squad2", {"max_length": 9}, "more than 9 tokens. Received: 9"),
-        ("sst2", {"use_average": True}, "Averaged weights"),
+def test_what_cannot_be_exported_is_refused(tiny_run, tiny_trial, tmp_path):
+    trial, trials = tiny_trial.folder, tiny_trial.folder.parent
+    for folder, task, options, message in (
+        (trial, "", {}, r"is wanted. Received: no task. Give task="),
+        (trial, "cola", {}, "Received: 'cola'"),
+        (trial, "sst2", {"max_length": 4}, "must be 5 to 32"),
+        (trial, "squad2", {"max_length": 9}, "more than 9 tokens. Received: 9"),
+        (trial, "sst2", {"use_average": True}, "Averaged weights"),
+        (trials, "sst2", {}, "finished trial"),
+        (tiny_run.model_dir, "sst2", {}, "--task=sst2 for"),
+        (tmp_path, "", {}, "No run in .*config.json"),
     ):
-        options = saved_model.ExportOptions(**options)
-        with pytest.raises(ValueError, match=message):
-            saved_model.export(
-                tiny_trial.folder, tmp_path / "out", options, task
-            )
+        options, out = saved_model.ExportOptions(**options), tmp_path / "out"
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            saved_model.export(folder, out, options, task)
         assert list(tmp_path.iterdir()) == []
-
-
-def test_folders_that_are_no_model_are_refused(tiny_run, tiny_trial, tmp_path):
-    for folder, task, error, message in (
-        (tiny_run.model_dir, "sst2", ValueError, "--task=sst2 for"),
-        (tmp_path, "", ValueError, "No run in .*config.json"),
-        (tiny_trial.folder.parent, "sst2", FileNotFoundError, "finished trial"),
-    ):
-        with pytest.raises(error, match=message):
-            saved_model.export(folder, tmp_path / "export", task=task)
     with pytest.raises(errors.ModelError, match="No trial"):
         saved_model.load_task(tmp_path)
 

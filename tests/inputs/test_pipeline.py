@@ -87,28 +87,18 @@ def test_an_epoch_holds_every_example_once_except_the_rest(
         assert len(set(epoch.ravel().tolist())) == 12 * 8
 
 
-@pytest.mark.parametrize("replicas", [(2, 1), (4, 2), (4, 4)])
-def test_global_batches_do_not_depend_on_replicas_or_workers(
-    make_split, replicas
-):
-    split = make_split(SIZES)
-    order = _order(split)
-    found = _training_batches(split, order, 14, None, *replicas)
-    np.testing.assert_array_equal(_training_batches(split, order, 14), found)
-
-
 @pytest.mark.parametrize(
-    ("shuffle_block", "positions"), [(4, (12, 25)), (1000, (3,))]
+    ("shuffle_block", "places"),
+    [(4, {0: (2, 1), 12: (1, 1), 25: (4, 4)}), (1000, {3: (4, 2)})],
 )
-def test_a_run_goes_on_from_any_position_as_if_never_stopped(
-    make_split, shuffle_block, positions
+def test_a_run_goes_on_from_any_position_with_any_replicas_and_workers(
+    make_split, shuffle_block, places
 ):
     split = make_split(SIZES)
     order = _order(split, shuffle_block=shuffle_block)
     uncut = _training_batches(split, order, 28)
-    for consumed in positions:
+    for consumed, replicas in places.items():
         position = streams.Position().advance(consumed, order.batches_per_epoch)
-        replicas = (4, 2) if consumed % 2 else ()
         resumed = _training_batches(
             split, order, 28 - consumed, position, *replicas
         )

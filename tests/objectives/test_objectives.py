@@ -19,7 +19,6 @@ from tests import tiny
 from tests import tiny_run
 from tests.objectives import tiny_objectives
 
-_PAGE = script_modules.ROOT / "CONTRIBUTING.md"
 _COUNTS = np.r_[np.zeros(5), np.arange(1, 46)]
 # Factors that tell the losses apart.
 _FACTORS = {

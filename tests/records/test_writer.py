@@ -3,12 +3,8 @@
 import collections
 import dataclasses
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -207,33 +203,6 @@ def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     with pytest.raises(ImportError, match=r"electra-tf\[beam\]"):
         writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
     assert not pathlib.Path(settings.output_dir).exists()
-
-
-@pytest.mark.slow
-def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
-    corpus = write_corpus(tmp_path / "large", num_files=40)
-    for path in corpus.iterdir():
-        path.write_text(path.read_text() * 60)
-    settings = dataclasses.replace(settings, corpus=(str(corpus),))
-    one_go = build(settings, output_dir=str(tmp_path / "one_go"))
-    output = pathlib.Path(settings.output_dir)
-    names = ("output_dir", "max_seq_length", "num_out_files", "seed")
-    command = [
-        *(sys.executable, SCRIPT, f"--corpus={corpus}", "--num_processes=3"),
-        f"--vocab_file={settings.vocabulary}",
-        f"--validation_fraction={settings.validation_fraction}",
-        *(f"--{name}={getattr(settings, name)}" for name in names),
-    ]
-    process = subprocess.Popen(command, start_new_session=True)
-    while not list(output.glob(".build/parts/0*")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert not (output / "manifest.json").exists()
-    assert list(output.glob(".build/parts/0*"))
-    subprocess.run([*command, "--resume"], check=True)
-    assert folder_bytes(output) == folder_bytes(one_go)
 
 
 @pytest.mark.slow
