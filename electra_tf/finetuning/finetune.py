@@ -22,6 +22,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_training
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
@@ -161,7 +162,7 @@ class Session:
         ):
             if "train" in self.request.actions:
                 trial = self.start(number)
-                return trial_lib.run_trial(trial, stop) is not None
+                return trial_training.run_trial(trial, stop) is not None
             if "eval" in self.request.actions:
                 trial = self.load(number)
                 scores = trial.evaluate()
@@ -206,7 +207,9 @@ class Session:
             prepared.labels,
             source,
             prepared.conventions,
+            prepared.digests("train"),
         )
+        distribution.require_same(self.strategy, {"data": description.data})
         if self.is_chief:
             trial_lib.claim(trial.folder, description, loaded.vocabulary)
         return trial
@@ -223,7 +226,16 @@ class Session:
         trial = self._build(
             number, loaded, described.labels, described.conventions
         )
-        trial.is_rescored = not changed <= trial_lib.SAFE_TO_RESUME
+        safe, known = trial_lib.SAFE_TO_RESUME, described.data
+        if known is not None:
+            safe = safe | trial_lib.PLACES
+        trial.is_rescored = not changed <= safe
+        if "eval" in self.request.actions and known is not None:
+            trial.is_rescored |= any(
+                known.get(name, {}).get(split) != digest
+                for name, splits in trial.prepared.digests().items()
+                for split, digest in splits.items()
+            )
         trial.load_weights(trial_lib.final_checkpoint(folder, settings))
         return trial
 
@@ -324,6 +336,10 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
 def _finetune_model(request: Request) -> results.Summary | None:
     """Makes one model of all tasks named."""
     rescored: Mapping[int, trial_lib.TrialResult] = {}
+    numbers = range(1, request.num_trials + 1)
+    was_done = "train" in request.actions and all(
+        trial_lib.read_result(request.folder(number)) for number in numbers
+    )
     if request.num_parallel > 1:
         _run_side_by_side(request)
     else:
@@ -332,8 +348,8 @@ def _finetune_model(request: Request) -> results.Summary | None:
         if not session.is_chief:
             return None
         rescored = session.rescored
-    summary = None
-    if {"train", "eval"} & set(request.actions):
+    actions, summary, best = set(request.actions), None, None
+    if {"train", "eval"} & actions:
         summary = results.summarize(request.output_dir, rescored)
         if request.settings.own.test_file:
             best = _load_best(request, summary.best_trial)
@@ -341,10 +357,17 @@ def _finetune_model(request: Request) -> results.Summary | None:
             summary = dataclasses.replace(summary, test=test)
         if summary.is_kept:
             results.write_report(request.output_dir, summary, request.settings)
+        if was_done:
+            print("Nothing to train: all trials are done. Their scores:")
         print(f"\n{summary.format_table()}", flush=True)
-    if "predict" in request.actions:
-        best_trial = results.best_trial(results.read_trials(request.output_dir))
-        _write_predictions(_load_best(request, best_trial), request)
+    if "predict" in actions:
+        number = results.best_trial(results.read_trials(request.output_dir))
+        _write_predictions(best or _load_best(request, number), request)
+    elif best is not None and summary is not None and not summary.test:
+        # A test file without labels is there to be predicted.
+        asked = {"actions": ("predict",), "splits": ("test",)}
+        alone = dataclasses.replace(request, num_parallel=1, **asked)
+        _write_predictions(best, alone)
     return summary
 
 

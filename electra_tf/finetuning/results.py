@@ -24,6 +24,8 @@ BENCHMARK = "glue"
 """`task.names` that stands for all its tasks; `glue:cola,rte` for two."""
 # Marks a trial whose model gives every example the same answer.
 _MARK = "*"
+# Beyond this share of rows that are cut off, low scores may come from that.
+_LARGE_SHARE = 0.1
 # Numbers among a task's metrics that are no scores, so not for a table.
 _NO_SCORES = ("total", "_thresh")
 
@@ -81,7 +83,7 @@ class Summary:
                 "\nThe trials were trained with other data or thresholds: "
                 "their results.json keep the scores of these."
             )
-        return text + _explain_marks(text)
+        return text + _explain(text, self.trials)
 
     def format_test(self) -> str:
         """Formats the scores on test data, if any, and says whose they are."""
@@ -138,7 +140,7 @@ class Report:
         if self.missing:
             missing = ", ".join(self.missing)
             text += f" without {missing}: not the one that papers report"
-        return f"{text}.{_explain_marks(text)}"
+        return f"{text}.{_explain(text)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Ranking:
             f"{_align(table)}\nThe best is {self.lines[0].title}. The score "
             "that chose it flatters it: only test data tell what it is worth."
         )
-        return text + self.best.format_test() + _explain_marks(text)
+        return text + self.best.format_test() + _explain(text)
 
 
 def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
@@ -338,12 +340,29 @@ def _format(values: Sequence[float]) -> list[str]:
     return [f"{value:.{digits}f}" for value in values]
 
 
-def _explain_marks(table: str) -> str:
-    note = (
-        f"\n{_MARK} The model says the same of every example: it learned "
-        "nothing. Try another seed, a lower rate or a longer warm-up."
-    )
-    return note if _MARK in table else ""
+def _explain(table: str, trials: Sequence[trial_lib.TrialResult] = ()) -> str:
+    """Explains the marks of a table, and says what may be behind low scores."""
+    note, remedy = "", "Try another seed, a lower rate or a longer warm-up."
+    num_steps = min((t.num_steps for t in trials), default=trial_lib.FEW_STEPS)
+    share_cut = max((trial.share_cut for trial in trials), default=0.0)
+    if num_steps < trial_lib.FEW_STEPS:
+        remedy = (
+            f"{num_steps} steps teach little: raise --config.training."
+            "num_train_epochs."
+        )
+    if share_cut > _LARGE_SHARE:
+        remedy = "See the last line."
+        note = (
+            f"\n{share_cut:.0%} of the training rows lost their end, which the "
+            "model has not seen. Raise --config.task.max_seq_length if the "
+            "encoder has more positions, or put first what tells the label."
+        )
+    if _MARK in table:
+        return (
+            f"\n{_MARK} The model says the same of every example: it learned "
+            f"nothing. {remedy}{note}"
+        )
+    return note
 
 
 def _align(lines: Sequence[Sequence[str]]) -> str:

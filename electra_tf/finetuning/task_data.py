@@ -20,6 +20,7 @@ from electra_tf.config import schema
 from electra_tf.inputs import pipeline
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import base
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -106,6 +107,16 @@ class PreparedTasks:
             )
         return lines
 
+    def digests(self, *first: str) -> dict[str, dict[str, str]]:
+        """Digests of the `first` and of the dev splits, by task and split."""
+        return {
+            name: {
+                split: base.digest(self.examples(name, split))
+                for split in (*first, *task.dev_splits)
+            }
+            for name, task in self.tasks.items()
+        }
+
     def labelled_test_splits(self) -> dict[str, list[str]]:
         """Task name to its test splits that can be scored, if it has any."""
         splits: dict[str, list[str]] = {}
@@ -126,6 +137,14 @@ class PreparedTasks:
                     "Give a training file with examples."
                 )
         return prepared
+
+    @property
+    def share_cut(self) -> float:
+        """The share of the training rows that lost their end."""
+        rows = self.training_rows.values()
+        cuts = [own.num_truncated for own in rows]
+        num_cut = sum(np.count_nonzero(c) for c in cuts if c is not None)
+        return num_cut / sum(own.num_rows for own in rows)
 
     @property
     def num_steps(self) -> int:

@@ -1,18 +1,15 @@
-"""One trial of a fine-tuning: trained, evaluated, resumable at any time.
+"""One trial of a fine-tuning: its folder, its model, its predictions.
 
 Its folder has config.json, the vocabulary, checkpoints, metrics.jsonl and, once
 it is done, results.json. The same command goes on from the newest checkpoint.
 """
 
 import dataclasses
-import math
 import pathlib
 import statistics
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
-import keras
 import pydantic
 import tensorflow as tf
 
@@ -21,24 +18,23 @@ from electra_tf import errors
 from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
-from electra_tf.processes import stopping
-from electra_tf.tasks import files
+from electra_tf.tasks import base
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
 from electra_tf.training import reporting
-from electra_tf.training import training_run
 
 CONFIG_FILE = checkpoints.CONFIG_FILE
 RESULT_FILE = "results.json"
-# Fewer updates than this hardly move a new head.
-_FEW_STEPS = 50
+FEW_STEPS = 50
+"""Fewer updates than this hardly move a new head."""
+
+Digests = Mapping[str, Mapping[str, str]]
+"""By task and split, what tells data apart."""
 
 # Fields that may differ when a trial is trained further: they change neither
 # the model nor what it learns from and is scored on.
@@ -46,17 +42,24 @@ SAFE_TO_RESUME = {f"settings.{n}" for n in checkpoints.SAFE_TO_CHANGE} | {
     "settings.own.test_file",
     "settings.training.eval_batch_size",
 }
-# Fields that may differ when a trained trial is scored anew or predicts.
-SAFE_TO_LOAD = SAFE_TO_RESUME | {
+# Fields that say where data lie: what lies there is told apart by digests.
+PLACES = {
     "settings.task.data_dir",
     "settings.own.train_file",
     "settings.own.dev_file",
     "settings.own.file_format",
-    "settings.own.threshold",
-    "settings.qa.n_best_size",
-    "settings.qa.max_answer_length",
-    "settings.qa.qa_na_threshold",
 }
+# Fields that may differ when a trained trial is scored anew or predicts.
+SAFE_TO_LOAD = (
+    SAFE_TO_RESUME
+    | PLACES
+    | {
+        "settings.own.threshold",
+        "settings.qa.n_best_size",
+        "settings.qa.max_answer_length",
+        "settings.qa.qa_na_threshold",
+    }
+)
 
 
 @schema.frozen
@@ -69,6 +72,8 @@ class TrialDescription:
     source: str  # where the encoder's first weights came from
     # By task, what else it keeps of its training file: `Task.conventions`
     conventions: Mapping[str, Mapping[str, Any]] | None = None
+    # Of what it learns from and is scored on; older trials have none.
+    data: Digests | None = None
     format: Literal[1] = 1  # version of the file
 
 
@@ -103,6 +108,7 @@ class TrialResult:
     seconds: float  # of the session that finished it, evaluation included
     device: str
     versions: Mapping[str, str]  # of packages
+    share_cut: float = 0.0  # of the training rows, those that lost their end
 
     @property
     def merit(self) -> float:
@@ -130,7 +136,14 @@ def claim(
         (folder / RESULT_FILE).exists() or checkpoints.latest(folder)
     )
     if has_begun:
-        require_same(folder, description, SAFE_TO_RESUME)
+        safe, old = SAFE_TO_RESUME, read_description(folder)
+        if old.data is not None:
+            safe = safe | PLACES
+            # They follow from data and settings.
+            description = dataclasses.replace(description, labels=old.labels)
+        require_same(folder, description, safe)
+        if old.data is not None:
+            _require_same_data(folder, description, old.data)
         checkpoints.require_same_vocabulary(folder, vocabulary)
     # A start that failed leaves no claim.
     checkpoints.claim_folder(folder, description, vocabulary, not has_begun)
@@ -154,12 +167,36 @@ def require_same(
 ) -> set[str]:
     """Returns the fields that differ; raises `ModelError` if one may not."""
     old = read_description(folder)
-    # Conventions follow from the training rows; older trials have none.
-    description = dataclasses.replace(description, conventions=old.conventions)
+    # Conventions follow from the training rows; older trials have none. Data
+    # are compared before, or may differ.
+    description = dataclasses.replace(
+        description, conventions=old.conventions, data=old.data
+    )
     differences = checkpoints.require_same_settings(
         folder, old, description, safe_to_change, "--output_dir"
     )
     return {line.partition(":")[0] for line in differences}
+
+
+def _require_same_data(
+    folder: pathlib.Path, description: TrialDescription, old: Digests
+) -> None:
+    settings, new = description.settings, description.data or {}
+    changed = [
+        f"{split} of {task} ({settings.own.files[split]})"
+        if task == base.OWN
+        else f"{split} of {task} in {settings.task.data_dir}"
+        for task, splits in new.items()
+        for split, digest in splits.items()
+        if old.get(task, {}).get(split) != digest
+    ]
+    if changed:
+        raise errors.ModelError(
+            f"{folder} must go on with the data that it was trained with. "
+            f"Received other data: {', '.join(changed)}. Restore the file, or "
+            "train anew in another --output_dir; --do=eval scores the model on "
+            "another dev file as it is."
+        )
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
@@ -302,169 +339,6 @@ def build_model(
     }
     parts, norm = training.num_micro_batches, settings.optimizer.clip_norm
     return model_lib.FinetuningModel(loaded.encoder, heads, seed, parts, norm)
-
-
-class _Training(training_run.TrainingRun):
-    """The training of a trial."""
-
-    title = "Fine-tuning"
-    training: finetuning_config.FinetuningTrainingConfig
-
-    def __init__(self, trial: Trial) -> None:
-        self.trial = trial
-        settings, training = trial.settings, trial.settings.training
-        prepared, model = trial.prepared, trial.model
-        columns = {name: head.columns for name, head in model.heads.items()}
-        self.table = task_data.RowTable(prepared.training_rows, columns)
-        adaptation.freeze(model.encoder, training.frozen_layers)
-        with trial.strategy.scope():
-            if settings.lora.rank:
-                model.lora.adapt(model.encoder, settings.lora, training.seed)
-            model.optimizer = model_lib.build_optimizer(
-                settings.optimizer,
-                prepared.num_steps,
-                trial.loaded.settings.num_hidden_layers,
-            )
-            model.optimizer.build(model.trained_variables)
-        super().__init__(
-            training, trial.strategy, model, trial.folder, prepared.num_steps
-        )
-        self.best_score: float | None = None
-        self.scores: Scores | None = None  # of the weights as they are
-        if trial.place:
-            self.title, self.is_brief = trial.place, True
-            self.has_introduction = trial.place.startswith("Trial 1 ")
-        if not self.eval_steps:
-            tasks = prepared.tasks.items()
-            dev = [(n, split) for n, task in tasks for split in task.dev_splits]
-            num_dev = sum(prepared.rows(*place).num_rows for place in dev)
-            # Scoring a row takes a third of the time of training on it:
-            # evaluation gets at most a tenth of the time.
-            num_rows = len(self.table.row_lengths)
-            rows = num_rows * math.ceil(3 * num_dev / num_rows)
-            self.eval_steps = math.ceil(rows / self.units_per_step)
-
-    def run(self, stop: stopping.StopRequest) -> bool:
-        """Trains; with early stopping the weights are then the best ones."""
-        is_done = super().run(stop)
-        if is_done and self.training.early_stopping_patience:
-            best, self.scores = checkpoints.best(self.folder), None
-            if best is not None:
-                self.trial.load_weights(best)
-        return is_done
-
-    def saved_variables(self) -> dict[str, Any]:
-        adapters = self.trial.model.lora.variables.items()
-        return super().saved_variables() | {f"lora/{n}": v for n, v in adapters}
-
-    def save(self, step: int) -> None:
-        """Writes kernels with their adapters: readers see a plain model."""
-        self.trial.model.lora.merge()
-        super().save(step)
-
-    def begin(self) -> str:
-        return self.trial.loaded.origin
-
-    def resume(
-        self, state: Mapping[str, Any], checkpoint: pathlib.Path
-    ) -> None:
-        if state["rows"] != self.trial.prepared.training_checksum:
-            raise errors.ModelError(
-                f"{checkpoint} was trained on other rows than those of the "
-                "present files. Restore the training data, or start anew "
-                "with another --output_dir."
-            )
-        self.best_score = state["best_score"]
-        self.is_finished = state["is_finished"]
-
-    def state(self, step: int) -> dict[str, Any]:
-        return {
-            "rows": self.trial.prepared.training_checksum,
-            "best_score": self.best_score,
-            "is_finished": self.is_finished or step == self.num_steps,
-        }
-
-    def build_dataset(self, context: tf.distribute.InputContext) -> Any:
-        order = task_data.order_for_training(
-            self.table.row_lengths,
-            self.training.train_batch_size,
-            self.num_steps,
-            self.training.seed,
-            self.training.group_by_length,
-        )
-        length = self.trial.static_length
-        return task_data.build_training_dataset(
-            self.table, order, self.start_step, context, length
-        )
-
-    def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        scores = self.trial.evaluate(before_batch=self.check_stop)
-        self.scores = scores
-        metrics = {
-            f"{name}/{split}/{key}": number
-            for name, splits in scores.items()
-            for split, score in splits.items()
-            for key, number in score.metrics.items()
-        }
-        score = mean_merit(scores, self.trial.deciding_metrics)
-        is_best = self.best_score is None or score > self.best_score
-        patience = self.training.early_stopping_patience
-        if is_best and patience:
-            self.best_score, self.best_step = score, step
-        waited = (step - (self.best_step or 0)) / self.eval_steps
-        self.is_finished = bool(patience) and waited >= patience
-        if self.is_finished:
-            best = f"step {self.best_step}, score {self.best_score:.2f}"
-            self.report.say(f"Stopped early: takes the weights of {best}.")
-        return {"score": score, **metrics}, is_best and bool(patience)
-
-    def describe(self) -> str:
-        paths = [v.path for v in self.model.weights]
-        encoder = f"{networks.MAIN_ENCODER}/"
-        new = [path for path in paths if not path.startswith(encoder)]
-        trained = sum(math.prod(v.shape) for v in self.model.trained_variables)
-        total = self.model.count_params()
-        batch, num_rows = self.units_per_step, len(self.table.row_lengths)
-        size = self.table.group_size
-        what = f"groups of {size} rows" if size > 1 else "rows"
-        notes = ""
-        if self.num_steps < _FEW_STEPS:
-            notes = (
-                "\nWarning: so few steps teach little. Raise --config.training."
-                "num_train_epochs, or lower --config.training.train_batch_size."
-            )
-        for task in self.trial.prepared.tasks.values():
-            notes += f"\n{task.storage_note}" * bool(task.storage_note)
-        return (
-            f"{len(new)} new variables: {files.list_some(new)}. {trained:,} of "
-            f"{total:,} weights are trained. {num_rows:,} {what}, "
-            f"{self.num_steps:,} steps of {batch}, "
-            f"{self.num_steps * batch / num_rows:.2f} epochs.{notes}"
-        )
-
-
-def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
-    """Trains and evaluates a trial, unless it is done; None if stopped."""
-    done = read_result(trial.folder)
-    if done is not None:
-        return done
-    start = time.monotonic()
-    training = _Training(trial)
-    if not training.run(stop):
-        return None
-    result = TrialResult(
-        seed=trial.settings.training.seed,
-        scores=training.scores or trial.evaluate(),
-        metrics=trial.deciding_metrics,
-        num_steps=int(trial.model.optimizer.iterations.numpy()),
-        origin=trial.loaded.origin,
-        seconds=round(time.monotonic() - start, 1),
-        device=distribution.device_description(trial.strategy),
-        versions={"tensorflow": tf.__version__, "keras": keras.__version__},
-    )
-    if distribution.is_chief(trial.strategy):
-        write_result(trial.folder, result)
-    return result
 
 
 def describe_result(folder: pathlib.Path) -> str:

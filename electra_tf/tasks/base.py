@@ -7,6 +7,7 @@ in other formats, and asked: no other file names a kind.
 
 import abc
 import dataclasses
+import hashlib
 import importlib
 import inspect
 import json
@@ -295,9 +296,7 @@ class Task(abc.ABC):
         lines = []
         listed = self.list_predictions(examples, predictions)
         for example, predicted in zip(examples, listed, strict=True):
-            as_dict = getattr(example, "_asdict", None)
-            fields = as_dict() if as_dict else dataclasses.asdict(example)
-            fields["prediction"] = predicted
+            fields = _fields_of(example) | {"prediction": predicted}
             lines.append(json.dumps(fields, ensure_ascii=False, default=float))
         path.parent.mkdir(exist_ok=True)
         write_file(path, lines)
@@ -418,6 +417,22 @@ class Task(abc.ABC):
     def storage_note(self) -> str:
         """A warning if this head cannot be stored in Hugging Face's format."""
         return ""
+
+
+def _fields_of(example: Any) -> dict[str, Any]:
+    """Returns the fields of an example, a dataclass or a `NamedTuple`."""
+    as_dict = getattr(example, "_asdict", None)
+    return dict(as_dict()) if as_dict else dataclasses.asdict(example)
+
+
+def digest(examples: Examples) -> str:
+    """Tells the examples of a split apart, wherever their file lies."""
+    hashed = hashlib.sha256()
+    for example in examples:
+        fields = _fields_of(example)
+        fields.pop("place", None)
+        hashed.update(json.dumps(fields, default=str).encode() + b"\n")
+    return hashed.hexdigest()
 
 
 def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:

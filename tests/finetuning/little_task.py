@@ -7,7 +7,7 @@ import numpy as np
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_training
 from electra_tf.processes import stopping
 from electra_tf.training import reporting
 
@@ -74,7 +74,9 @@ def replace(request, section, **fields):
 def run(request, stop=None):
     """Starts the first trial and runs it; no result if it was stopped."""
     trial = finetune.Session(request).start(1)
-    return trial, trial_lib.run_trial(trial, stop or stopping.StopRequest())
+    return trial, trial_training.run_trial(
+        trial, stop or stopping.StopRequest()
+    )
 
 
 class StopAfter(stopping.StopRequest):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shutil
@@ -76,6 +77,40 @@ def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):
     assert again.test == {"own": {"test": best}}
     table = (request.output_dir / "results.txt").read_text()
     assert f"On test data, trial {summary.best_trial}, the best on" in table
+
+
+def test_what_was_trained_is_told_by_the_content_of_files(
+    done, tmp_path, capsys
+):
+    request, summary = done
+    output = shutil.copytree(request.output_dir, tmp_path / "out")
+    shutil.rmtree(output / "predictions")
+    asked = dataclasses.replace(
+        request, output_dir=output, actions=("train", "eval")
+    )
+    moved = little_task.write_files(tmp_path / "moved")
+    paths = {f"{n}_file": str(moved / f"{n}.csv") for n in ("train", "dev")}
+    again = little_task.replace(asked, "own", **paths)
+    assert finetune.finetune(again).scores == summary.scores
+    assert "Nothing to train" in capsys.readouterr().out
+    # A test file without labels is predicted unasked.
+    predicted = output / "predictions" / "own" / "test_predictions.tsv"
+    assert len(predicted.read_text().splitlines()) == 9
+    for name in ("dev", "train"):
+        path = moved / f"{name}.csv"
+        path.write_text(path.read_text().replace(",good", ",bad", 1))
+        with pytest.raises(errors.ModelError, match=rf"{name} of own .{path}"):
+            finetune.finetune(again)
+    scored = dataclasses.replace(again, actions=("eval",))
+    assert finetune.finetune(scored).scores != summary.scores
+    # Trials of earlier versions have no digests.
+    for path in output.glob("trial_*/config.json"):
+        old = json.loads(path.read_text())
+        del old["data"]
+        path.write_text(json.dumps(old))
+    assert finetune.finetune(asked).scores == summary.scores
+    with pytest.raises(errors.ModelError, match="own.train_file: "):
+        finetune.finetune(again)
 
 
 def test_a_split_that_was_asked_for_must_have_a_file(done):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -16,7 +17,7 @@ _RESULT = trial_lib.TrialResult(
     seed=1,
     scores={},
     metrics={"mood": "accuracy", "size": "mse"},
-    num_steps=3,
+    num_steps=99,
     origin="31 of 31",
     seconds=1.5,
     device="1 x CPU",
@@ -66,6 +67,23 @@ def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
         "* The model says the same of every example: it learned nothing. Try "
         "another seed, a lower rate or a longer warm-up.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        (
+            {"num_steps": 9},
+            r"\n\* .*9 steps .* --config.training.num_train_epo",
+        ),
+        ({"share_cut": 0.4}, r"\n40% of the training rows .*max_seq_length"),
+    ],
+)
+def test_advice_goes_by_what_happened(folder, fields, remedy):
+    summary = results.summarize(folder)
+    trials = tuple(dataclasses.replace(t, **fields) for t in summary.trials)
+    table = dataclasses.replace(summary, trials=trials).format_table()
+    assert re.search(remedy, table) and "another seed" not in table
 
 
 def test_files_hold_the_settings_and_every_trial(folder):
@@ -156,7 +174,7 @@ def test_missing_files_are_named_at_once_with_the_tasks_that_are_there(
 ):
     request = _request("glue", tasks_dir, tmp_path / "out")
     missing = r"MRPC \(train, dev\), .*MNLI \(train, dev_matched, dev_mis"
-    message = f"{missing}.*names=glue:cola,sst2$"
+    message = f"{missing}.*names=glue:cola,sst2,stsb$"
     with pytest.raises(FileNotFoundError, match=message):
         finetune.finetune(request)
     for options, message in (

@@ -109,7 +109,7 @@ def test_other_settings_data_or_weights_are_refused(
     replace = little_task.replace
     for changed, message in (
         (replace(request, "optimizer", learning_rate=1.0), "rate: 0.005, 1.0"),
-        (replace(request, "own", dev_file="/nowhere.csv"), "own.dev_file: "),
+        (replace(request, "own", max_choices=4), "own.max_choices: "),
         (dataclasses.replace(request, pretrained_dir=other), "source: "),
     ):
         with pytest.raises(errors.ModelError, match=message):
@@ -123,6 +123,13 @@ def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     # One label alone is another.
     text = (files / "train.csv").read_text()
     (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
+    with pytest.raises(errors.ModelError, match=r"train of own .*train\.csv"):
+        little_task.run(request)
+    # Trials of earlier versions have no digests.
+    path = request.folder(1) / "config.json"
+    old = json.loads(path.read_text())
+    del old["data"]
+    path.write_text(json.dumps(old))
     with pytest.raises(errors.ModelError, match="other rows"):
         little_task.run(request)
     # Dev data are looked at before anything is trained.

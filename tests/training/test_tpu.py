@@ -11,7 +11,7 @@ from tensorflow.python.distribute import mirrored_strategy
 from electra_tf import config
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as finetuning
-from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_training
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.pretraining import run
@@ -130,7 +130,7 @@ def test_a_trial_on_a_tpu_is_traced_for_one_length(tpu, tmp_path):
         tpu | {"num_train_epochs": 1.0},
     )
     trial = finetune.Session(request).start(1)
-    result = trial_lib.run_trial(trial, stopping.StopRequest())
+    result = trial_training.run_trial(trial, stopping.StopRequest())
     assert (trial.static_length, result.device) == (16, "1 x TPU")
     (predict,) = trial._predictor._functions.values()
     assert predict.experimental_get_tracing_count() == 1
