@@ -174,10 +174,10 @@ golden-addons: .venv-addons/.installed setup
 drill: setup
 	$(RUN) -m tests.drill $(if $(SEED),--seed=$(SEED)) --kills=$(or $(KILLS),50)
 
-# Random input for a parser, one of tests/fuzz/targets.py.
+# Random input for the parsers of tests/fuzz/targets.py, or for one TARGET.
 fuzz: setup
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check 'atheris>=3'
-	$(RUN) -m tests.fuzz.fuzz $(TARGET) --runs=$(or $(RUNS),1000000)
+	ELECTRA_EXAMPLES=$(or $(RUNS),10000) $(RUN) -m pytest tests/fuzz \
+	  $(if $(TARGET),-k $(TARGET))
 
 .venv-audit:
 	$(PYTHON) -m venv $@

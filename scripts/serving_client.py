@@ -304,13 +304,8 @@ def main() -> None:
     if not inputs:
         raise ValueError("Nothing to ask. Give --text, or --inputs.")
     port = {"rest": 8501, "grpc": 8500}[FLAGS.protocol]
-    target = Target(
-        FLAGS.server or f"localhost:{port}",
-        FLAGS.model,
-        FLAGS.version,
-        FLAGS.signature,
-        FLAGS.timeout,
-    )
+    asked = FLAGS.model, FLAGS.version, FLAGS.signature, FLAGS.timeout
+    target = Target(FLAGS.server or f"localhost:{port}", *asked)
     answers = predict(FLAGS.protocol, target, inputs)
     if FLAGS.json:
         print(json.dumps(to_json(answers)))

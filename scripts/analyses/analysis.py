@@ -28,15 +28,8 @@ from electra_tf.processes import atomic
 from electra_tf.processes import progress
 from electra_tf.studies import report
 
-ANALYSES = (
-    "acceptability",
-    "calibration",
-    "dynamics",
-    "error_detection",
-    "parts_of_speech",
-    "representations",
-    "reranking",
-)
+ANALYSES = ("acceptability", "calibration", "dynamics", "error_detection",
+            "parts_of_speech", "representations", "reranking")  # fmt: skip
 """Names of the analyses: modules of this folder."""
 
 _NUM_RESAMPLES = 1_000
@@ -110,22 +103,20 @@ class Work:
         `measure` takes the next `size` items; the rows that it gives for all
         of them come back, one after the other.
         """
-        parts = []
+        chunks = {i: items[i : i + size] for i in range(0, len(items), size)}
         if not self.key:
-            starts = range(0, len(items), size)
-            chunks = (items[start : start + size] for start in starts)
-            return np.concatenate([*map(measure, chunks)])
+            return np.concatenate([*map(measure, chunks.values())])
+        parts = [] if chunks else [np.zeros([0])]
         with progress.WorkProgress(title, len(items), "items") as shown:
             shown.advance(0, 0)  # Its clock starts here.
-            for start in range(0, len(items), size):
-                own = items[start : start + size]
+            for start, own in chunks.items():
                 path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"
                 if not path.exists():
                     path.parent.mkdir(parents=True, exist_ok=True)
                     atomic.save_array(path, measure(own))
                 parts.append(storage.load_rows(path))
                 shown.advance(len(own), len(own))
-        return np.concatenate(parts) if parts else np.zeros([0])
+        return np.concatenate(parts)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,21 +110,17 @@ def read_layers(
     num_words = sum(len(sentence.words) for sentence in sentences)
     shape = len(encoder.blocks) + 1, num_words, encoder.hidden_size
     states, attention, count = np.zeros(shape, np.float32), 0.0, 0.0
-    read = tf.function(
-        functools.partial(_read_batch, encoder),
-        autograph=False,
-        reduce_retracing=True,
-    )
+    read_batch = functools.partial(_read_batch, encoder)
+    read = tf.function(read_batch, autograph=False, reduce_retracing=True)
     with progress.WorkProgress(title, len(sentences), "sentences") as shown:
         for begin in range(0, len(sentences), _ROWS):
             batch = [array[begin : begin + _ROWS] for array in rows.values()]
             read_values = (value.numpy() for value in read(*batch))
             batch_states, weights, num_pieces = read_values
             attention, count = attention + weights, count + num_pieces
-            is_here = firsts["sentence"].between(begin, begin + _ROWS - 1)
-            here = firsts[is_here]
-            rows_here, places = here["sentence"] - begin, here["position"]
-            states[:, here["flat_word"]] = batch_states[:, rows_here, places]
+            here = firsts[firsts["sentence"].between(begin, begin + _ROWS - 1)]
+            places = here["sentence"] - begin, here["position"]
+            states[:, here["flat_word"]] = batch_states[:, *places]
             shown.advance(len(batch[0]), len(batch[0]))
     return Layers(states, np.asarray(attention / count))
 

@@ -18,19 +18,12 @@ from electra_tf.tasks import files
 _BROWN_FILE = re.compile(r"c[a-r]\d\d")
 # The beginnings of its tags, to the universal parts of speech; in this order.
 _PARTS_OF_SPEECH = {
-    "np|nr": "proper noun",
-    "n": "noun",
-    "be|do|hv|md": "auxiliary",
-    "v": "verb",
-    "j": "adjective",
-    "rp|to": "particle",
-    "r|wrb|wql|ql": "adverb",
-    "in": "adposition",
-    "p|wp|ex": "pronoun",
-    "at|a[bp]|dt|wdt": "determiner",
-    "c[cs]": "conjunction",
+    "np|nr": "proper noun", "n": "noun", "be|do|hv|md": "auxiliary",
+    "v": "verb", "j": "adjective", "rp|to": "particle",
+    "r|wrb|wql|ql": "adverb", "in": "adposition", "p|wp|ex": "pronoun",
+    "at|a[bp]|dt|wdt": "determiner", "c[cs]": "conjunction",
     "cd|od": "numeral",
-}
+}  # fmt: skip
 
 _T = TypeVar("_T")
 

@@ -40,13 +40,8 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     model, features = _build_model(experiment)
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
     row_flops = cost.Cost(experiment).row_flops()
-    return _build_own_step(
-        model,
-        features,
-        experiment,
-        row_flops,
-        masked=masked.masked_ids.shape[1],
-    )
+    sizes = {"masked": masked.masked_ids.shape[1]}
+    return _build_own_step(model, features, experiment, row_flops, **sizes)
 
 
 def write_program(
@@ -259,12 +254,5 @@ def build_dataset(
 
 
 if __name__ == "__main__":
-    side.serve(
-        {
-            "pretrain": pretrain,
-            "finetune": finetune,
-            "infer": infer,
-            "input": read_input,
-            "build": build_dataset,
-        }
-    )
+    side.serve({"pretrain": pretrain, "finetune": finetune, "infer": infer,
+                "input": read_input, "build": build_dataset})  # fmt: skip

@@ -158,13 +158,8 @@ def infer(folder: str, max_length: int, attention: str) -> side.Built:
 
     def score(texts: list[str]) -> tuple[Any, Any]:
         with torch.inference_mode():
-            rows = tokenizer(
-                texts,
-                padding=True,
-                truncation=True,
-                max_length=max_length,
-                return_tensors="pt",
-            )
+            cut = {"truncation": True, "max_length": max_length}
+            rows = tokenizer(texts, padding=True, return_tensors="pt", **cut)
             probabilities = torch.sigmoid(model(**rows).logits).numpy()
         return probabilities, rows["attention_mask"].numpy()
 

@@ -279,7 +279,7 @@ def convert(
             ) from error
         sizes = schema.read_object(extra / "config.json")["encoder"]
         limits = metadata.num_positions, vocabulary, sizes["type_vocab_size"]
-        difference = _check(frozen, runtime.load(path, frozen.name), *limits)
+        difference = _check(frozen, runtime.load(path, frozen.name), limits)
         for name in _COPIED:
             (folder / name).write_bytes((extra / name).read_bytes())
         readme = _render_readme(
@@ -289,18 +289,15 @@ def convert(
     return ConvertedModel(out_dir / path.name, frozen.name, difference)
 
 
-def _check(
-    frozen: FrozenSignature,
-    ask: Ask,
-    num_positions: int,
-    vocabulary: vocabulary_lib.Vocabulary,
-    num_segments: int,
-) -> float:
-    """The largest difference of a converted model from the export."""
+def _check(frozen: FrozenSignature, ask: Ask, limits: tuple) -> float:
+    """The largest difference of a converted model from the export.
+
+    `limits` are positions, vocabulary and number of segments.
+    """
+    num_positions, *others = limits
     differences: dict[tuple[str, int], float] = {}
     for rows, length in _BATCHES:
-        sizes = rows, length or num_positions, vocabulary, num_segments
-        built = self_check.build_rows(*sizes)
+        built = self_check.build_rows(rows, length or num_positions, *others)
         arguments = {name: built[name] for name in frozen.inputs}
         expected, received = frozen.ask(arguments), ask(arguments)
         differences |= {
@@ -330,25 +327,16 @@ def _render_readme(
         f"- `{name}` is left out, as it is text. export.json lists `labels`.\n"
         for name in frozen.left_out
     )
-    *_, section = export_metadata.render_sections(
-        [frozen.name], frozen.left_out
-    )
-    file = RUNTIMES[format_name].file_name
+    names, file = [frozen.name], RUNTIMES[format_name].file_name
+    *_, section = export_metadata.render_sections(names, frozen.left_out)
     fields = dataclasses.asdict(metadata) | {
-        "tensorflow": tf.__version__,
+        "tensorflow": tf.__version__, "file": file,
         "title": f"{metadata.kind.replace('_', ' ').capitalize()}, {file}",
-        "file": file,
-        "signature": frozen.name,
-        "output": next(iter(frozen.outputs)),
-        "cls": vocabulary.cls_id,
-        "sep": vocabulary.sep_id,
-        "pad": vocabulary.pad_id,
-        "last_id": vocabulary.size - 1,
-        "word": vocabulary.size - 1,
-        "rows": "\n".join(rows),
-        "section": section,
-        "left_out": left_out,
-        "difference": difference,
-    }
+        "signature": frozen.name, "output": next(iter(frozen.outputs)),
+        "cls": vocabulary.cls_id, "sep": vocabulary.sep_id,
+        "pad": vocabulary.pad_id, "last_id": vocabulary.size - 1,
+        "word": vocabulary.size - 1, "rows": "\n".join(rows),
+        "section": section, "left_out": left_out, "difference": difference,
+    }  # fmt: skip
     example = texts[format_name].format(**fields)
     return texts["page"].format(example=example, **fields)

@@ -94,19 +94,6 @@ def test_texts_of_like_length_go_together_and_come_back_in_order(build):
     assert [list(row) for _, row in rows] == [["num_tokens"]] * 3
 
 
-def test_few_texts_are_answered_without_a_graph(build, monkeypatch):
-    model, traced = build(networks.Answer.REPLACED), []
-    trace = model._module.trace
-    monkeypatch.setattr(
-        model._module, "trace", lambda *a: traced.append(a) or trace(*a)
-    )
-    rows = []
-    for _ in range(text_models.NUM_EAGER_TEXTS + 2):
-        rows += model.predict("score_text", texts=["Unaffable cats"])
-        assert len(traced) == (len(rows) > text_models.NUM_EAGER_TEXTS)
-    conftest.assert_close(rows[-1][1], rows[0][1])
-
-
 def test_swap_exchanges_the_first_whole_word():
     swap = scoring.swap_word("Über at, atlas at", "at:on top of")
     assert swap.data.decode() == "Über on top of, atlas at"

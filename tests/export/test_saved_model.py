@@ -178,21 +178,6 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     assert answer["replaced_probability"].dtype == np.float32
 
 
-def test_output_dir_means_the_trial_with_the_best_score(
-    tmp_path, tiny_trial, without_graphs
-):
-    for number, value in enumerate((50.0, 70.0, 60.0), 1):
-        folder = tmp_path / "out" / f"trial_{number:02d}"
-        shutil.copytree(tiny_trial.folder, folder)
-        finetuned_tiny.write_scores(folder, value)
-    result = conftest.export_unchecked(
-        tmp_path / "out", tmp_path / "export", task="sst2"
-    )
-    assert result.checkpoint.parts[-3] == "trial_02"
-    readme = (result.folder / "README.md").read_text()
-    assert "accuracy 70.00" in readme
-
-
 def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
     changes = {"eval_steps": 1, "early_stopping_patience": 1}
     settings = finetuned_tiny.build_settings()

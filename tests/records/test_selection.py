@@ -42,19 +42,6 @@ def select(settings, *corpora, **changes):
     return copies, (plan.copies_folder / "report.txt").read_text().split("\n")
 
 
-@pytest.mark.parametrize("num_common", [0, 50, 80, 100])
-def test_signatures_estimate_the_similarity_of_shingle_sets(num_common):
-    # 100 shingles of 5 words each; the first `num_common` are shared.
-    found, num_equal = [], num_common and num_common + 4
-    for name in map(str, range(30)):
-        first = words(f"a{name}_", 104)
-        second = first[:num_equal] + words(f"b{name}_", 104 - num_equal)
-        found.append(selection.sign(first) == selection.sign(second))
-    expected = num_common / (200 - num_common)
-    spread = (expected * (1 - expected) / (128 * 30)) ** 0.5
-    assert abs(np.mean(found) - expected) <= 4 * spread
-
-
 def test_long_and_short_texts_have_signatures(monkeypatch):
     text = words("a", 50)
     whole = selection.sign(text)

@@ -62,20 +62,6 @@ def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_console_shows_a_table_with_the_time_left(tmp_path, capsys, clock):
-    with reporting.RunReport(tmp_path, 0, 100) as report:
-        for step in (10, 20):
-            clock[0] += 30
-            report.write("train", step, METRICS, TIMING)
-    lines = capsys.readouterr().out.splitlines()
-    # 30 s for 10 steps, none of it for tracing; 80 steps are left.
-    assert [" ".join(line.split()) for line in lines] == [
-        "step/total left loss auc tok/s",
-        "train 10/100 - 2.500 0.750 1,000",
-        "train 20/100 0:04:00 2.500 0.750 1,000",
-    ]
-
-
 def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
     tmp_path, capsys, clock
 ):
@@ -96,6 +82,7 @@ def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
     assert lines[0] == "The first step took 7.0 s."
     # 98 steps of a second are left.
     assert lines[2].split()[:3] == ["train", "2/100", "0:01:38"]
+    assert lines[-1].split()[:2] == ["train", "53/100"]
     assert [line["step"] for line in _written(tmp_path)] == [53]
 
 
