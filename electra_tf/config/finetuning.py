@@ -5,8 +5,10 @@ A file of `configs/finetune/` returns a `FinetuningConfig` as a `ConfigDict`;
 original's (`configure_finetuning.py`); names that its users know are kept.
 """
 
+import contextlib
 import dataclasses
 import importlib.util
+import json
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -95,7 +97,8 @@ class OwnTaskConfig:
     # Label, score; tagging: the tags; multiple choice: the right one, from 0
     # or from A; ranking: relevance, 0 for none.
     label_column: str = "label"
-    # Multi-label: between the labels of a row (JSON lines may hold a list).
+    # Multi-label: between the labels of a row (which may also be a list, or
+    # have a column for each label: `own.label_column=a,b,c`).
     label_separator: Annotated[str, Field(min_length=1)] = "|"
     # Multi-label: the probability from which a label is predicted.
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
@@ -104,11 +107,19 @@ class OwnTaskConfig:
     # Multiple choice, ranking: texts of a group that are learned from together;
     # of larger groups the relevant ones and then the first ones.
     max_choices: Annotated[int, Field(ge=2)] = 16
-    labels: str = ""  # between commas; empty: those of the training file
+    # Between commas, or a list as JSON; empty: those of the training file.
+    labels: str = ""
+    # Labels' weights in the loss of classification and multilabel: `balanced`,
+    # or a=2,b=0.5 where others have 1; empty: all have 1.
+    class_weights: str = ""
+    # Which of two labels F1 is of; empty: by its name (1, yes, true, positive,
+    # spam, fraud, toxic), or else the rarer one.
+    positive_label: str = ""
     metric: str = ""  # chooses the best trial; empty: the kind's default
-    # Regression: targets are scaled from this range. Ranking: of relevance.
+    # Regression: targets are scaled from this range; 0 and 0: from that of the
+    # training file. Ranking: of relevance; 0 and 0: any of at least 0.
     min_value: float = 0.0
-    max_value: float = 1.0
+    max_value: float = 0.0
     question_column: str = "question"
     context_column: str = "context"
     answer_column: str = "answer"  # empty where the question has none
@@ -124,14 +135,24 @@ class OwnTaskConfig:
     @property
     def label_names(self) -> tuple[str, ...]:
         """The labels that are listed, if any."""
-        return _split_names(self.labels)
+        names = _split_names(self.labels)
+        if self.labels.startswith("["):
+            with contextlib.suppress(ValueError):
+                names = tuple(map(str, json.loads(self.labels)))
+        return names
+
+    @property
+    def has_range(self) -> bool:
+        """Whether a range of numbers is set."""
+        return self.min_value < self.max_value
 
     def __post_init__(self) -> None:
         require_kind(self.kind)
         require(
-            self.min_value < self.max_value,
-            "`own.min_value` must be less than `own.max_value`. Received: "
-            f"{self.min_value} and {self.max_value}.",
+            self.has_range or self.min_value == self.max_value == 0,
+            "`own.min_value` must be less than `own.max_value`, or both 0, for "
+            f"the range of the training file. Received: {self.min_value} and "
+            f"{self.max_value}.",
         )
 
 

@@ -229,11 +229,15 @@ def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`"""
+    """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`
+
+    Only a name that is near is suggested.
+    """
     names = list(dict.fromkeys(known))
     more = f" and {len(names) - 25} more" if len(names) > 25 else ""
-    close = difflib.get_close_matches(name, names, 1, 0)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
+    alike = {other.casefold(): other for other in reversed(names)}
+    close = difflib.get_close_matches(name.casefold(), alike, 1)
+    hint = f"Did you mean {alike[close[0]]!r}? " if close else ""
     return f"{hint}Known: {', '.join(names[:25])}{more}."
 
 

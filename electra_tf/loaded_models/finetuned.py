@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from electra_tf import config
@@ -225,16 +225,13 @@ def build_settings(
 
     The settings are those of `configs/finetune/own.py`, with other fields of
     some `sections`. What the section `own` does not say is found in the data:
-    the kind (but not several labels, nor ranking), a second text, the range of
-    numbers.
+    the kind (but not ranking), which is printed with the reason, a second text.
     """
     import pandas  # Takes a second, and most programs have no use for it.
 
     own: dict[str, Any] = {}
-    frames = {split: pandas.DataFrame(rows) for split, rows in data.items()}
+    frames = {split: _to_frame(split, rows) for split, rows in data.items()}
     for split, frame in frames.items():
-        if list(frame.columns) == list(range(frame.shape[1])):
-            frame.columns = _COLUMNS.get(frame.shape[1], frame.columns)
         # Named by content: a folder refuses to go on with other data. Not by
         # pandas' `to_json`, which rounds: labels would leave their range.
         filled = frame.astype(object).where(frame.notna(), None)
@@ -246,10 +243,14 @@ def build_settings(
         path.write_text(lines, "utf-8")
         own[f"{split}_file"] = str(path)
     frame, given = pandas.concat(frames.values()), sections.get("own", {})
-    kind = given.get("kind") or _guess_kind(frame, given)
+    kind, reason = given.get("kind"), ""
+    if not kind:
+        kind, reason = _guess_kind(frame, given)
     values = config.run_file(_CONFIG, kind).to_dict()
     known = values["own"] | dict(given)
     own |= base.find_kind(kind).describe_frame(frame, known) | dict(given)
+    if reason:
+        print(f'Kind: {kind}, because {reason}. Another: own={{"kind": KIND}}.')
     # What a program does later needs no deterministic kernels.
     values["training"]["deterministic"] = False
     for name, fields in {**sections, "own": own}.items():
@@ -261,10 +262,41 @@ def _to_plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _guess_kind(frame: Any, given: Mapping[str, Any]) -> str:
-    # The first kind that recognizes the data, or else the default.
+def _to_frame(split: str, rows: Any) -> Any:
+    """Makes a frame of rows; classes of a `Dataset` become their names."""
+    import pandas
+
+    is_table = hasattr(rows, "to_pandas")
+    if isinstance(rows, str | os.PathLike) or (
+        not is_table and hasattr(rows, "column_names")
+    ):
+        raise errors.DataError(
+            f"`{split}` must be rows: a list, a frame or a split of a dataset. "
+            f"Received: {rows!r:.80}. Read a file first, as by "
+            "pandas.read_csv; of several splits give one."
+        )
+    frame = rows.to_pandas() if is_table else pandas.DataFrame(rows)
+    for column, feature in (getattr(rows, "features", None) or {}).items():
+        inner = feature[0] if isinstance(feature, list) else feature
+        names = getattr(getattr(inner, "feature", inner), "names", None)
+        if names:
+            frame[column] = [_name(value, names) for value in frame[column]]
+    if list(frame.columns) == list(range(frame.shape[1])):
+        frame.columns = _COLUMNS.get(frame.shape[1], frame.columns)
+    return frame
+
+
+def _name(value: Any, names: Sequence[str]) -> Any:
+    """The name of a class, or those of a list; -1 is that of none."""
+    if hasattr(value, "__len__"):
+        return [_name(item, names) for item in value]
+    return names[int(value)] if value == value and value >= 0 else None
+
+
+def _guess_kind(frame: Any, given: Mapping[str, Any]) -> tuple[str, str]:
+    """The first kind that recognizes the data, or else the default, and why."""
     own = finetuning_config.OwnTaskConfig(**given)
     for name in finetuning_config.TASK_KINDS:
-        if base.find_kind(name).recognizes(frame, own):
-            return name
-    return own.kind
+        if reason := base.find_kind(name).recognizes(frame, own):
+            return name, reason
+    return own.kind, "its labels are names or whole numbers"

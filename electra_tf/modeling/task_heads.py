@@ -7,7 +7,7 @@ tagging. There is no pooler.
 
 import abc
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -110,9 +110,10 @@ class _SentenceHead(TaskHead):
 
 @layers.register
 class ClassificationHead(_SentenceHead):
-    """Class logits; the loss is cross-entropy.
+    """Class logits; the loss is cross-entropy, times the weight of the class.
 
     `has_hidden_layer`: dense and gelu before, as in Hugging Face's classifiers.
+    `class_weights` are of all labels, in their order; empty if all are 1.
     """
 
     columns = {"label": Column()}
@@ -122,17 +123,23 @@ class ClassificationHead(_SentenceHead):
         num_labels: int,
         seed: int,
         has_hidden_layer: bool = False,
+        class_weights: Sequence[float] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, seed, has_hidden_layer, **kwargs)
         self.num_labels = num_labels
+        self.class_weights = tuple(class_weights)
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Cross-entropy of `label`, `[B]`."""
         logits = self.compute_outputs(hidden, seed)
-        return _cross_entropy(features["label"], logits)
+        losses = _cross_entropy(features["label"], logits)
+        if self.class_weights:
+            weights = tf.constant(self.class_weights, tf.float32)
+            losses *= tf.gather(weights, features["label"])
+        return losses
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
         """`logits`, `[B, num_labels]`."""
@@ -164,7 +171,10 @@ class RegressionHead(_SentenceHead):
 
 @layers.register
 class MultilabelHead(ClassificationHead):
-    """Logits of labels of which any number holds."""
+    """Logits of labels of which any number holds.
+
+    `class_weights` weigh the losses of labels that hold.
+    """
 
     columns = {"labels": Column(np.float32)}
 
@@ -175,6 +185,9 @@ class MultilabelHead(ClassificationHead):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
             features["labels"], self.compute_outputs(hidden, seed)
         )
+        if self.class_weights:
+            weights = tf.constant(self.class_weights, tf.float32)
+            losses *= tf.where(features["labels"] > 0, weights, 1.0)
         return tf.reduce_mean(losses, 1)
 
 

@@ -131,20 +131,24 @@ class Task(abc.ABC):
         )
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
-        """Whether a pandas frame of examples looks like one of this kind."""
-        return False
+    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+        """Why a pandas frame looks like one of this kind; empty if it does not.
+
+        A reason is the rest of a sentence, after "because".
+        """
+        return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
         """Returns fields of the section `own` that a frame's columns tell."""
-        names = own["text_column"], own["label_column"]
-        if not len(frame) or not set(names) <= set(frame):
+        names = [own["text_column"], *own["label_column"].split(",")]
+        if not len(frame) or not {*map(str.strip, names)} <= set(frame):
             raise errors.DataError(
                 f"Data must be rows of {' and '.join(names)}, or of questions. "
                 f"Received: {len(frame)} rows of {', '.join(map(str, frame))}. "
-                "Name other columns by "
-                'own={"text_column": NAME, "label_column": NAME}.'
+                "Name other columns by own="
+                '{"text_column": NAME, "label_column": NAME}; a column for '
+                'each label by {"kind": "multilabel", "label_column": "A,B"}.'
             )
         return {}
 

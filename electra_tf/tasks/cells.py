@@ -1,21 +1,122 @@
 """The cells of a user's table: texts, names, labels, numbers, lists.
 
-CSV and TSV hold strings alone, JSON lines also numbers, truth values and lists.
-Every function raises `DataError`, which names the file and the line, for a cell
-that it cannot read.
+CSV and TSV hold strings alone, JSON lines also numbers, truth values, lists and
+objects. `understand` is the one place that decides what a cell is. All other
+functions raise `DataError`, which names the file and the line, for a cell that
+they cannot read.
 """
 
+import ast
+import collections
 import contextlib
 import json
-from collections.abc import Sequence
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from electra_tf.tasks import files
 
+MISSING = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null",
+           "NULL", "None")  # fmt: skip
+"""How programs write that there is no label, as pandas reads it."""
+_BLANKS = " \t\r\n\v\f\xa0\u200b\ufeff"
+_PAIRS = "[]", "()", "{}"
+# One item of a list: in quotes, or bare up to the next comma or blank.
+_ITEM = re.compile(
+    r"""\s*(?:(b?(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))|"""
+    r"""([^\s,'"\[\](){}:]+))\s*(,?)""",
+    re.DOTALL,
+)
+# Calls around lists (NumPy, pandas, R) and around their items (NumPy).
+_CALL = re.compile(
+    r"(?:np\.|numpy\.)?(?:array|list|tuple|set|frozenset|Index|tensor|c)"
+    r"\((.*?)(?:,\s*dtype=[^()]*)?\)",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+_QUOTED = re.compile(r"""b?(['"]).*\1""", re.DOTALL)
+_BITS = re.compile(r"[01](?:[\s,;|]+[01])+")
+_WHOLE = re.compile(r"(-?\d+)\.0+")
+# Of an object, what holds its labels, as label tools and libraries call it.
+_LABEL_KEYS = "labels", "label", "choices", "choice"
+
+
+def understand(cell: Any) -> Any:
+    """What a cell is: None, a string, a number, a list or an object.
+
+    A string that is written as a list or an object is one, as JSON, Python,
+    NumPy or R write them; so are zeros and ones between blanks or commas.
+    Strings lose quotes and blanks around them. NaN and empty strings are None,
+    but a name such as `NA` (see `MISSING`) stays a string: it may be a word.
+    """
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()  # of NumPy
+    if isinstance(cell, float) and math.isnan(cell):
+        return None
+    if not isinstance(cell, str):
+        return list(cell) if isinstance(cell, tuple) else cell
+    text = cell.strip(_BLANKS)
+    if text[:1] in ("[", "{", '"'):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(text)
+    if _BITS.fullmatch(text):
+        return [int(bit) for bit in re.findall("[01]", text)]
+    plain = _SCALAR.sub(r"\1", text)
+    if called := _CALL.fullmatch(plain):
+        plain = called[1].strip()
+        plain = plain if plain[:1] + plain[-1:] in _PAIRS else f"[{plain}]"
+    is_list = plain[:1] + plain[-1:] in _PAIRS
+    value = _split_list(plain) if is_list else None
+    if value is None and (is_list or _QUOTED.fullmatch(plain)):
+        value = _evaluate(plain)
+    return (text or None) if value is None else value
+
+
+def _split_list(text: str) -> list[Any] | None:
+    """The items of a flat list, with commas or, as in NumPy, without them.
+
+    Python itself would glue the strings of NumPy's lists together.
+    """
+    body, place = text[1:-1].strip(), 0
+    items, has_names, has_gaps = list[Any](), False, False
+    while place < len(body):
+        item = _ITEM.match(body, place)
+        if item is None:
+            return None
+        quoted, bare, comma = item.groups()
+        place = item.end()
+        has_gaps |= not comma and place < len(body)
+        value = _evaluate(quoted) if quoted else bare
+        if bare in ("True", "False", "None", "nan"):
+            value = {"True": True, "False": False}.get(bare)
+        elif bare and not math.isnan(number := files.parse_number(bare)):
+            value = int(number) if number.is_integer() else number
+        elif bare:
+            has_names = True
+        items.append(value)
+    is_word = text[0] == "(" and (has_names or len(items) == 1)
+    return None if is_word or (has_names and has_gaps) else items
+
+
+def _evaluate(text: str) -> Any:
+    """What a string means in Python, if it is a list, an object or quoted."""
+    try:
+        value = ast.literal_eval(text)
+        value = value.decode() if isinstance(value, bytes) else value
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    if isinstance(value, tuple | set):
+        value = list(value)
+    return value if isinstance(value, str | list | dict) else None
+
 
 def is_empty(record: files.Record, column: str) -> bool:
     """Whether a row has no such cell, or nothing in it."""
-    return record.values.get(column) in (None, "")
+    cell = record.values.get(column)
+    is_blank = isinstance(cell, str) and not cell.strip(_BLANKS)
+    return cell is None or cell != cell or is_blank
 
 
 def read_text(record: files.Record, column: str) -> str:
@@ -24,7 +125,9 @@ def read_text(record: files.Record, column: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        expected = f"a text in column {column!r}"
+        expected, remedy = f"a text in column {column!r}", "Remove the row."
+        if is_empty(record, column):
+            raise files.unexpected(record.place, expected, "null", remedy)
         raise files.unexpected(record.place, expected, value)
     return value
 
@@ -35,25 +138,121 @@ def read_name(record: files.Record, column: str) -> str:
 
 
 def read_labels(
-    record: files.Record, column: str, separator: str = ""
+    record: files.Record,
+    columns: Sequence[str],
+    separator: str = "",
+    known: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Reads the label of a row, or all of them.
+    """Reads the labels of a row, none where they are missing.
 
-    A `separator` stands between the labels in a string; a list of JSON needs
-    none. If it is empty there is exactly one label.
+    They are in a list, in an object, between `separator`s, alone, or, if there
+    are several `columns`, the names of those that hold 1 or true. Spellings of
+    one thing become one (`1.0` is `1`, `True` is `true`), unless they are
+    `known` as they stand.
     """
-    cell: Any = record.values.get(column)
-    values = [cell]
-    if separator and isinstance(cell, list):
-        values = cell
-    elif separator:
-        parts = "" if cell is None else str(cell)
-        values = [p for part in parts.split(separator) if (p := part.strip())]
-    for value in values:
-        if isinstance(value, list | dict | None) or not str(value).strip():
-            raise files.unexpected(record.place, "a label", value)
-    names = (_to_name(record, column, value) for value in values)
-    return tuple(dict.fromkeys(names))
+    if len(columns) > 1:
+        held = {name: record.values.get(name) for name in columns}
+        return tuple(_held_labels(record, held))
+    cell = record.values.get(columns[0])
+    if label_name(cell, known) in known:
+        return (str(label_name(cell, known)),)
+    value = understand(cell)
+    values: list[Any] = [value]
+    if isinstance(value, str) and separator:
+        values = value.split(separator)
+    elif isinstance(value, list | dict):
+        values = _open_labels(record, value)
+    names = (label_name(value, known) for value in values)
+    found = tuple(name for name in names if name is not None)
+    for name in found:
+        _to_name(record, columns[0], name)
+        if name not in known and name[:1] in ("[", "{"):
+            expected = f"a label or a whole list in {columns[0]!r}"
+            raise files.unexpected(record.place, expected, name)
+    return found
+
+
+def _open_labels(record: files.Record, value: Any) -> list[Any]:
+    """Returns what a list or an object has for labels, in one list."""
+    if isinstance(value, list):
+        parts = [
+            _open_labels(record, item)
+            # What has a start is a part of the text.
+            if isinstance(item, dict) and "start" not in item
+            else [item]
+            for item in value
+        ]
+        items = [item for part in parts for item in part]
+    elif key := next((k for k in _LABEL_KEYS if k in value), ""):
+        items = value[key]
+        items = items if isinstance(items, list) else [items]
+    else:
+        items = _held_labels(record, value)
+    is_fraction = any(isinstance(i, float) and i % 1 for i in items)
+    if is_fraction or any(isinstance(item, list | dict) for item in items):
+        expected = (
+            "a label, a list of labels, or an object with one of "
+            f"{', '.join(_LABEL_KEYS)}, or with 0 or 1 for each label"
+        )
+        raise files.unexpected(record.place, expected, value)
+    return items
+
+
+def _held_labels(record: files.Record, held: Mapping[str, Any]) -> list[str]:
+    """The names that have 1 or true, of those with 0 or 1 each."""
+    bits = {name: label_name(cell) for name, cell in held.items()}
+    for name, bit in bits.items():
+        if bit not in ("0", "1", "false", "true"):
+            expected = f"0 or 1 (or false or true) for the label {name!r}"
+            raise files.unexpected(record.place, expected, held[name])
+    return [name for name, bit in bits.items() if bit in ("1", "true")]
+
+
+def label_name(value: Any, known: Collection[str] = ()) -> str | None:
+    """The name of a label in its one spelling, or None if it is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    name = value if isinstance(value, str) else json.dumps(value, default=str)
+    if name in known:
+        return name
+    name = unicodedata.normalize("NFC", name.strip(_BLANKS))
+    if name in known:
+        return name
+    if whole := _WHOLE.fullmatch(name):
+        name = whole[1]
+    elif name in ("True", "TRUE", "False", "FALSE"):
+        name = name.lower()
+    return None if not name or name in MISSING else name
+
+
+def find_numbers(values: Iterable[Any]) -> list[float]:
+    """The numbers that all values are which are not missing, or an empty list.
+
+    Truth values are none.
+    """
+    filled = [v for v in values if isinstance(v, list) or label_name(v)]
+    numbers = [files.parse_number(value) for value in filled]
+    return [] if any(map(math.isnan, numbers)) else numbers
+
+
+def find_separator(names: Collection[str], signs: str, needs_all: bool) -> str:
+    """The sign between the labels of a cell, if names look like several.
+
+    It is the first of `signs` for which all parts of a name are also elsewhere,
+    or, unless `needs_all`, for which a name has parts.
+    """
+    for sign in signs:
+        parts = {name: {*_split(name, sign)} for name in names}
+        counts = collections.Counter(p for own in parts.values() for p in own)
+        for own in parts.values():
+            is_repeated = all(counts[part] > 1 for part in own)
+            if len(own) > 1 and (is_repeated or not needs_all):
+                return sign
+    return ""
+
+
+def _split(name: str, sign: str) -> Iterator[str]:
+    return filter(None, (part.strip(_BLANKS) for part in name.split(sign)))
 
 
 def _to_name(record: files.Record, column: str, value: Any) -> str:
@@ -66,15 +265,25 @@ def _to_name(record: files.Record, column: str, value: Any) -> str:
 
 
 def read_number(
-    record: files.Record, column: str, low: float, high: float
+    record: files.Record,
+    column: str,
+    low: float = -math.inf,
+    high: float = math.inf,
 ) -> float:
-    """Reads a number of a range."""
+    """Reads a finite number of a range."""
     value = record.values.get(column)
     number = files.parse_number(value)
-    if not low <= number <= high:
-        expected = f"a number from {low} to {high} as {column!r}"
-        flags = "--config.own.min_value and --config.own.max_value"
-        remedy = f"Repair the row, or set {flags}."
+    if not low <= number <= high or math.isinf(number):
+        bounds = f" from {low} to {high}" * math.isfinite(high - low)
+        expected = f"a number{bounds} as {column!r}"
+        remedy = "Repair the row."
+        if math.isfinite(number):
+            flags = "--config.own.min_value and --config.own.max_value"
+            remedy = f"Repair the row, or set {flags}."
+        elif is_empty(record, column):
+            remedy = "Remove the row, or give it a number."
+        elif isinstance(value, str) and "," in value:
+            remedy = "Write numbers with a decimal point, without commas."
         raise files.unexpected(record.place, expected, value, remedy)
     return number
 
@@ -102,9 +311,16 @@ def read_words(record: files.Record, column: str) -> tuple[str, ...]:
 def read_choices(record: files.Record, columns: Sequence[str]) -> list[str]:
     """Reads the choices of a row: a list, or the first filled cells."""
     cells: Any = [record.values[name] for name in columns]
-    if len(cells) == 1 and isinstance(cells[0], list):
-        cells = cells[0]
-    texts = [cell if isinstance(cell, str) else "" for cell in cells]
+    if len(cells) == 1:
+        value = understand(cells[0])
+        value = value.get("text") if isinstance(value, dict) else value
+        cells = value if isinstance(value, list) else cells
+    texts = [
+        cell if isinstance(cell, str) else json.dumps(cell)
+        for cell in (
+            "" if cell is None or cell != cell else cell for cell in cells
+        )
+    ]
     count = sum(bool(text.strip()) for text in texts)
     if count < 2 or not all(text.strip() for text in texts[:count]):
         expected = f"two or more texts in {','.join(columns)!r}, none empty"

@@ -84,15 +84,9 @@ def require_table(path: pathlib.Path) -> None:
     with path.open("rb") as file:
         start = file.readline(65_536)
     if start.startswith(_SPREADSHEETS):
-        remedy = "Save the sheet as CSV, with commas and in UTF-8."
+        remedy = "Save the sheet as CSV in UTF-8."
         expected = "a text file and no spreadsheet"
         raise unexpected(path, expected, path.suffix, remedy)
-    if path.suffix.lower() == ".csv" and b"," not in start:
-        line = start.decode(errors="replace").strip()
-        if ";" in line or "\t" in line:
-            expected = "commas between columns"
-            remedy = "Save it with commas, or with tabs as .tsv."
-            raise unexpected(f"{path}, line 1", expected, line, remedy)
 
 
 def find_file(
@@ -227,8 +221,10 @@ def read_table(
 ) -> list[Record]:
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
-    CSV is quoted as usual, TSV is not; both name their columns in the first
-    line. Rows must have `columns`; `optional_columns` are read where they are.
+    Both tables name their columns in the first line. CSV is quoted as usual,
+    with semicolons or tabs where that line has no comma. TSV is quoted if all
+    names in that line are. Rows must have `columns`; `optional_columns` are
+    read where they are.
     """
     resolved = resolve_format(path, file_format)
     names = (*columns, *optional_columns)
@@ -251,12 +247,14 @@ def _read_rows(
             _require_columns(place, list(row), columns)
             yield place, row
         return
-    if file_format == "csv":
-        rows = _read_quoted(path)
+    sign = _find_delimiter(path, file_format)
+    if sign:
+        rows = _read_quoted(path, sign)
     else:
         rows = ((n, line.split("\t")) for n, line in read_filled_lines(path))
     _, header = next(rows, (0, []))
-    if not header:
+    header = [name.strip() for name in header]
+    if not any(header):
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
     _require_columns(f"{path}, line 1", header, columns)
@@ -266,10 +264,23 @@ def _read_rows(
         yield place, dict(zip(header, fields, strict=True))
 
 
-def _read_quoted(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
+def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
+    """The sign between quoted fields; empty if a TSV has no quoting."""
+    _, line = next(read_lines(path), (1, ""))
+    if file_format == "csv":
+        signs = [sign for sign in ",;\t" if sign in line]
+        return (signs or [","])[0]
+    names = line.split("\t")
+    is_quoted = all(n[:1] == n[-1:] == '"' and len(n) > 1 for n in names)
+    return "\t" if is_quoted else ""
+
+
+def _read_quoted(
+    path: pathlib.Path, sign: str
+) -> Iterator[tuple[int, list[str]]]:
     """Lines on which rows begin, and fields; blank lines are left out."""
     lines = (f"{line}\n" for _, line in read_lines(path))
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=sign)
     # A context of question answering may be longer than the default limit.
     limit = csv.field_size_limit(sys.maxsize)
     begin = 1
@@ -307,6 +318,8 @@ def _require_columns(
             hint = "Rename the others" if count else hint
             setting = f"the setting of --config.own that says {name!r}"
             remedy = f"{hint}, or change {setting}."
+            if name in ("label", "labels"):
+                remedy += " If each label has a column, it lists them: a,b,c."
             raise unexpected(place, f"one column {name!r}", count, remedy)
 
 

@@ -33,6 +33,13 @@ def _build(folder, train, dev=None, **sections):
          (("a", "cat"), ("O", "B-X"))),
         ([{"question": "a", "choices": ["b", "c"], "label": 0}],
          "multiple_choice", ("a", "b", 1.0)),
+        # Numbers that pandas made floats, and lists of labels.
+        ([("a", 0.0), ("b", 1.0), ("c", 1.0)], "classification",
+         ("a", None, "0")),
+        ([("a cat", ["x", "y"]), ("b", [])], "multilabel",
+         ("a cat", None, ("x", "y"))),
+        ([("a cat", "['x' 'y' 'x']"), ("b", "[]")], "multilabel",
+         ("a cat", None, ("x", "y"))),
         ([{"question": "who?", "context": "a cat", "answer": "cat"}], "qa",
          None),
     ],
@@ -71,7 +78,7 @@ def test_settings_are_those_of_the_command_with_changes(tmp_path):
         frame,
         frame[:1],
         own={"kind": "regression", "text_column": "review",
-             "label_column": "stars", "min_value": 0.0},
+             "label_column": "stars", "max_value": 5.0},
         training={"num_train_epochs": 2},
     )  # fmt: skip
     own = settings.own

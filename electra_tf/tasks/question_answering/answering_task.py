@@ -83,10 +83,12 @@ class QuestionAnsweringTask(base.Task):
         return task
 
     @classmethod
-    def recognizes(cls, frame: Any, own: Any) -> bool:
-        """Whether there are questions without choices."""
-        has_choices = own.choices_column in frame
-        return own.question_column in frame and not has_choices
+    def recognizes(cls, frame: Any, own: Any) -> str:
+        """Why rows are questions without choices, or an empty string."""
+        is_one = (
+            own.question_column in frame and own.choices_column not in frame
+        )
+        return f"there is a column {own.question_column!r}" * is_one
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:

@@ -1,6 +1,7 @@
 """Classification: one of several labels for a text, or any number of them."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -11,13 +12,13 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from electra_tf import errors
-from electra_tf import figures
-from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
+from electra_tf.tasks.sentences import confusion
+from electra_tf.tasks.sentences import labels as label_lib
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Examples
 from electra_tf.tasks.sentences.text_task import OwnSettings
@@ -25,12 +26,8 @@ from electra_tf.text import terminal
 
 MAX_SHOWN = 5
 """The most probable labels of a text that are shown."""
-# Classes of which a confusion matrix can show the numbers, and the names.
-_MAX_NUMBERED = 15
-_MAX_NAMED = 60
-_MAX_LABEL = 24
-
 _ACCURACY = text_task.in_percent(sklearn_metrics.accuracy_score)
+_F1 = text_task.in_percent(sklearn_metrics.f1_score, zero_division=0)
 _MACRO_F1 = text_task.in_percent(
     sklearn_metrics.f1_score, average="macro", zero_division=0
 )
@@ -40,7 +37,7 @@ METRICS: Mapping[str, text_task.Metric] = {
     "mcc": text_task.in_percent(sklearn_metrics.matthews_corrcoef),
     # Of class 1 of two; 0 without a true positive. The original's F1 leaves out
     # gold positives that were not predicted, and so equals its precision.
-    "f1": text_task.in_percent(sklearn_metrics.f1_score, zero_division=0),
+    "f1": _F1,
     # Without classes that are neither among the labels nor predicted.
     "macro_f1": _MACRO_F1,
 }
@@ -66,6 +63,13 @@ class LabelPrediction:
     num_truncated: int  # pieces of text that did not fit, and were not seen
 
 
+@schema.frozen
+class LabelConventions:
+    """What a model of two classes of a user's own keeps beside its labels."""
+
+    positive_label: str  # F1 is of it
+
+
 class ClassificationTask(text_task.TextTask):
     """One class for a text or a pair of texts: an index of `labels`.
 
@@ -82,6 +86,8 @@ class ClassificationTask(text_task.TextTask):
     problem_type = "single_label_classification"
     known_metrics = METRICS
     has_several = False  # whether a text may have several labels, or none
+    counts: Mapping[str, int] = {}  # of the labels in an own training file
+    _why = "as in its training"  # why F1 is of its label
 
     def __init__(
         self,
@@ -98,48 +104,52 @@ class ClassificationTask(text_task.TextTask):
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
-        labels = labels or cls._find_labels(own)
-        task = cls(base.OWN, {}, labels, list(cls.known_metrics))
+        listed = own.label_names
+        schema.require(
+            not own.labels or len(listed) == len({*listed}) > 1,
+            "`own.labels` must list two or more different labels between "
+            f"commas. Received: {own.labels!r}.",
+        )
+        task = cls(base.OWN, {}, labels or listed)
         task.use_own(own)
-        task.use_labels(labels)
+        if not labels and own.train_file:
+            task.counts = label_lib.count(task.read_split("train"))
+        columns = label_lib.split_columns(own)
+        found = columns if len(columns) > 1 else sorted(task.counts)
+        task.use_labels(task.labels or tuple(found))
+        if own.train_file and len(task.labels) < 2:
+            expected = f"at least two labels in column {own.label_column!r}"
+            raise files.unexpected(own.train_file, expected, list(task.labels))
         return task
 
     @classmethod
-    def _find_labels(cls, own: OwnSettings) -> tuple[str, ...]:
-        """Returns the labels of the config, or those of the training file."""
-        labels = own.label_names
-        if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
-            raise errors.DataError(
-                "`own.labels` must list two or more different labels between "
-                f"commas. Received: {own.labels!r}."
-            )
-        if labels or not own.train_file:
-            return labels
-        path, column = storage.path(own.train_file), own.label_column
-        records = files.read_table(path, own.file_format, [column])
-        names = {name for row in records for name in cls._list_labels(row, own)}
-        if len(names) < 2:
-            expected = f"at least two labels in column {column!r}"
-            raise files.unexpected(path, expected, sorted(names))
-        return tuple(sorted(names))
+    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+        """Why labels are classes though they are floats, or an empty string."""
+        numbers = cells.find_numbers(frame.get(own.label_column, ()))
+        has_whole = bool(numbers) and all(n.is_integer() for n in numbers)
+        has_whole = has_whole and own.question_column not in frame
+        if not has_whole or len({*numbers}) > max(20, len(numbers) // 10):
+            return ""
+        return f"its labels, {len({*numbers})} whole numbers, are classes"
 
-    @classmethod
-    def _list_labels(
-        cls, record: files.Record, own: OwnSettings
-    ) -> tuple[str, ...]:
-        separator = own.label_separator if cls.has_several else ""
-        return cells.read_labels(record, own.label_column, separator)
+    def label_columns(self, own: OwnSettings) -> list[str]:
+        """Lists one column, or one for each label."""
+        return label_lib.split_columns(own)
 
-    def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
-        """Reads the label of a row, or all of them; they must be known."""
-        names = self._list_labels(record, own)
-        for name in (name for name in names if name not in self.labels):
-            hint = schema.suggest(name, self.labels)
-            remedy = f"{hint} Repair the row, or set --config.own.labels."
-            raise files.unexpected(
-                record.place, "one of the labels", name, remedy
-            )
-        return names if self.has_several else names[0]
+    def parse_labels(
+        self, records: Sequence[files.Record], own: OwnSettings
+    ) -> list[Any]:
+        """Reads the label of each row, or all of them; they must be known."""
+        rows = label_lib.read(records, own, self.labels, self.has_several)
+        known = {*self.labels} or {name for names in rows for name in names}
+        expected = "one of the labels"
+        expected += "" if own.labels else " of the training file"
+        for record, names in zip(records, rows, strict=True):
+            for name in (name for name in names if name not in known):
+                hint = schema.suggest(name, self.labels)
+                remedy = f"{hint} Repair the row, or set --config.own.labels."
+                raise files.unexpected(record.place, expected, name, remedy)
+        return rows if self.has_several else [names[0] for names in rows]
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model, in its order."""
@@ -157,6 +167,72 @@ class ClassificationTask(text_task.TextTask):
                 known.remove("f1")
             self.use_metrics(text_task.order_metrics(self.own, known))
 
+    @functools.cached_property
+    def conventions(self) -> LabelConventions | None:
+        """Which of two labels of own files F1 is of."""
+        if self.own is None or len(self.labels) != 2 or self.has_several:
+            return None
+        wanted = self.own.positive_label
+        found, self._why = label_lib.choose_positive(
+            self.labels, wanted, self.counts
+        )
+        return LabelConventions(found)
+
+    def use_conventions(self, values: Mapping[str, Any]) -> None:
+        """Takes the conventions of a trained model."""
+        self.conventions = schema.build(LabelConventions, values)
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Lists the labels, and says which one F1 is of, and the weights."""
+        counts = {
+            split: label_lib.count(own)
+            for split, own in examples.items()
+            if own and self.has_labels(own)
+        }
+        lines = label_lib.describe(self.labels, counts)
+        if self.conventions is not None:
+            name = self.conventions.positive_label
+            lines.append(f"f1 is of {name!r} ({self._why}).")
+        if weights := self._find_weights():
+            pairs = zip(self.labels, weights, strict=True)
+            shown = files.list_some([f"{n!r} {w:.3g}" for n, w in pairs])
+            lines.append(f"Weights in the loss: {shown}.")
+        return lines + self._describe_baseline(examples, counts)
+
+    def _describe_baseline(
+        self, examples: Mapping[str, Examples], counts: Mapping[str, Any]
+    ) -> list[str]:
+        """Says what one label for everything scores on dev."""
+        splits = [s for s in self.dev_splits if s in counts]
+        if not splits or not counts.get("train") or self.has_several:
+            return []
+        dev, name = (
+            examples[splits[0]],
+            max(counts["train"], key=counts["train"].get),
+        )
+        classes = np.full(len(dev), self.labels.index(name))
+        scores = self.score(dev, ClassPredictions(classes, classes))
+        value = f"{self.metric} {scores[self.metric]:.2f} on {splits[0]}"
+        return [f"A model that always says {name!r} has {value}."]
+
+    def _find_weights(self) -> tuple[float, ...]:
+        own = self.own
+        if own is None or not (own.class_weights and self.counts):
+            return ()  # Weights are for training alone.
+        total = len(self.read_split("train")) if self.has_several else 0
+        return label_lib.parse_weights(
+            own.class_weights, self.labels, self.counts, total
+        )
+
+    def score(self, examples: Examples, predictions: Any) -> dict:
+        """Computes the metrics; F1 is of class 1, or of the chosen label."""
+        scores = super().score(examples, predictions)
+        if self.conventions is not None:
+            place = self.labels.index(self.conventions.positive_label)
+            pair = self.targets(examples), self.to_targets(predictions)
+            scores["f1"] = _F1(*(side == place for side in pair))
+        return scores
+
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """Creates the head, once the labels are known."""
         if not self.labels:
@@ -164,7 +240,8 @@ class ClassificationTask(text_task.TextTask):
                 "Expected the labels of your own task. Received: none. Give "
                 "--config.own.train_file=FILE, or --config.own.labels=A,B."
             )
-        return super().new_head(**kwargs)
+        weights = self._find_weights()
+        return super().new_head(class_weights=weights, **kwargs)
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the likeliest label of each text, and all probabilities."""
@@ -205,7 +282,7 @@ class ClassificationTask(text_task.TextTask):
             paths.append(folder / f"{split}_confusion.png")
             sides = self.targets(examples), self.to_targets(predictions)
             title = f"{self.name}, {split}"
-            draw_confusion(paths[-1], *sides, self.labels, title)
+            confusion.draw(paths[-1], *sides, self.labels, title)
         return paths
 
     def targets(self, examples: Examples) -> np.ndarray:
@@ -295,6 +372,49 @@ class MultilabelTask(ClassificationTask):
         task.separator = settings.own.label_separator
         return task
 
+    @classmethod
+    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+        """Why labels of texts are several, or an empty string."""
+        names = [own.label_column, "labels"]
+        column = next((name for name in names if name in frame), "")
+        if not column or own.text_column not in frame:
+            return ""
+        held = map(cells.understand, frame[column])
+        pairs = zip(frame[own.text_column], held, strict=True)
+        rows = [pair for pair in pairs if pair[1] is not None]
+        if not all(
+            isinstance(text, str) and isinstance(held, list | dict)
+            for text, held in rows
+        ) or all(len(text.split()) == len(held) for text, held in rows):
+            return ""
+        return f"{column!r} holds lists of labels"
+
+    @classmethod
+    def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
+        """Finds the column of the labels, and the second text."""
+        other = {"labels": "label"}.get(own["label_column"], "")
+        if own["label_column"] not in frame and other in frame:
+            found = super().describe_frame(
+                frame, {**own, "label_column": other}
+            )
+            return found | {"label_column": other}
+        return super().describe_frame(frame, own)
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Lists the labels, and how many a text has."""
+        told: list[Any] = [
+            example.label
+            for own in examples.values()
+            for example in own
+            if example.label is not None
+        ]
+        counts = np.array([*map(len, told)] or [0])
+        return [
+            *super().describe_labels(examples),
+            f"A text has {counts.mean():.2f} labels, at most {counts.max()}; "
+            f"{np.count_nonzero(counts == 0):,} texts have none.",
+        ]
+
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the labels of each text, and all probabilities."""
         logits = outputs["logits"]
@@ -377,53 +497,3 @@ def show_probabilities(shares: Mapping[str, float]) -> list[str]:
         f"{label:{width}}  {share:.3f}  {terminal.draw_bar(share)}".rstrip()
         for label, share in shares.items()
     ]
-
-
-def draw_confusion(
-    path: pathlib.Path,
-    labels: np.ndarray,
-    predictions: np.ndarray,
-    names: Sequence[str],
-    title: str,
-) -> None:
-    """Draws into a PNG file which of `[N]` classes was taken for which."""
-    number = len(names)
-    counts = sklearn_metrics.confusion_matrix(
-        labels, predictions, labels=range(number)
-    )
-    totals = counts.sum(1)
-    shares = counts / np.maximum(totals, 1)[:, np.newaxis]
-    shown = [
-        n if len(n) <= _MAX_LABEL else f"{n[: _MAX_LABEL - 1]}…"
-        # matplotlib sets what stands between dollar signs as mathematics.
-        for n in (name.replace("$", r"\$") for name in names)
-    ]
-    is_numbered = number <= _MAX_NUMBERED
-    side = 2.6 + (0.62 if is_numbered else 0.22) * min(number, _MAX_NAMED)
-    size = side + 1.8, side + 0.6
-    picture = sklearn_metrics.ConfusionMatrixDisplay(
-        shares, display_labels=shown
-    )
-    with figures.saving_figure(path, 1, 1, size) as (figure, (axis,)):
-        figure.set_layout_engine("constrained")
-        picture.plot(
-            ax=axis,
-            cmap="Blues",
-            include_values=is_numbered,
-            xticks_rotation=40 if max(map(len, shown)) > 6 else "horizontal",
-            im_kw={"vmin": 0, "vmax": 1},
-            text_kw={"fontsize": 9 if number <= 6 else 7},
-        )
-        for place in np.ndindex(counts.shape) if is_numbered else ():
-            text = f"{counts[place]:,}\n{shares[place]:.0%}"
-            picture.text_[place].set_text(text)
-        picture.im_.colorbar.set_label("share of the row")
-        rows = [f"{s} ({n:,})" for s, n in zip(shown, totals, strict=True)]
-        axis.set_yticklabels(rows)
-        axis.tick_params(labelsize=10 if is_numbered else 6)
-        if number > _MAX_NAMED:
-            axis.set(xticks=[], yticks=[])
-        axis.set(xlabel="predicted", ylabel="right label (its examples)")
-        share = counts.trace() / len(labels)
-        title = f"{title}: {len(labels):,} examples, {share:.1%} right"
-        axis.set_title(title, fontsize=11)

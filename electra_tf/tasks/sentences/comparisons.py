@@ -5,9 +5,11 @@ belong together, and labels are their relevance: 1 for the right choice. A score
 says nothing by itself; a softmax over those of a group gives probabilities.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
+import math
 import pathlib
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -201,21 +203,30 @@ class MultipleChoiceTask(ComparisonTask):
         )
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
-        """Whether there are questions with choices."""
-        return own.question_column in frame and own.choices_column in frame
+    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+        """Why there are questions with choices, or an empty string."""
+        names = own.question_column, own.choices_column
+        is_one = {*names} <= {*frame}
+        return f"there are columns {' and '.join(names)}" if is_one else ""
 
     def text_columns(self, own: OwnSettings) -> list[str]:
         """Lists the column of the question and those of the choices."""
         return [own.text_column, *_choice_columns(own)]
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
-        """Reads which choice is right: a number from 0, or a letter from A."""
-        name = str(record.values.get(own.label_column)).strip()
-        count = len(cells.read_choices(record, _choice_columns(own)))
-        letters = string.ascii_uppercase
-        place = letters.find(name) if len(name) == 1 else -1
+        """Reads which choice is right: from 0, from A, or its own text."""
+        name = cells.label_name(record.values.get(own.label_column)) or ""
+        columns = _choice_columns(own)
+        choices = cells.read_choices(record, columns)
+        keys = cells.understand(record.values[columns[0]])
+        keys = keys.get("label", []) if isinstance(keys, dict) else []
+        if name in (keys := [str(key) for key in keys]):
+            return keys.index(name)
+        letters, count = string.ascii_uppercase, len(choices)
+        place = letters.find(name.upper()) if len(name) == 1 else -1
         place = int(name) if name.isdecimal() else place
+        if not 0 <= place < count and choices.count(name) == 1:
+            place = choices.index(name)
         if not 0 <= place < count:
             expected = (
                 f"the right one of {count} choices in {own.label_column!r}, "
@@ -224,6 +235,25 @@ class MultipleChoiceTask(ComparisonTask):
             remedy = "Count from 0, or repair the row."
             raise files.unexpected(record.place, expected, name, remedy)
         return place
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says how many choices there are, and which places are right."""
+        lines = []
+        for split, own in examples.items():
+            groups = _find_groups(own)
+            sizes = sorted({*map(len, groups)}) or [0]
+            line = f"{split}: {sizes[0]} to {sizes[-1]} choices"
+            if own and self.has_labels(own):
+                places = collections.Counter(
+                    next(i for i, place in enumerate(group) if own[place].label)
+                    for group in groups
+                )
+                counts = [f"{n} {c:,}" for n, c in sorted(places.items())]
+                line += f"; the right one's place: {', '.join(counts)}"
+                if 0 not in places and len(groups) > 10:
+                    line += ". It is never 0: perhaps it is counted from 1"
+            lines.append(f"{line}.")
+        return lines
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
@@ -277,8 +307,28 @@ class RankingTask(ComparisonTask):
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> float:
         """Reads the relevance."""
-        bounds = own.min_value, own.max_value
+        bounds = own.min_value, own.max_value if own.has_range else math.inf
+        name = cells.label_name(record.values.get(own.label_column))
+        if name in ("false", "true"):
+            return float(name == "true")
         return cells.read_number(record, own.label_column, *bounds)
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says how many texts are compared, and how many are relevant."""
+        lines = []
+        for split, own in examples.items():
+            groups = _find_groups(own)
+            relevant = [max(own[i].label or 0.0 for i in g) for g in groups]
+            line = f"{split}: {len(own):,} texts of {len(groups):,} queries"
+            if self.has_labels(own):
+                without = sum(most <= 0 for most in relevant)
+                line += f", {without:,} without a relevant text"
+            alone = sum(len(group) < 2 for group in groups)
+            if alone:
+                line += f", {alone:,} with one text, which teach nothing"
+            lines.append(f"{line}. Rows of one query are told by its ")
+            lines[-1] += "id." if self.own and self.own.id_column else "text."
+        return lines
 
     def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
         """Raises `DataError` if nothing is relevant."""

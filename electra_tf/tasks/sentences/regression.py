@@ -1,6 +1,7 @@
 """Regression: a number for a text or a pair of texts."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import scipy.stats
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
+from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
@@ -48,8 +50,21 @@ METRICS: Mapping[str, text_task.Metric] = {
     "mse": lambda targets, predictions: float(
         sklearn_metrics.mean_squared_error(targets, predictions)
     ),
+    # In the unit of the targets.
+    "mae": lambda targets, predictions: float(
+        sklearn_metrics.mean_absolute_error(targets, predictions)
+    ),
 }
 """Name to function of targets and predictions, `[N]` floats."""
+
+
+@schema.frozen
+class NumberConventions:
+    """What a model of a user's own keeps of its training file."""
+
+    # The numbers that outputs of 0 and of 1 mean.
+    min_value: float
+    max_value: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +86,9 @@ class RegressionOptions:
 class RegressionTask(text_task.TextTask):
     """One number for a text or a pair of texts.
 
-    The head learns the place in a range, 0 to 1; errors are of places, as in
-    the original. Predictions have the task's own unit, and may be outside.
+    The head learns the place in a range, 0 to 1. Predictions have the task's
+    own unit, and may be outside; so have errors, but those of GLUE's task are
+    of places, as in the original.
     """
 
     kind = "regression"
@@ -82,7 +98,7 @@ class RegressionTask(text_task.TextTask):
     problem_type = "regression"
     options_class = RegressionOptions
     known_metrics = METRICS
-    lower_is_better = ("mse",)
+    lower_is_better = ("mse", "mae")
 
     def __init__(
         self,
@@ -106,33 +122,88 @@ class RegressionTask(text_task.TextTask):
         task.use_own(own)
         return task
 
-    @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> bool:
-        """Whether labels of texts are floats."""
-        labels = frame.get(own.label_column)
-        if labels is None or own.question_column in frame:
-            return False
-        return labels.dtype.kind == "f"
+    @functools.cached_property
+    def conventions(self) -> NumberConventions | None:
+        """The range that is set for own files, or that of the training file."""
+        own = self.own
+        if own is None or own.has_range:
+            return None
+        flags = "--config.own.min_value and --config.own.max_value"
+        if "train" not in self.splits:
+            raise errors.DataError(
+                "A regression needs the range of its numbers. Received: no "
+                f"training file. Give --config.own.train_file, or {flags}."
+            )
+        numbers = [example.label for example in self.read_split("train")]
+        low, high = min(numbers), max(numbers)
+        if low == high:
+            expected = f"different numbers in column {own.label_column!r}"
+            raise files.unexpected(own.train_file, expected, low)
+        return NumberConventions(low, high)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The numbers that outputs of 0 and of 1 mean."""
+        known = self.conventions or self
+        return known.min_value, known.max_value
+
+    def use_conventions(self, values: Mapping[str, Any]) -> None:
+        """Takes the conventions of a trained model."""
+        self.conventions = schema.build(NumberConventions, values)
 
     @classmethod
-    def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Finds the range of the labels, and the second text."""
-        columns = super().describe_frame(frame, own)
-        labels = frame[own["label_column"]]
-        return columns | {
-            "min_value": float(labels.min()),
-            "max_value": float(labels.max()),
-        }
+    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+        """Why labels of texts are numbers, or an empty string."""
+        labels = frame.get(own.label_column, ())
+        numbers = cells.find_numbers(labels)
+        is_whole = all(number.is_integer() for number in numbers)
+        if not numbers or own.question_column in frame:
+            return ""
+        if is_whole and labels.dtype.kind != "f":
+            return ""
+        return f"{own.label_column!r} holds numbers that are no classes"
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> float:
         """Reads the number of a row."""
-        bounds = own.min_value, own.max_value
+        bounds = (own.min_value, own.max_value) if own.has_range else ()
         return cells.read_number(record, own.label_column, *bounds)
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says which numbers there are, and in what unit errors are."""
+        low, high = self.bounds
+        of = "set" if self.conventions is None else "of the training file"
+        lines = [
+            f"Numbers from {low:g} to {high:g} are learned, the range {of}. "
+            "mae is in their unit, mse in its square."
+        ]
+        for split, own in examples.items():
+            told: list[Any] = [example.label for example in own]
+            numbers = [number for number in told if number is not None]
+            if numbers:
+                lines.append(
+                    f"{split}: {min(numbers):g} to {max(numbers):g}, mean "
+                    f"{np.mean(numbers):.4g}, {len({*numbers}):,} different."
+                )
+            if split == "train" and len({*numbers}) == 2:
+                lines.append(
+                    "Only two numbers: --config.own.kind=classification "
+                    "learns which of them holds."
+                )
+        return lines
+
+    def score(self, examples: Examples, predictions: Any) -> dict:
+        """Computes the metrics, errors of own files in the numbers' unit."""
+        scores = super().score(examples, predictions)
+        if self.own is not None:
+            low, high = self.bounds
+            units = {"mse": (high - low) ** 2, "mae": high - low}
+            scores |= {n: scores[n] * units[n] for n in units if n in scores}
+        return scores
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the number of each text, in the task's own range."""
-        scale = self.max_value - self.min_value
-        return {"score": self.min_value + outputs["prediction"] * scale}
+        low, high = self.bounds
+        return {"score": low + outputs["prediction"] * (high - low)}
 
     def decode(
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
@@ -148,26 +219,26 @@ class RegressionTask(text_task.TextTask):
     def targets(self, examples: Examples) -> np.ndarray:
         """Returns the places of the numbers in the range, `[N]`."""
         labels = (example.label for example in examples)
-        numbers = [self.min_value if n is None else n for n in labels]
+        numbers = [self.bounds[0] if n is None else n for n in labels]
         return self.to_targets(np.asarray(numbers, np.float64))
 
     def to_targets(self, predictions: np.ndarray) -> np.ndarray:
         """Returns the places of predicted numbers."""
-        scale = self.max_value - self.min_value
-        return (predictions - self.min_value) / scale
+        low, high = self.bounds
+        return (predictions - low) / (high - low)
 
     def format_predictions(
         self, predictions: np.ndarray
     ) -> text_task.WrittenPredictions:
         """Formats the numbers; GLUE takes none out of the range."""
-        inside = np.clip(predictions, self.min_value, self.max_value)
+        inside = np.clip(predictions, *self.bounds)
         columns = {"prediction": [f"{number:.6f}" for number in predictions]}
         answers = [f"{number:.3f}" for number in inside]
         return text_task.WrittenPredictions(columns, answers)
 
     def describe_export(self) -> dict[str, float]:
         """Returns the range that the head learned."""
-        return {"min_value": self.min_value, "max_value": self.max_value}
+        return dict(zip(("min_value", "max_value"), self.bounds, strict=True))
 
     @classmethod
     def read_prediction(
@@ -186,7 +257,8 @@ class RegressionTask(text_task.TextTask):
 
     def options(self, conventions: Any = None) -> RegressionOptions:
         """Returns the range."""
-        return RegressionOptions((float(self.min_value), float(self.max_value)))
+        low, high = map(float, self.bounds)
+        return RegressionOptions((low, high))
 
     @classmethod
     def card_note(cls, options: RegressionOptions) -> str:

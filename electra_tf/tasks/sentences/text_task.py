@@ -70,16 +70,28 @@ class TextTask(base.Task):
         self.own = own
         self.has_pairs = self.has_pairs or bool(own.text_pair_column)
         read = functools.partial(_read_own, self, own)
-        self.use_readers({s: functools.partial(read, s) for s in own.files})
+        # The training file is also read for its labels, or its range.
+        readers = {s: functools.partial(read, s) for s in own.files}
+        self.use_readers({s: functools.cache(r) for s, r in readers.items()})
 
     def use_metrics(self, metrics: Sequence[str]) -> None:
         """Sets which metrics are computed, the deciding one first."""
         self.metrics = tuple(metrics)
         self.metric = self.metrics[0]
 
+    def label_columns(self, own: OwnSettings) -> list[str]:
+        """Lists the columns of an own file that hold labels."""
+        return [own.label_column]
+
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
         """Reads the label of a row of an own file; raises `DataError`."""
         raise NotImplementedError
+
+    def parse_labels(
+        self, records: Sequence[files.Record], own: OwnSettings
+    ) -> list[Any]:
+        """Reads the labels of all rows of an own file; raises `DataError`."""
+        return [self.parse_label(record, own) for record in records]
 
     def text_columns(self, own: OwnSettings) -> list[str]:
         """Lists the columns of an own file that hold texts."""
@@ -241,27 +253,29 @@ def add_swapped(examples: Sequence[Example]) -> list[Example]:
 
 def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
     """Reads a user's table; labels of a test file may be empty, or absent."""
-    path, label = storage.path(own.files[split]), own.label_column
+    path, labels = storage.path(own.files[split]), task.label_columns(own)
     columns = task.text_columns(own)
     columns += [own.id_column] * bool(own.id_column)
-    columns += [label] * (split != "test")
-    records = files.read_table(path, own.file_format, columns, [label])
-    is_labelled = split != "test" or not all(
-        cells.is_empty(record, label) for record in records
+    columns += labels if split != "test" else []
+    records = files.read_table(path, own.file_format, columns, labels)
+    examples = [
+        _read_texts(task, own, record, number)
+        for number, record in enumerate(records)
+    ]
+    cell_names = (
+        cells.label_name(r.values.get(n)) for r in records for n in labels
     )
-    examples = []
+    is_labelled = split != "test" or any(n is not None for n in cell_names)
     try:
-        for number, record in enumerate(records):
-            example = _read_texts(task, own, record, number)
-            if is_labelled:
-                value = task.parse_label(record, own)
-                example = example._replace(label=value)
-            examples.append(example)
+        told = task.parse_labels(records, own) if is_labelled else []
     except errors.DataError as error:
-        if split != "test" or not is_labelled:
+        if split != "test":
             raise
         hint = "To predict a test file without scores, leave all of its column"
-        raise errors.DataError(f"{error} ({hint} {label!r} empty.)") from error
+        names = own.label_column
+        raise errors.DataError(f"{error} ({hint} {names!r} empty.)") from error
+    for place, value in enumerate(told):
+        examples[place] = examples[place]._replace(label=value)
     if split != "test":
         task.check_examples(path, examples)
     expanded = []

@@ -102,12 +102,13 @@ class TaggingTask(base.Task):
         return cls(base.OWN, readers, own.metric, listed)
 
     @classmethod
-    def recognizes(cls, frame: Any, own: Any) -> bool:
-        """Whether labels of texts are lists."""
+    def recognizes(cls, frame: Any, own: Any) -> str:
+        """Why labels are tags of words, or an empty string."""
         labels = frame.get(own.label_column, ())
         if not len(labels) or own.question_column in frame:
-            return False
-        return isinstance(labels.iloc[0], list | tuple)
+            return ""
+        is_list = isinstance(labels.iloc[0], list | tuple)
+        return f"{own.label_column!r} has a tag for each word" * is_list
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:

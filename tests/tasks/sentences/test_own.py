@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from electra_tf import errors
@@ -72,6 +73,7 @@ def test_a_test_file_has_all_labels_or_none(tmp_path):
         assert task.test_splits == ("test",)
         assert task.has_labels(examples) == (labels == ["good", "bad"])
     _write(tmp_path, "test.csv", "text,label\nx,good\ny,\n")
+    task = build_own(tmp_path, CSV, test_file=path)
     with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
         task.read_split("test")
 
@@ -93,7 +95,11 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         kind="regression", min_value=-2, max_value=2, metric="pearson",
     )  # fmt: skip
     assert [e.label for e in task.read_split("train")] == [2.0, -1.5]
-    assert task.metrics == ("pearson", "spearman", "mse")
+    assert task.metrics == ("pearson", "spearman", "mse", "mae")
+    # In the unit of the numbers, not of places in the range.
+    found = np.array([1.0, 0.5])
+    scores = task.score(task.read_split("train"), found)
+    assert (scores["mse"], scores["mae"]) == (2.5, 1.5)
     task = build_own(tmp_path, CSV, kind="regression", metric="mse")
     assert task.metric == "mse" and task.metric in task.lower_is_better
     with pytest.raises(ValueError, match="'mes'.*mean 'mse'"):
@@ -112,19 +118,23 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ('text,label\na,b\nc,"d\te"\n', {}, "line 3: expected no tabs"),
         ('text,label\n"a\nb",x\n"c\nd",y\n', {"id_column": "text"},
          "line 2: expected no tabs and line ends"),
-        ("text,label\na,1\nb,3\n", {"kind": "regression"},
+        ("text,label\na,1\nb,3\n", {"kind": "regression", "max_value": 2.0},
          "line 3: expected a number from 0"),
+        ("text,label\na,1\nb,1.0\n", {"kind": "regression", "metric": "mae"},
+         "expected different numbers in column 'label'"),
+        ('text,label\na,"1,5"\n', {"kind": "regression"}, "decimal point"),
         ("text,label\na,nan\n", {"kind": "regression"}, "expected a number"),
         (CSV, {"labels": "good,bad,good"}, "must list two or more different"),
         ('{"text": 5.5, "label": "a"}\n{"text": "x", "label": "b"}\n',
          {"name": "t.jsonl"}, "line 1: expected a text in.*: 5.5"),
-        ('{"text": "y", "label": "a"}\n{"text": "x", "label": ["b"]}\n',
-         {"name": "t.jsonl"}, "line 2: expected a label"),
+        ('{"text": "y", "label": "a"}\n{"text": "x", "label": ["b", "a"]}\n',
+         {"name": "t.jsonl"}, "line 2: expected one label"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
     with pytest.raises(ValueError, match=expected):
-        build_own(tmp_path, text, **fields).read_split("train")
+        task = build_own(tmp_path, text, **fields)
+        task.describe_labels({"train": task.read_split("train")})
 
 
 def test_a_trained_models_labels_serve_where_there_is_no_training_file(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from electra_tf.tasks.sentences import classification
+from electra_tf.tasks.sentences import confusion
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences.text_task import Example
@@ -124,6 +125,6 @@ def test_a_picture_is_drawn_whatever_the_labels(tmp_path, num_classes):
     names = [f"$x_{i} {'long ' * (i % 9)}" for i in range(num_classes)]
     labels = np.arange(num_classes).repeat(2)
     path = tmp_path / "a.png"
-    classification.draw_confusion(path, labels, labels[::-1], names, "100 %, $")
+    confusion.draw(path, labels, labels[::-1], names, "100 %, $")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.iterdir()) == [path]
