@@ -6,6 +6,7 @@ package does not import TensorFlow; `load` does.
 
 import os
 import pathlib
+import sys
 import typing
 
 from electra_tf import version
@@ -19,6 +20,22 @@ __version__ = version.VERSION
 if not pathlib.Path("/dev/nvidiactl").exists():
     # Without a GPU, TensorFlow would begin with six lines about missing CUDA.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Keras reads this when it is imported, and follows it rather than its own file.
+_given = os.environ.get("KERAS_BACKEND") or "tensorflow"
+os.environ["KERAS_BACKEND"] = "tensorflow"
+if "keras" in sys.modules:
+    _given = sys.modules["keras"].config.backend()
+    if _given != "tensorflow":
+        raise ImportError(
+            "electra_tf needs Keras on TensorFlow. Received: Keras that was "
+            f"imported before, on {_given}. Import electra_tf first, or set "
+            "KERAS_BACKEND=tensorflow before Python starts."
+        )
+if _given != "tensorflow":
+    print(
+        f"KERAS_BACKEND={_given} has no effect: electra_tf runs on TensorFlow.",
+        file=sys.stderr,
+    )
 # TensorFlow reads this when it is imported. On CPUs without AVX-512 it would
 # leave out oneDNN's products, faster there as well (docs/performance.md).
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

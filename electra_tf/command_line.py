@@ -9,7 +9,6 @@ exit with 70.
 
 import ast
 import dataclasses
-import difflib
 import gc
 import os
 import pathlib
@@ -26,13 +25,17 @@ from absl import flags
 from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.config import schema as schema_lib
 from electra_tf.processes import pool
 
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
-# Flags that take a file of configs/.
-_CONFIG_FLAGS = ("config", "study")
+# Flags that take a file of configs/, and where else to take one from.
+_CONFIG_FLAGS = {
+    "config": "electra-new-config writes one of your own for pre-training.",
+    "study": "electra-study --list shows those there are.",
+}
 _USER_ERRORS = (
     *(ValueError, ArithmeticError, OSError, ImportError, MemoryError),
     errors.ExportError,
@@ -56,6 +59,7 @@ def run(
     # Imports and traces make millions of objects that stay. To look for garbage
     # after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
+    _open_closed_streams()
     pool.shorten_logs()
     flags.mark_flags_as_required(list(required))
     app.run(
@@ -70,27 +74,27 @@ def find_configs(argv: list[str]) -> list[str]:
     `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
     arguments. Raises `ConfigError` if there is none.
     """
-    replaced, is_expected = [], False
+    replaced, waiting = [], ""
     for argument in argv:
         flag, equals, path = argument.partition("=")
-        if is_expected:
-            argument = _find_config(argument)
-        is_config = flag.startswith("-") and flag.lstrip("-") in _CONFIG_FLAGS
-        if is_config and equals:
-            argument = f"{flag}={_find_config(path)}"
-        is_expected = is_config and not equals
+        if waiting:
+            argument = _find_config(argument, waiting)
+        name = flag.lstrip("-") if flag.startswith("-") else ""
+        if name in _CONFIG_FLAGS and equals:
+            argument = f"{flag}={_find_config(path, name)}"
+        waiting = name if name in _CONFIG_FLAGS and not equals else ""
         replaced.append(argument)
     return replaced
 
 
-def _find_config(path: str) -> str:
+def _find_config(path: str, flag: str) -> str:
     config_path = installed.find_config(path)
     name = config_path.partition(":")[0]
     if not pathlib.Path(name).is_file():
-        [near] = difflib.get_close_matches(name, installed.config_names(), 1, 0)
+        near = schema_lib.find_near(name, installed.config_names())
         raise errors.ConfigError(
-            f"There is no config {name or repr(name)}. Did you mean {near}? "
-            "electra-new-config writes one of your own for pre-training."
+            f"There is no {flag} {name or repr(name)}. {near}"
+            + _CONFIG_FLAGS[flag]
         )
     return config_path
 
@@ -112,9 +116,7 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
         # After --help, absl would exit with 1.
         sys.exit(0)
     except BrokenPipeError:
-        # As of `--help | head`: Python would fail to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(_end_quietly())
     except Exception as error:
         text = _explain_config(error, argv, schema)
         if not text and not isinstance(error, errors.ConfigError | flags.Error):
@@ -229,8 +231,8 @@ def _describe(error: BaseException, schema: type) -> str:
     if name is None or not isinstance(error, AttributeError | NameError):
         return getattr(error, "msg", None) or f"{error}"
     parts = [part for path in _settings(schema) for part in path.split(".")]
-    close = difflib.get_close_matches(name[1], [*parts, *vars(config)], 1, 0)
-    return f"There is no {name[1]!r}. Did you mean {close[0]!r}?"
+    near = schema_lib.find_near(name[1], [*parts, *vars(config)])
+    return f"There is no {name[1]!r}. {near}".strip()
 
 
 def _settings(schema: type) -> list[str]:
@@ -243,14 +245,44 @@ def _settings(schema: type) -> list[str]:
 
 def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
     """Raises `ConfigError` unless `config.section.field` is in the schema."""
-    known = _settings(schema)
-    if name not in known:
-        (close,) = difflib.get_close_matches(name, known, 1, 0)
+    known = [f"--{setting}" for setting in _settings(schema)]
+    if f"--{name}" not in known:
         home = schema.__module__.replace(".", "/")
         raise errors.ConfigError(
-            f"There is no setting --{name}. Did you mean --{close}? All "
-            f"settings stand in {home}.py."
+            f"There is no setting --{name}. "
+            f"{schema_lib.find_near(f'--{name}', known)}All settings stand in "
+            f"{home}.py."
         )
+
+
+def _open_closed_streams() -> None:
+    """Opens streams that the shell has closed, as `>&-` does, on nothing.
+
+    Otherwise files get their numbers, and what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nothing, mode))
+
+
+def _end_quietly() -> int:
+    """The exit code where nobody reads on, as in `electra-plan x | head`."""
+    # Python would fail to flush the rest.
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nothing, number)
+    return 128 + signal.SIGPIPE
+
+
+def _find_full_output() -> str:
+    """The name of the standard output if it takes no more, as on full disks."""
+    try:
+        print(flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return "The standard output"
+    return ""
 
 
 def _require_folders() -> None:
@@ -272,9 +304,13 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         return 2
     try:
         _require_folders()
-        return main()
+        code = main()
+        sys.stdout.flush()
+        return code
     except errors.Stopped:
         return os.EX_TEMPFAIL
+    except BrokenPipeError:
+        return _end_quietly()
     except (Exception, KeyboardInterrupt) as error:
         # During an import, it becomes the cause of an `ImportError`.
         if any(isinstance(e, KeyboardInterrupt) for e in _causes(error)):
@@ -287,6 +323,8 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
             traceback.print_exc()
         else:
             text = _TOO_LARGE if is_full else f"{error}"
+            if isinstance(error, OSError) and error.errno:
+                error.filename = error.filename or _find_full_output()
             if isinstance(error, OSError) and error.filename:
                 text = (
                     f"{error.filename} must be a usable path. Received: "

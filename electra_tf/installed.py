@@ -60,10 +60,10 @@ def find_config(path: str) -> str:
     return f"{config}{colon}{argument}" if config.is_file() else path
 
 
-def config_names() -> list[str]:
-    """Returns the names of the configs that come with this package."""
-    top = _folder("configs")
-    return [f"configs/{p.relative_to(top)}" for p in sorted(top.glob("*/*.py"))]
+def config_names(folder: str = "*") -> list[str]:
+    """Returns the names of the configs that come along, or of one folder's."""
+    top, pattern = _folder("configs"), f"{folder}/*.py"
+    return [f"configs/{p.relative_to(top)}" for p in sorted(top.glob(pattern))]
 
 
 def model_names() -> tuple[str, ...]:

@@ -251,10 +251,21 @@ def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
         folder.rmtree()  # type: ignore[attr-defined]
 
 
+@contextlib.contextmanager
+def naming(target: str | os.PathLike[str]) -> Iterator[None]:
+    """Adds a path to an error of the system, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.filename = os.fspath(target)
+        raise
+
+
 @_raising_os_errors
 def append_text(target: pathlib.Path, text: str) -> None:
     """Appends to a file; stores write it anew."""
-    with target.open("a", encoding="utf-8") as file:
+    with naming(target), target.open("a", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -19,6 +19,7 @@ from absl import flags
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.processes import atomic
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("file", None, "What to write; also the first argument.")
@@ -90,7 +91,7 @@ def main() -> None:
         lines="\n".join(lines).replace("'", '"'),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
+    atomic.write_text(path, text)
     print(f"Wrote {path}. Its first lines say how to train with it.")
 
 

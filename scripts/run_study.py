@@ -4,16 +4,20 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
     electra-study configs/studies/table5.py --list
     electra-study configs/studies/table1.py:192x4:600M --list
+    electra-study --list
 
 The same command goes on after a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75).
 docs/studies.md says what it writes.
 """
 
+import pathlib
 import sys
+from typing import Any
 
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf import installed
 from electra_tf import storage
 from electra_tf.records import manifest
 
@@ -30,13 +34,33 @@ flags.DEFINE_integer("num_parallel", 1, "Runs at a time.")
 flags.DEFINE_integer(
     "num_train_steps", 0, "Of the reference arm; 0: the study's.", 0
 )
-flags.DEFINE_bool("list", False, "Print the plan and end.")
+flags.DEFINE_bool("list", False, "Print the plan, or all studies, and end.")
 # Of `make pretrain`; for --list without a dataset.
 _USUAL_VOCABULARY = 8192
 
 
+@flags.multi_flags_validator(
+    ["study", "list"], "Give --study=FILE; --list shows those there are."
+)
+def _has_study(given: dict[str, Any]) -> bool:
+    return bool(given["study"] or given["list"])
+
+
+def list_studies() -> None:
+    """Prints the studies that come along, each with its question."""
+    from electra_tf.studies import definition
+
+    for name in installed.config_names("studies"):
+        path = installed.find_config(name)
+        if "def get_study" in pathlib.Path(path).read_text("utf-8"):
+            print(f"{name}: {definition.load_study(path).question}")
+
+
 def main() -> int:
     """Plans, runs, and says where the report is."""
+    if not FLAGS.study:
+        list_studies()
+        return 0
     folder = FLAGS.dataset_dir
     if folder:
         manifest.require_dataset(storage.path(folder))
@@ -84,4 +108,4 @@ def main() -> int:
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         sys.argv[1] = f"--study={sys.argv[1]}"
-    command_line.run(main, required=["study"])
+    command_line.run(main)

@@ -247,7 +247,8 @@ def test_a_config_of_another_command_gets_one_line(
         ("", "", "There is no config ''."),
         ("", "pretrain/electra_smal.py:a",
          "There is no config pretrain/electra_smal.py. Did you mean "
-         "configs/pretrain/electra_small.py?"),
+         "'configs/pretrain/electra_small.py'?"),
+        ("", "mine.py", "There is no config mine.py. electra-new-config"),
     ],
 )  # fmt: skip
 def test_what_is_no_config_gets_one_line(

@@ -1,8 +1,12 @@
 """Mistakes of beginners get a sentence, without TensorFlow."""
 
 import ast
+import os
 import pathlib
+import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -155,3 +159,55 @@ def test_failures_end_with_one_sentence(capsys, fail, code, said):
     assert command_line._guarded(fail, ["script"]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [
+        ("| true", 141, ""),
+        ("2>&1 | true", 141, ""),
+        (">&-", 0, ""),
+        ("> /dev/full", 1, "error: The standard output must be a usable path"),
+    ],
+)
+def test_a_command_that_nobody_reads_ends_quietly(output, code, said):
+    plan = f"{sys.executable} {SCRIPTS}/plan.py {CONFIGS}/pretrain/tiny.py"
+    shell = f"(sleep 1; {plan}; echo $? >&3) {output}"
+    done = subprocess.run(
+        ["bash", "-c", f"exec 3>&1; {shell}"], capture_output=True, text=True
+    )
+    assert done.stdout == f"{code}\n"
+    assert done.stderr.startswith(said) and bool(done.stderr) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("backend", "first", "said"),
+    [
+        ("jax", "electra_tf", "KERAS_BACKEND=jax has no effect: electra_tf"),
+        ("", "electra_tf", ""),
+        (
+            "",
+            "torch_keras",
+            "needs Keras on TensorFlow. Received: .*, on torch",
+        ),
+    ],
+)
+def test_keras_runs_on_tensorflow_or_the_import_says_why_not(
+    tmp_path, backend, first, said
+):
+    (tmp_path / "keras.json").write_text('{"backend": "torch"}')
+    (tmp_path / "torch_keras.py").write_text(
+        "import sys, types\n"
+        "sys.modules['keras'] = keras = types.ModuleType('keras')\n"
+        "keras.config = types.SimpleNamespace(backend=lambda: 'torch')\n"
+    )
+    code = f"import {first}, electra_tf, keras; print(keras.config.backend())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "KERAS_HOME": str(tmp_path),
+             "KERAS_BACKEND": backend,
+             "PYTHONPATH": f"{tmp_path}:{SCRIPTS.parent}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert re.search(said, done.stderr)
+    assert done.stdout == "tensorflow\n" * (first == "electra_tf")

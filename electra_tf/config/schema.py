@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -228,6 +229,21 @@ def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
     return dataclasses.replace(settings, **changed)
 
 
+def find_near(name: str, known: Iterable[str]) -> str:
+    """Returns `Did you mean 'a'? ` for a name that is near; else nothing.
+
+    Of names of several parts, as `config.data.phases`, the last must be near.
+    """
+
+    def last(text: str) -> str:
+        return re.split("[./]", text.lower().removesuffix(".py"))[-1]
+
+    near = difflib.get_close_matches(last(name), {*map(last, known)})
+    names = [each for each in known if last(each) in near]
+    close = difflib.get_close_matches(name, names, 1, 0)
+    return f"Did you mean {close[0]!r}? " if close else ""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`
 
@@ -235,10 +251,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """
     names = list(dict.fromkeys(known))
     more = f" and {len(names) - 25} more" if len(names) > 25 else ""
-    alike = {other.casefold(): other for other in reversed(names)}
-    close = difflib.get_close_matches(name.casefold(), alike, 1)
-    hint = f"Did you mean {alike[close[0]]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(names[:25])}{more}."
+    return f"{find_near(name, names)}Known: {', '.join(names[:25])}{more}."
 
 
 def _describe_all(

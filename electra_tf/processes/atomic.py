@@ -39,12 +39,12 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         return
     partial = _partial_name(path)
     try:
-        yield partial
-        _flush(partial)
-        partial.replace(path)
-    except BaseException as error:
+        with storage.naming(path):
+            yield partial
+            _flush(partial)
+            partial.replace(path)
+    except BaseException:
         partial.unlink(missing_ok=True)
-        _name(error, path)
         raise
 
 
@@ -96,9 +96,10 @@ def creating_folder(
     with contextlib.ExitStack() as held:
         try:
             _make_locked(partial, path, held)
-            yield partial
-            for made in (*partial.rglob("*"), partial):
-                _flush(made)
+            with storage.naming(path):
+                yield partial
+                for made in (*partial.rglob("*"), partial):
+                    _flush(made)
             try:
                 partial.rename(path)
             except OSError:
@@ -106,8 +107,7 @@ def creating_folder(
                     raise
                 shutil.rmtree(partial)
             _flush(path.parent)
-        except BaseException as error:
-            _name(error, path)
+        except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             for folder in missing:
                 # A folder that others have written to stays.
@@ -139,12 +139,6 @@ def _make_locked(
             f"{str(path)!r} must be a path at which a folder can be made. "
             f"Received: {reason}. Give another, or repair those above it."
         ) from error
-
-
-def _name(error: BaseException, path: pathlib.Path) -> None:
-    """Adds the path to an error of the system, such as a full disk."""
-    if isinstance(error, OSError) and error.errno and error.filename is None:
-        error.filename = str(path)
 
 
 def not_written(path: str | os.PathLike, error: Exception) -> OSError:

@@ -1,6 +1,7 @@
 """Locks of folders; they end with the process that holds them."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -12,6 +13,7 @@ from typing import IO
 from electra_tf import storage
 
 LOCK_FILE = ".lock"
+_LONGEST_OWNER = 400
 
 
 @contextlib.contextmanager
@@ -30,10 +32,12 @@ def hold(
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path, since = folder / LOCK_FILE, time.strftime("%Y-%m-%d %H:%M:%S")
-    with _open_locked(path, is_shared):
+    with _open_locked(path, is_shared) as file:
         owner = f"process {os.getpid()} on {socket.gethostname()}, {since}"
         try:
-            path.write_text(owner, "utf-8")
+            with storage.naming(path):
+                os.ftruncate(file.fileno(), 0)
+                os.pwrite(file.fileno(), owner.encode(), 0)
             yield
         finally:
             if not is_shared:
@@ -62,18 +66,24 @@ def hold_itself(folder: pathlib.Path, waits: bool = False) -> Iterator[None]:
 def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
-        file = path.open("a+", encoding="utf-8")
+        # Not the file that a link leads to, and none that has to be waited for.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.fdopen(os.open(path, flags, 0o666), "r+", errors="replace")
+        file.seek(0)
+        owner = file.read(_LONGEST_OWNER)
+        if owner and not owner.startswith("process "):
+            raise FileExistsError(errno.EEXIST, f"a {path.name} of others")
     except OSError as error:
+        reason = f"a link as {path.name}" if path.is_symlink() else ""
         raise type(error)(
             f"{path.parent} must be a folder to write to. Received: "
-            f"{error.strerror}. Give another, or change what it allows."
+            f"{reason or error.strerror or error}. Give another, or change this one."
         ) from error
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        file.seek(0)
         raise BlockingIOError(
-            f"{path.parent} is in use by {file.read() or 'another process'}. "
+            f"{path.parent} is in use by {owner or 'another process'}. "
             "Wait until it has ended, or end it, or choose another folder."
         ) from error
     except OSError:  # A file system without locks is used without.

@@ -33,8 +33,8 @@ Handler = Callable[[Any, Report], Any]
 
 _POLL_SECONDS = 0.5
 # Exit codes after which another attempt is useless: success, an error of the
-# user, a wrong command line, stopped by a signal.
-FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL)
+# user, a wrong command line, stopped by a signal, nobody reads the output.
+FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL, 128 + signal.SIGPIPE)
 # For a process that was asked to stop, to save its work. A second signal to the
 # parent ends all processes at once.
 _GRACE_SECONDS = 300.0

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from electra_tf.processes import locks
+from tests import full_disk
 
 _HOLD = """
 import pathlib, sys, time
@@ -79,14 +80,41 @@ def test_a_lock_on_a_file_that_its_owner_has_removed_is_taken_anew(
         pass
 
 
-def test_folders_without_locks_are_used_or_named(tmp_path, monkeypatch):
+def test_a_folder_without_locks_is_used(tmp_path, monkeypatch):
     def refuse(*unused):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with locks.hold(tmp_path):
         pass
-    (tmp_path / locks.LOCK_FILE).mkdir()
-    message = f"{tmp_path} must be a folder to write to.*directory. Give"
+
+
+@pytest.mark.parametrize(
+    ("make", "received"),
+    [
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.symlink_to("mine"), "a link as .lock"),
+        (lambda path: path.symlink_to("nothing"), "a link as .lock"),
+        (lambda path: path.hardlink_to(path.parent / "mine"), "of others"),
+        (os.mkfifo, "not seekable"),
+    ],
+)
+def test_what_stands_in_place_of_a_lock_is_left_alone(tmp_path, make, received):
+    (tmp_path / "mine").write_text("my text")
+    make(tmp_path / locks.LOCK_FILE)
+    message = f"{tmp_path} must be a folder to write to. .*{received}. Give"
     with pytest.raises(OSError, match=message), locks.hold(tmp_path):
         pass
+    assert (tmp_path / "mine").read_text() == "my text"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"mine", locks.LOCK_FILE}
+
+
+def test_a_lock_that_a_full_disk_refuses_is_named(tmp_path):
+    with (
+        pytest.raises(OSError, match="large: .*/.lock'"),
+        full_disk.largest_file(0),
+        locks.hold(tmp_path),
+    ):
+        pass
+    assert not (tmp_path / locks.LOCK_FILE).exists()
