@@ -74,10 +74,12 @@ def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
         if owner and not owner.startswith("process "):
             raise FileExistsError(errno.EEXIST, f"a {path.name} of others")
     except OSError as error:
-        reason = f"a link as {path.name}" if path.is_symlink() else ""
+        reason = error.strerror or f"{error}".rstrip(".")
+        if path.is_symlink():
+            reason = f"a link as {path.name}"
         raise type(error)(
             f"{path.parent} must be a folder to write to. Received: "
-            f"{reason or error.strerror or error}. Give another, or change this one."
+            f"{reason}. Give another, or change this one."
         ) from error
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)

@@ -4,6 +4,7 @@ A source is a file or a part of a large one; any process can read it alone, and
 it always gives the same documents.
 """
 
+import collections
 import dataclasses
 import hashlib
 import itertools
@@ -22,12 +23,15 @@ from electra_tf.records import readers
 
 PYTHON_DOCS = "python_docs"
 TFDS_PREFIX = "tfds:"
-_TFDS_SPLIT = "train"
+_TFDS_SPLIT, _TFDS_FORMAT = "train", "TensorFlow Datasets"
 # Text usually takes four times the space of its compressed form.
 _COMPRESSION_RATIO = 4
 _MIN_UNIT_BYTES = 1 << 20
 _MAX_UNIT_BYTES = 1 << 26
 _UNITS_PER_CORPUS = 256
+# Files whose format is told before the work, and bytes whose documents are
+# counted.
+_MOST_PREVIEWED, _PREVIEW_BYTES = 200, 1 << 22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +159,56 @@ def open_source(
     return readers.FileReader(source.path, options, source.begin, source.end)
 
 
+def preview(corpus: Corpus) -> list[str]:
+    """Returns lines that say how a corpus is read, with its first document."""
+    options, first = corpus.options, corpus.sources[:_MOST_PREVIEWED]
+    formats = collections.Counter(
+        _TFDS_FORMAT
+        if source.is_tfds
+        else readers.find_format(storage.path(source.path), options)
+        for source in first
+    )
+    lines = [
+        f"Corpus: {count:,} {'files' if count > 1 else 'file'} of {name}, "
+        f"{_describe_documents(name, options)}."
+        for name, count in formats.items()
+    ]
+    if others := len(corpus.sources) - len(first):
+        lines.append(f"Corpus: {others:,} files that were not looked at yet.")
+    num_read = num_documents = num_characters = 0
+    is_part, shown = False, ""
+    for source in corpus.sources:
+        reader, before = open_source(source, options), 0
+        for document in reader:
+            if reader.num_bytes > before and num_read + before > _PREVIEW_BYTES:
+                is_part = True
+                break
+            before = reader.num_bytes
+            num_documents += not document.is_continued
+            num_characters += sum(map(len, document.lines))
+            shown = shown or f"{source.name}: {' '.join(document.lines):.160}"
+        num_read += before
+        if is_part:
+            break
+    if is_part:  # an estimate
+        total = sum(source.num_bytes for source in corpus.sources)
+        num_documents = round(num_documents * total / num_read)
+        num_characters = round(num_characters * total / num_read)
+    return [
+        *lines,
+        f"{'About ' * is_part}{num_documents:,} documents, {num_characters:,} "
+        f"characters. The first, of {shown}",
+    ]
+
+
+def _describe_documents(name: str, options: readers.ReadingOptions) -> str:
+    if not options.blanks_separate_docs and name not in ("wiki", "archive"):
+        return "each a document"
+    default = f"a document each text in {options.text_field!r}"
+    ends = readers.DOCUMENT_ENDS | {_TFDS_FORMAT: "an example"}
+    return f"a document {ends[name]}" if name in ends else default
+
+
 def plan_units(
     corpus: Corpus, unit_bytes: int | None = None
 ) -> list[tuple[Source, ...]]:
@@ -257,12 +311,11 @@ def _split_source(
     source: Source, options: readers.ReadingOptions, unit_bytes: int
 ) -> list[Source]:
     path = storage.path(source.path)
-    is_small = source.num_bytes < 2 * unit_bytes
-    if is_small or source.is_tfds or readers.is_compressed(path):
+    if source.num_bytes < 2 * unit_bytes or source.is_tfds:
         return [source]
     file_format = readers.find_format(path, options)
     is_one_document = file_format != "wiki" and not options.blanks_separate_docs
-    if file_format == "archive" or is_one_document:
+    if is_one_document or not readers.can_be_split(path, file_format):
         return [source]
     bounds, bound = [0], unit_bytes
     with path.open("rb") as stream:

@@ -7,7 +7,9 @@ Bytes that are not UTF-8 are replaced by U+FFFD and counted.
 
 import bz2
 import contextlib
+import csv
 import gzip
+import io
 import json
 import lzma
 import pathlib
@@ -23,7 +25,9 @@ from electra_tf import installed
 from electra_tf import storage
 from electra_tf.config import schema
 
-Format = Literal["auto", "text", "jsonl", "wiki", "archive", "parquet", "arrow"]
+Format = Literal[
+    "auto", "text", "jsonl", "wiki", "archive", "csv", "parquet", "arrow"
+]
 TABLES = ("parquet", "arrow")
 TABLE_SUFFIXES = (".parquet", ".arrow")
 
@@ -33,11 +37,37 @@ _OPENERS: dict[str, Any] = {
     ".bz2": bz2.open,
     ".zst": lambda raw: _pyarrow().CompressedInputStream(raw, "zstd"),
 }
+_COMPRESSED = re.compile(
+    rb"(?P<gz>\x1f\x8b\x08)|(?P<xz>\xfd7zXZ\0)|(?P<bz2>BZh\d1AY&SY)|"
+    rb"(?P<zst>\x28\xb5\x2f\xfd)"
+)
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _ARROW_FILE = b"ARROW1"
 # PyArrow's names of types that hold text.
 _TEXT_TYPE = re.compile("(dictionary<values=)?(large_)?(string|binary)")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_CSV_SUFFIXES = (".csv", ".tsv")
+_HEAD_BYTES = 1 << 12
+# How files begin that are not what their names say, if these say anything.
+_BEGINNINGS = {
+    "wiki": rb"<doc ",
+    "jsonl": rb'\s*(\[\s*)?\{\s*"(\\.|[^"\\])*"\s*:|\[\s*"',
+    "parquet": rb"PAR1",
+    "arrow": rb"ARROW1|\xff\xff\xff\xff",
+}
+# How files begin that are refused: with their kind, and what to do with them.
+_ALL = "or read all of it by --corpus_format=text"
+_REFUSED = {
+    rb"(?i)\s*<(!doctype|html|head|\?xml|mediawiki)\b": (
+        f"HTML or XML. Take the text out of it, {_ALL}"
+    ),
+    rb"From \S+ .*\n[\w-]+: ": f"an mbox. Take the mails' texts out, {_ALL}",
+    rb"WARC/": "a web archive. Take the text of the pages out of it",
+    rb"%PDF-|\{\\rtf|PK\x03\x04|\xd0\xcf\x11\xe0": (
+        "a PDF, a document of an office program or a ZIP. Save its text"
+    ),
+    rb"\xff\xfe|\xfe\xff": "UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
+}
 _BLOCK_BYTES = 1 << 22
 _MAX_LINE_BYTES = 1 << 25
 _MAX_LINE_CHARACTERS = 1 << 20
@@ -47,9 +77,14 @@ _LINE_PART = re.compile(
 )
 _BYTES_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))
 _TAR_MAGIC = slice(257, 262)
-_WIKI_START = "<doc "
+# What a document is, by format; of the others, an object or a row.
+DOCUMENT_ENDS = {
+    "text": "up to a blank line",
+    "wiki": "of <doc> tags",
+    "archive": "a file inside",
+}
 # The first and the last line of a document of WikiExtractor.
-_WIKI_TAG = re.compile(f"{_WIKI_START}.*|</doc>", re.DOTALL)
+_WIKI_TAG = re.compile("<doc .*|</doc>", re.DOTALL)
 # Marks the end of a document in a list of stripped lines.
 _END_OF_DOCUMENT = ""
 # Control characters that no text has.
@@ -119,6 +154,9 @@ class FileReader:
         if file_format == "archive":
             yield from self._archive_members(stream)
             return
+        if file_format == "csv":
+            yield from self._csv_rows(stream)
+            return
         line_number = 1
         for data in self._whole_lines(stream):
             text = self._decode(data, str(self._path))
@@ -176,20 +214,57 @@ class FileReader:
             if not line:
                 continue
             try:
-                text = json.loads(line)[self._options.text_field]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                text = None
+                members = dict(json.loads(line).items())
+            except (ValueError, AttributeError, RecursionError):
+                members = {}
+            text = members.get(self._options.text_field, members)
+            if text is None:
+                continue
             if not isinstance(text, str):
+                remedy = "Write an object with one text on each line"
+                if members and self._options.text_field not in members:
+                    known = ", ".join(map(str, members))
+                    remedy = f"Name another by --text_field: {known:.200}"
                 raise errors.DataError(
                     f"{self._path}, line {number} after byte {self._begin}: "
                     "expected a JSON object of at most "
                     f"{_MAX_LINE_BYTES >> 20} MiB with a text in the member "
                     f"{self._options.text_field!r}. Received: {line[:80]!r}. "
-                    "Name the right member as text field; for plain text "
-                    "choose the format `text`."
+                    f"{remedy}, {_ALL}."
                 )
             result += self._record_lines(*_SURROGATE.subn("\ufffd", text))
         return result
+
+    def _csv_rows(self, stream: IO[bytes]) -> Iterator[list[str]]:
+        """The lines of the texts in a column of a table with a header."""
+        lines = (
+            f"{line}\n"
+            for data in self._whole_lines(stream)
+            for line in self._decode(data, str(self._path)).split("\n")
+        )
+        sign, names = _split_header(next(lines, ""))
+        column = self._options.text_field
+        if column not in names:
+            raise errors.DataError(
+                f"{self._path} must have a column {column!r} of text. Its "
+                f"columns are {', '.join(names):.200}. Name the right one by "
+                f"--text_column, {_ALL}."
+            )
+        csv.field_size_limit(_MAX_LINE_BYTES)
+        quoting = csv.QUOTE_NONE if sign == "\t" else csv.QUOTE_MINIMAL
+        rows = csv.reader(lines, delimiter=sign, quoting=quoting, strict=True)
+        try:
+            for row in filter(None, rows):
+                if len(row) != len(names):
+                    raise csv.Error(f"{len(row)} columns")
+                yield self._record_lines(row[names.index(column)], 0)
+        except csv.Error as error:
+            raise errors.DataError(
+                f"{self._path}, up to line {rows.line_num + 1}: expected "
+                f"{len(names)} columns with {sign!r} between them, and quotes "
+                f"inside quotes doubled. Received: {error}. Mend it, or save "
+                "it as JSON lines."
+            ) from error
 
     def _record_lines(self, text: str, num_replaced: int) -> list[str]:
         """The lines of a JSON object or of a row, with a document end."""
@@ -210,28 +285,44 @@ class FileReader:
 
 
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
-    """Returns the format of a file; "auto" goes by name and first bytes."""
+    """Returns the format of a file; "auto" goes by name and first bytes.
+
+    Raises `DataError` for what is no text, such as HTML.
+    """
     if options.format != "auto":
         return options.format
     name = path.with_suffix("") if is_compressed(path) else path
     suffix = name.suffix.lower()
     with _damage_named(path), path.open("rb") as raw:
-        head = _decompress(raw, path).read(512)
+        head = _decompress(raw, path).read(_HEAD_BYTES)
+    head = head.removeprefix(b"\xef\xbb\xbf")
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
     if suffix in TABLE_SUFFIXES:
         return suffix[1:]
+    for file_format, pattern in _BEGINNINGS.items():
+        if re.match(pattern, head):
+            return file_format
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
-    if suffix in (".csv", ".tsv"):
-        raise errors.DataError(
-            f"{path} must be text, JSON lines or Parquet. Received: {suffix}. "
-            "Convert it, or read all of it by --corpus_format=text."
-        )
-    if head.removeprefix(b"\xef\xbb\xbf").startswith(_WIKI_START.encode()):
-        return "wiki"
-    return "text"
+    for pattern, kind in _REFUSED.items():
+        if re.match(pattern, head):
+            raise errors.DataError(
+                f"{path} must hold text, JSON lines or a table. Received: "
+                f"{kind}."
+            )
+    _, columns = _split_header(head.decode(errors="replace"))
+    are_names = all(re.fullmatch(r"[\w.-]+", column) for column in columns)
+    has_text = are_names and len(columns) > 1 and options.text_field in columns
+    return "csv" if has_text or suffix in _CSV_SUFFIXES else "text"
+
+
+def _split_header(text: str) -> tuple[str, list[str]]:
+    """The sign between the columns of a table's first line, and their names."""
+    header = text.partition("\n")[0].strip("\r")
+    sign = max("\t,;|", key=header.count)
+    return sign, [name.strip('" ') for name in header.split(sign)]
 
 
 def is_compressed(path: pathlib.Path) -> bool:
@@ -239,10 +330,17 @@ def is_compressed(path: pathlib.Path) -> bool:
     return path.suffix.lower() in _OPENERS
 
 
+def can_be_split(path: pathlib.Path, file_format: str) -> bool:
+    """Returns whether documents of a file can be found from any byte on."""
+    with path.open("rb") as raw:
+        is_plain = _decompress(raw, path) is raw
+    return is_plain and file_format not in ("archive", "csv")
+
+
 def is_document_start(line: bytes, file_format: str) -> bool:
     """Returns whether a document can begin at this line."""
     if file_format == "wiki":
-        return line.startswith(_WIKI_START.encode())
+        return line.startswith(b"<doc ")
     return file_format == "jsonl" or not line.strip()
 
 
@@ -340,5 +438,10 @@ def _damage_named(path: pathlib.Path) -> Iterator[None]:
 
 
 def _decompress(raw: IO[bytes], path: pathlib.Path) -> IO[bytes]:
-    opener = _OPENERS.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    if suffix not in _OPENERS and raw.tell() == 0:
+        first_bytes = cast(io.BufferedReader, raw).peek(16)
+        match = _COMPRESSED.match(first_bytes)
+        suffix = f".{match.lastgroup}" if match else ""
+    opener = _OPENERS.get(suffix)
     return opener(raw) if opener else raw

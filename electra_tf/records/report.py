@@ -27,6 +27,13 @@ def describe(plan: BuildPlan) -> list[str]:
         f"{_fill(each):.0%} full, in {len(each.shards)} shards"
         for each in splits
     ]
+    for each in splits[:1]:
+        if each.invalid_utf8:
+            name = max(each.invalid_utf8, key=lambda x: each.invalid_utf8[x])
+            lines.append(
+                f"{sum(each.invalid_utf8.values()):,} byte sequences are not "
+                f"UTF-8 and became U+FFFD, most of them in {name}"
+            )
     if plan.settings.selection:
         path = plan.copies_folder / selection.COPIES_FILE
         lines += path.read_text("utf-8").split("\n")

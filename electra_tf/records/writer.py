@@ -15,6 +15,7 @@ import itertools
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -250,6 +251,7 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
 def _open_pool(
     plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
+    print("\n".join(corpus_lib.preview(plan.corpus)), file=sys.stderr)
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)

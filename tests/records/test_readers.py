@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import lzma
-import re
 import tarfile
 
 import pytest
@@ -76,30 +75,86 @@ def test_compressed_files_are_read(tmp_path, suffix, compress):
             read(path)
 
 
-def test_json_lines_are_one_document_each(tmp_path):
-    objects = [{"text": "one\n\ntwo", "id": 1}, {"text": ""}, {"text": "x"}]
-    content = "\n".join(map(json.dumps, objects)) + "\n\n"
-    path = write(tmp_path / "a.jsonl", content)
-    assert read(path) == [["one", "two"], ["x"]]
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(content.encode().replace(b"text", b"body")))
-    assert read(path, text_field="body") == [["one", "two"], ["x"]]
+_WIKI = '<doc id="1">\nA\n\nText.\n\n</doc>\n<doc id="2">\nB\n</doc>\n'
+_JSON = '{"id": 1, "text": "one\\n\\ntwo"}\n{"text": null}\n\n{"text": ""}\n'
+_TABLE = 'id,text\n1,"one, \n\n""two"""\n\n2,\n3,x\n'
 
 
-def test_bad_json_is_named_by_line(tmp_path):
-    for line in ("plain", "[1]", '{"body": 1}', '{"text": 1}'):
-        path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
-        with refused(rf"line 2 .* 'text'. Received: {re.escape(repr(line))}"):
-            read(path)
+@pytest.mark.parametrize(
+    ("name", "content", "documents"),
+    [
+        ("wiki_00", _WIKI, [["A", "Text."], ["B"]]),
+        ("wiki_00", f'{_JSON}{{"text": "x"}}', [["one", "two"], ["x"]]),
+        ("a.jsonl", _JSON, [["one", "two"]]),
+        ("a.txt", f"\ufeff{_JSON}", [["one", "two"]]),
+        ("a.csv", _TABLE, [["one,", '"two"'], ["x"]]),
+        ("table", _TABLE, [["one,", '"two"'], ["x"]]),
+        ("a.csv", "text;id\r\none;1\r\n", [["one"]]),
+        ("a.csv", "text\none\n", [["one"]]),
+        # As in files that no program quotes.
+        ("a.tsv", 'id\ttext\n1\t"one\n2\ttwo"\n', [['"one'], ['two"']]),
+        ("a.txt", "[Text, text]\nand, text\n", [["[Text, text]", "and, text"]]),
+        ("a.txt", "text\none\n", [["text", "one"]]),
+    ],
+)
+def test_what_a_file_holds_is_seen_from_its_name_or_beginning(
+    tmp_path, name, content, documents
+):
+    path = write(tmp_path / name, content)
+    assert read(path) == documents
+    assert read(path, format="text")[0][0] in content
+    # What is compressed, too.
+    path.write_bytes(gzip.compress(content.encode()))
+    assert read(path) == documents
 
 
-def test_wiki_extractor_tags_bound_documents(tmp_path):
-    text = (
-        '<doc id="1" title="A">\nA\n\nText.\n\n</doc>\n<doc id="2">\nB\n</doc>'
-    )
-    path = write(tmp_path / "wiki_00", text + "\n")
-    assert read(path) == [["A", "Text."], ["B"]]
-    assert len(read(path, format="text")) == 3
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.jsonl",
+            '{"text": "x"}\nplain',
+            "line 2 .*'text'. Received: 'plain'",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "x"}\n{"body": 1}',
+            "line 2 .* --text_field: body",
+        ),
+        ("a", '{"text": ["x", "y"]}', "Write an object with one text on each"),
+        ("a", '[{"text": "x"}]', r"Received: .*x\"}\]'. Write an object"),
+        ("a.json", '["x", "y"]', "Write an object .*--corpus_format=text"),
+        ("a.csv", "id,body\n1,x\n", "columns are id, body. .*--text_column"),
+        ("a.csv", "id,text\n1,x, y\n", "line 2: expected 2 .*: 3 columns"),
+        ("a", 'id,text\n1,"x\n', "line 2: .*Received: unexpected end of data"),
+        ("a.txt", "<!DOCTYPE html>\n<html>", "HTML or XML. .*--corpus_format="),
+        ("dump", '<mediawiki lang="en">', "HTML or XML. Take the text out"),
+        (
+            "mails",
+            "From a@b Mon\nSubject: x\n",
+            "an mbox. Take the mails' texts",
+        ),
+        ("a.txt", "%PDF-1.4\n", "a PDF, .* Save its text"),
+        (
+            "a.docx",
+            "PK\x03\x04 and more text of a document",
+            "a document of an office program",
+        ),
+    ],
+)
+def test_what_is_no_text_is_named_with_what_to_do(
+    tmp_path, name, content, message
+):
+    path = write(tmp_path / name, content)
+    with refused(message):
+        read(path)
+    assert read(path, format="text")
+
+
+def test_utf_16_is_named(tmp_path):
+    (tmp_path / "a.txt").write_bytes("one".encode("utf-16"))
+    with refused("UTF-16. Convert it: iconv"):
+        read(tmp_path / "a.txt")
 
 
 def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
@@ -135,13 +190,6 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     reader = open_file(write(tmp_path / "a.jsonl", text))
     assert list(reader) == [Document(["bad \ufffd end"])]
     assert reader.invalid_utf8 == 1
-
-
-def test_a_table_is_no_text_unless_it_is_called_so(tmp_path):
-    path = write(tmp_path / "a.csv", "text,label\none,1\n")
-    with refused("a.csv must be text.* Received: .csv. .*--corpus_format=text"):
-        read(path)
-    assert read(path, format="text") == [["text,label", "one,1"]]
 
 
 def test_binary_files_are_refused(tmp_path):
