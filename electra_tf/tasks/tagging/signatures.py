@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.tasks import base
 from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import styles
 from electra_tf.tasks.tagging import words as words_lib
 
 NO_WORD = -1
@@ -44,9 +44,12 @@ class TaggingSignatures(tf.Module):
         scheme, labels = task.conventions.scheme, task.labels
         # Tags as they are given back, and after a word of the same kind; last
         # those of words that were not seen, and of padding.
-        rest = [spans.OUTSIDE if scheme else "", ""]
+        rest = [*task.write_tags([spans.OUTSIDE if scheme else ""]), ""]
         self._tags, self._next_tags = (
-            [*(spans.translate(t, scheme, f) for t in labels), *rest]
+            [
+                *task.write_tags(spans.translate(t, scheme, f) for t in labels),
+                *rest,
+            ]
             for f in (False, True)
         )
         kinds = [label.partition("-")[2] for label in labels]
@@ -134,12 +137,13 @@ class TaggingSignatures(tf.Module):
 
 
 def read_prediction(
-    labels: Sequence[str], text: bytes, row: base.Row
+    labels: Sequence[str],
+    text: bytes,
+    row: base.Row,
+    style: str = styles.STANDARD,
 ) -> TagPrediction:
     """Reads words and spans off a row of outputs of `answer_text`."""
-    # A character begins with each byte but 10xxxxxx.
-    begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80
-    place_of = np.concatenate([[0], np.cumsum(begins)])
+    place_of = words_lib.character_places(text)
     columns = (
         [word.decode("utf-8", "replace") for word in row["words"]],
         place_of[row["tagged_starts"]].tolist(),
@@ -151,7 +155,10 @@ def read_prediction(
     words, marked = words[: int(row["num_words"])], []
     if spans.mark_spans(labels):
         characters = text.decode("utf-8", "replace")
-        tags = [word.tag for word in words]
+        tags = [
+            styles.standardize(word.tag, style) or spans.OUTSIDE
+            for word in words
+        ]
         # Where the kind changes, every scheme begins another span.
         for first, last, kind in spans.find_spans(tags, spans.IOB1):
             start, end = words[first].start, words[last].end

@@ -29,7 +29,8 @@ SCHEMES = {
 of a single word. `BIO` is also called IOB2. In `IOB1` a span begins with `B`
 only where it follows another of its kind."""
 
-_PLACES = frozenset("".join(SCHEMES.values()))
+PLACES = "".join(sorted(set("".join(SCHEMES.values()))))
+"""The letters of all schemes."""
 _LEARNED_PLACES = SCHEMES[LEARNED]
 # Letters that begin a span.
 _BEGINNINGS = "BSU"
@@ -49,7 +50,7 @@ class Span(NamedTuple):
 def is_span_tag(tag: str) -> bool:
     """Whether a tag is `O`, or a place of some scheme with a kind, `B-NP`."""
     return tag == OUTSIDE or (
-        len(tag) > 2 and tag[0] in _PLACES and tag[1] == "-"
+        len(tag) > 2 and tag[0] in PLACES and tag[1] == "-"
     )
 
 
@@ -73,17 +74,17 @@ def find_spans(tags: Tags, scheme: str = LEARNED) -> list[Span]:
     for index, tag in enumerate([*tags, OUTSIDE]):
         begins = tag[0] in _BEGINNINGS or last == OUTSIDE
         if scheme == IOB1:
-            begins |= _kind_of(tag) != _kind_of(last)
+            begins |= kind_of(tag) != kind_of(last)
         if last != OUTSIDE and (tag == OUTSIDE or begins):
-            spans.append(Span(start, index - 1, _kind_of(last)))
+            spans.append(Span(start, index - 1, kind_of(last)))
         if begins:
             start = index
         last = tag
     return spans
 
 
-def _kind_of(tag: str) -> str:
-    """The kind that a tag other than `O` names; it may hold hyphens."""
+def kind_of(tag: str) -> str:
+    """The kind that a tag names, empty for `O`; it may hold hyphens."""
     return tag.partition("-")[2]
 
 
@@ -97,7 +98,7 @@ def encode_spans(
     """
     tags = [OUTSIDE] * num_words
     for start, end, kind in spans:
-        follows = start > 0 and _kind_of(tags[start - 1]) == kind
+        follows = start > 0 and kind_of(tags[start - 1]) == kind
         places = f"B{'I' * (end - start - 1)}E" if end > start else "S"
         tags[start : end + 1] = [
             translate(f"{place}-{kind}", scheme, follows) for place in places
@@ -139,7 +140,7 @@ def classes_of_labels(labels: Tags, scheme: str) -> tuple[str, ...]:
     """Lists the tags to learn where a user lists those that may occur."""
     if not scheme:
         return tuple(labels)
-    kinds = {_kind_of(tag) for tag in labels} - {""}
+    kinds = {kind_of(tag) for tag in labels} - {""}
     tags = {f"{place}-{kind}" for kind in kinds for place in _LEARNED_PLACES}
     return tuple(sorted(tags | {OUTSIDE}))
 

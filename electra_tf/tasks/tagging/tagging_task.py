@@ -4,9 +4,11 @@ Tags mark spans of words (chunks, names), which are scored whole and learned as
 `BIOES`, or say something of each word (parts of speech), scored by accuracy.
 """
 
+import collections
 import dataclasses
 import functools
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +19,15 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
+from electra_tf.tasks import cells
 from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging import own_sentences
 from electra_tf.tasks.tagging import signatures
 from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import styles
+from electra_tf.tasks.tagging import text_spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -29,6 +35,10 @@ from electra_tf.text import tokenizer as tokenizer_lib
 Settings = finetuning_config.FinetuningConfig
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
+
+_REPAIR = "Repair the file."
+_LOOKED_AT = 100  # rows of a frame that tell whether it is of this kind
+_SHOWN = 12  # words of the sentence that is shown before a training
 
 Examples = Sequence[conll.Sentence]
 Predictions = list[list[str | None]]
@@ -41,6 +51,7 @@ class TaggingOptions:
 
     tag_scheme: str | None = None  # None if files do not say
     splits_punctuation: bool = False
+    tag_style: str = styles.STANDARD
 
 
 class TaggingTask(base.Task):
@@ -71,6 +82,8 @@ class TaggingTask(base.Task):
         super().__init__(name, readers)
         self.cuts_early = cuts_early
         self._listed, self._metric = tuple(labels), metric
+        # Whether tags that are not to be learned are errors of the file.
+        self._is_strict = name == base.OWN
 
     @classmethod
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
@@ -80,11 +93,6 @@ class TaggingTask(base.Task):
         """
         own = settings.own
         listed = tuple(dict.fromkeys(own.label_names))
-        schema.require(
-            not own.id_column,
-            "`own.id_column` must be empty for tagging: predictions are in the "
-            f"order of the file. Received: {own.id_column!r}.",
-        )
         if own.metric:
             schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
         schema.require(
@@ -92,23 +100,38 @@ class TaggingTask(base.Task):
             "Tagging needs to know its tags. Received: no training file and no "
             "labels. Give --config.own.train_file or --config.own.labels.",
         )
+        style = styles.find(collections.Counter(listed))
+        is_required = own.metric == "f1" or (style and not own.metric)
+        style = style or styles.STANDARD
         schema.require(
-            own.metric != "f1" or all(map(spans.is_span_tag, listed)),
+            not is_required
+            or all(styles.standardize(t, style) for t in listed),
             "`own.labels` of spans must be O, or tags that begin with B-, I-, "
-            f"E- or S-. Received: {own.labels!r}.",
+            f"E- or S-. Received: {own.labels!r}. Write all so, or set "
+            "--config.own.metric=accuracy.",
         )
-        read = functools.partial(conll.read_own, own)
+        read = functools.partial(own_sentences.read_own, own)
         readers = _reading_once(read, own.files)
         return cls(base.OWN, readers, own.metric, listed)
 
     @classmethod
     def recognizes(cls, frame: Any, own: Any) -> str:
         """Why labels are tags of words, or an empty string."""
-        labels = frame.get(own.label_column, ())
-        if not len(labels) or own.question_column in frame:
+        columns = [own.text_column, own.label_column]
+        if own.question_column in frame or not {*columns} <= {*frame}:
             return ""
-        is_list = isinstance(labels.iloc[0], list | tuple)
-        return f"{own.label_column!r} has a tag for each word" * is_list
+        for cells_of in frame[columns].head(_LOOKED_AT).to_numpy().tolist():
+            words, tags = (cells.understand(_to_plain(c)) for c in cells_of)
+            if isinstance(words, str) and text_spans.are_spans(tags):
+                return f"{own.label_column!r} has places in texts"
+            if isinstance(words, str) and isinstance(tags, list):
+                # Zeros and ones say which of several labels a text has.
+                are_names = all(isinstance(tag, str) for tag in tags)
+                words = words.split() if are_names else None
+            are_lists = isinstance(words, list) and isinstance(tags, list)
+            if not are_lists or len(words) != len(tags):
+                return ""
+        return f"{own.label_column!r} has a tag for each word" * bool(len(frame))
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
@@ -116,13 +139,19 @@ class TaggingTask(base.Task):
         rows = super().read_split("train") if "train" in self.splits else ()
         tags = [row.tags or () for row in rows] or list(zip(self._listed))
         is_apart = words_lib.are_apart(word for r in rows for word in r.words)
-        return words_lib.Conventions(self._find_scheme(tags), is_apart)
-
-    def _find_scheme(self, tags: Sequence[spans.Tags]) -> str:
-        known = self._listed or {tag for row in tags for tag in row}
-        marks_spans = not self._metric and spans.mark_spans(known)
-        is_scheme = marks_spans or self._metric == "f1"
-        return spans.find_scheme(tags) if is_scheme else ""
+        known = self._listed or (tag for row in tags for tag in row)
+        style = ""
+        if self._metric != "accuracy":
+            style = styles.find(collections.Counter(known))
+        if not style and self._metric != "f1":
+            return words_lib.Conventions("", is_apart)
+        style = style or styles.STANDARD
+        plain = [
+            [styles.standardize(tag, style) or spans.OUTSIDE for tag in row]
+            for row in tags
+        ]
+        scheme = spans.find_scheme(plain)
+        return words_lib.Conventions(scheme, is_apart, style)
 
     @property
     def metric(self) -> str:  # type: ignore[override]
@@ -134,17 +163,20 @@ class TaggingTask(base.Task):
         """Tags as they are learned and predicted, by their index."""
         scheme = self.conventions.scheme
         if self._listed:
-            return spans.classes_of_labels(self._listed, scheme)
+            listed = self._standardize(self._listed)
+            return spans.classes_of_labels(listed, scheme)
         tags = (row.tags or () for row in self.read_split("train"))
-        return spans.list_classes(tags, scheme)
+        return spans.list_classes(map(self._standardize, tags), scheme)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a model; tags beyond them count as errors."""
         self.__dict__["labels"] = tuple(labels)
-        self._listed = ()
+        self._listed, self._is_strict = (), False
         # Models from elsewhere have no other conventions.
-        is_chunking = self.name == CHUNKING
-        scheme = "BIO" if is_chunking else self._find_scheme(list(zip(labels)))
+        is_chunking, scheme = self.name == CHUNKING, ""
+        marks_spans = not self._metric and spans.mark_spans(labels)
+        if marks_spans or self._metric == "f1":
+            scheme = "BIO" if is_chunking else spans.find_scheme(zip(labels))
         self.conventions = words_lib.Conventions(scheme, is_chunking)
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
@@ -154,26 +186,90 @@ class TaggingTask(base.Task):
     def read_split(self, split: str) -> Examples:
         """Reads sentences, as `Task.read_split`; tags are as in the file."""
         sentences = super().read_split(split)
-        reject = functools.cache(self._reject)
+        find = functools.cache(functools.partial(self._describe_right, split))
         for words, tags, place in sentences:
             for number, tag in enumerate(tags or (), 1):
-                if reject(tag):
+                if right := find(tag):
                     word = f"word {number} ({words[number - 1]!r})"
-                    expected = f"the tag of {word} to be {reject(tag)}"
-                    raise files.unexpected(place, expected, tag)
+                    expected = f"the tag of {word} to be {right[0]}"
+                    raise files.unexpected(place, expected, tag, right[1])
         return sentences
 
-    def _encode(self, tags: spans.Tags) -> spans.Tags:
-        return spans.encode_tags(tags, self.conventions.scheme)
+    def _describe_right(self, split: str, tag: str) -> tuple[str, str] | None:
+        """What a wrong tag should be, and what to do; None for a right one."""
+        style = self.conventions.style
+        if self.conventions.scheme and not styles.standardize(tag, style):
+            example = styles.write("B-X", style)
+            expected = f"O, or that of a span, written as {example} is"
+            remedy = (
+                "Repair the file. If tags are names for single words, set "
+                "--config.own.metric=accuracy."
+            )
+            return expected, remedy
+        is_train = split == "train" and not self._listed
+        if not self._is_strict or is_train or not self._is_unknown(tag):
+            return None
+        if self._listed:
+            return f"one of the labels {files.list_some(self._listed)}", _REPAIR
+        known = sorted({*map(spans.kind_of, self.labels)} - {""})
+        if not self.conventions.scheme:
+            known = list(self.labels)
+        expected = f"one of the training file's, {files.list_some(known)}"
+        return expected, f"{_REPAIR} Or list all tags by --config.own.labels."
 
-    def _reject(self, tag: str) -> str:
-        """Describes what a wrong tag should be; empty for a right one."""
-        if self.conventions.scheme and not spans.is_span_tag(tag):
-            return "O, or a tag of a span, as B-, I-, E- or S- with its kind"
+    def _is_unknown(self, tag: str) -> bool:
         (learned,) = self._encode([tag])
-        if not self._listed or learned in self.labels:
-            return ""
-        return f"one of the labels {', '.join(self._listed)}"
+        if not self.conventions.scheme or self._listed:
+            return learned not in self.labels
+        return spans.kind_of(learned) not in map(spans.kind_of, self.labels)
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says how files and tags were understood, and what decides."""
+        notes = [
+            note for own in examples.values()
+            for note in getattr(own, "notes", ())
+        ]  # fmt: skip
+        labelled = filter(self.has_labels, examples.values())
+        sentences: Examples = next(labelled, ())
+        rows = [sentence.tags or () for sentence in sentences]
+        tags = collections.Counter(tag for row in rows for tag in row)
+        if not tags:
+            return notes
+        words = zip(sentences[0].words, rows[0], strict=True)
+        pairs = [terminal.printable(f"{word}/{tag}") for word, tag in words]
+        more = " ..." * (len(pairs) > _SHOWN)
+        return [
+            *notes,
+            *self._describe_tags(rows, tags),
+            f"The first sentence: {' '.join(pairs[:_SHOWN])}{more}",
+        ]
+
+    def _describe_tags(
+        self, rows: Sequence[spans.Tags], tags: collections.Counter[str]
+    ) -> list[str]:
+        scheme, style = self.conventions.scheme, self.conventions.style
+        if not scheme:
+            why = "not all are O, or the place and the kind of a span (B-X)"
+            if self._metric:
+                why = "own.metric says so"
+            elif spans.OUTSIDE in tags:
+                why += ". For F1 of spans write I-X in the place of X"
+            return [
+                f"Tags are names for single words: {_list_counts(tags)}. "
+                f"Accuracy of words decides: {why}."
+            ]
+        found = [spans.find_spans(self._encode(row)) for row in rows]
+        kinds = collections.Counter(s.kind for own in found for s in own)
+        lines = [
+            f"Tags mark spans, in the scheme {scheme}, written as "
+            f"{' and '.join(style.split())}: {_list_counts(kinds)}. F1 of "
+            "whole spans decides."
+        ]
+        for tag, count in tags.items():
+            (written,) = self.write_tags(self._standardize([tag]))
+            if written != tag:
+                lines.append(f"{tag!r} ({count:,}) is read as {written!r}.")
+        return lines
 
     def build_rows(
         self,
@@ -240,6 +336,25 @@ class TaggingTask(base.Task):
         scores = spans.compute_span_scores(gold, predictions) | accuracy
         return scores | spans.compute_seqeval_scores(gold, predictions)
 
+    def write_tags(self, tags: Iterable[str]) -> list[str]:
+        """Writes tags as the training file does."""
+        style = self.conventions.style
+        if not self.conventions.scheme:
+            return list(tags)
+        return [styles.write(tag, style) for tag in tags]
+
+    def _standardize(self, tags: spans.Tags) -> spans.Tags:
+        if not self.conventions.scheme:
+            return tags
+        return [
+            styles.standardize(tag, self.conventions.style) or spans.OUTSIDE
+            for tag in tags
+        ]
+
+    def _encode(self, tags: spans.Tags) -> spans.Tags:
+        plain = self._standardize(tags)
+        return spans.encode_tags(plain, self.conventions.scheme)
+
     def has_labels(self, examples: Examples) -> bool:
         """Whether all sentences have tags."""
         return all(example.tags is not None for example in examples)
@@ -259,7 +374,7 @@ class TaggingTask(base.Task):
         if not scheme:
             return [[tag or "_" for tag in tags] for tags in predictions]
         filled = ([tag or "O" for tag in tags] for tags in predictions)
-        return [spans.reencode(tags, scheme) for tags in filled]
+        return [self.write_tags(spans.reencode(t, scheme)) for t in filled]
 
     def write_predictions(
         self,
@@ -275,7 +390,12 @@ class TaggingTask(base.Task):
         lines = []
         listed = self.list_predictions(examples, predictions)
         for example, tags in zip(examples, listed, strict=True):
-            columns = [example.words, example.tags, tags]
+            # Blanks of other kinds end no column.
+            words = [
+                re.sub(r"[\t\r\n]", " ", word).strip(" ") or "_"
+                for word in example.words
+            ]
+            columns = [words, example.tags, tags]
             rows = zip(*(c for c in columns if c is not None), strict=True)
             lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"
@@ -287,14 +407,18 @@ class TaggingTask(base.Task):
 
     def describe_export(self) -> dict[str, bool]:
         """Says how long sentences are treated."""
-        return {"cuts_early": self.cuts_early}
+        style = self.conventions.style
+        told = {} if style == styles.STANDARD else {"tag_style": style}
+        return {"cuts_early": self.cuts_early, **told}
 
     @classmethod
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.TagPrediction:
         """Reads words with tags, and the spans that these mark."""
-        return signatures.read_prediction(metadata.labels or (), texts[0], row)
+        style = metadata.tag_style or styles.STANDARD
+        labels = metadata.labels or ()
+        return signatures.read_prediction(labels, texts[0], row, style)
 
     @classmethod
     def show_prediction(
@@ -311,16 +435,27 @@ class TaggingTask(base.Task):
     def options(self, conventions: Any = None) -> TaggingOptions:
         """Returns how the training file writes words and tags, if known."""
         known = dict(conventions or {"scheme": None})
-        return TaggingOptions(known.pop("scheme", ""), **known)
+        style = known.pop("style", styles.STANDARD)
+        scheme = known.pop("scheme", "")
+        return TaggingOptions(scheme, **known, tag_style=style)
 
     @classmethod
     def restore_conventions(
         cls, options: TaggingOptions
     ) -> words_lib.Conventions | None:
         """Returns them if the files say."""
-        scheme, is_apart = options.tag_scheme, options.splits_punctuation
-        known = words_lib.Conventions(scheme or "", is_apart)
-        return None if scheme is None else known
+        if options.tag_scheme is None:
+            return None
+        return words_lib.Conventions(*dataclasses.astuple(options))
+
+
+def _to_plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _list_counts(counts: collections.Counter[str]) -> str:
+    told = [f"{name} ({count:,})" for name, count in counts.most_common()]
+    return files.list_some(told)
 
 
 def _reading_once(read: Any, splits: Iterable[str]) -> base.Readers:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from electra_tf.config import schema
 from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.tagging import styles
 from electra_tf.text import normalization
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -169,6 +170,7 @@ class Conventions:
     scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
     # Whether punctuation at the ends of a word is a word of its own.
     splits_punctuation: bool = False
+    style: str = styles.STANDARD  # of `styles`, of tags of spans
 
 
 def are_apart(words: Iterable[str]) -> bool:
@@ -207,6 +209,30 @@ def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
     return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
 
 
+def character_places(text: bytes) -> np.ndarray:
+    """The character that each byte of a text is in, and one for its end."""
+    # A character begins with each byte but 10xxxxxx.
+    begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80
+    return np.concatenate([[0], np.cumsum(begins)])
+
+
+def _share_words(
+    ids: tf.RaggedTensor, positions: tf.RaggedTensor
+) -> tuple[np.ndarray, np.ndarray]:
+    """Repeats rows that have more words than tokens, so that none has.
+
+    Words without pieces stand where others do, so there may be any number.
+    Returns which row each new one is, and how many words it has, `[R]` both.
+    """
+    room = ids.row_lengths().numpy()
+    left = positions.row_lengths().numpy()
+    times = np.maximum(-(-left // room), 1)
+    repeated = np.repeat(np.arange(len(times)), times)
+    number = np.arange(len(repeated)) - (np.cumsum(times) - times)[repeated]
+    rest = left[repeated] - number * room[repeated]
+    return repeated, np.minimum(rest, room[repeated])
+
+
 def build_rows(
     sentences: Sequence[Sequence[str]],
     tokenizer: tokenizer_lib.Tokenizer,
@@ -232,11 +258,16 @@ def build_rows(
         # The number of each word in its sentence.
         order = tf.ragged.range(ragged.row_lengths()).values
         numbers = rows.positions.with_values(tf.cast(order, tf.int32))
-        ids.append(rows.ids)
-        positions.append(tf.ragged.boolean_mask(rows.positions, is_tagged))
-        words.append(tf.ragged.boolean_mask(numbers, is_tagged))
+        own = tf.ragged.boolean_mask(rows.positions, is_tagged)
+        repeated, lengths = _share_words(rows.ids, own)
+        ids.append(tf.gather(rows.ids, repeated))
+        which = tf.ragged.boolean_mask(numbers, is_tagged)
+        for parts, values in ((positions, own), (words, which)):
+            shared = tf.RaggedTensor.from_row_lengths(values.values, lengths)
+            parts.append(shared)
         sentence = np.arange(begin, begin + len(chunk), dtype=np.int32)
-        owners.append(np.repeat(sentence, np.diff(rows.row_splits.numpy())))
+        owner = np.repeat(sentence, np.diff(rows.row_splits.numpy()))
+        owners.append(owner[repeated])
     examples = np.concatenate(owners)
     return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join(ids),

@@ -1,6 +1,4 @@
-"""Files of words with tags, good ones and damaged ones."""
-
-import json
+"""Sentences of CoNLL files, as people bring them and damaged ones."""
 
 import pytest
 
@@ -24,25 +22,56 @@ def test_words_are_first_and_tags_last(path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        # Starts of documents are left out.
-        ("-DOCSTART- -X- O\n\n\na b O\n \n\n-DOCSTART-\nc d O",
-         [("a",), ("c",)]),
-        # Between tabs, and as other blanks, words may hold them.
-        ("New York \tS-LOC\r\nis\tO\r\n\r\n10\u00a0km O\r\n",
-         [("New York", "is"), ("10\u00a0km",)]),
-    ],
-    ids=["documents", "blanks"],
+def _numbered(*rows):
+    """Lines of CoNLL-U: an id, a word and its part of speech."""
+    rest = "\t_" * 6
+    return "".join(f"{i}\t{w}\t_\t{tag}{rest}\n" for i, w, tag in rows)
+
+
+UNIVERSAL = "# sent_id = 1\n# text = vamos al mar\n" + _numbered(
+    ("1", "vamos", "VERB"), ("2-3", "al", "_"), ("2", "a", "ADP"),
+    ("3", "el", "DET"), ("3.1", "x", "_"), ("4", "#", "SYM"),
 )  # fmt: skip
-def test_words_of_sentences(path, content, words):
+
+
+@pytest.mark.parametrize(
+    ("content", "sentences", "note"),
+    [
+        # A document begins, and a sentence ends, with or without blank lines.
+        ("-DOCSTART- -X- O\n\n\na b O\n-DOCSTART-\nc d O", ["a/O", "c/O"],
+         "words in column 0, tags in column 2 of 3, from 0."),
+        # Lines of blanks alone end sentences too; between tabs words hold them.
+        ("\ufeffNew York \tB-X\r\nis\tO\r\n \t\r\n10\xa0km O\n\xa0\nb O",
+         ["New York/B-X is/O", "10\xa0km/O", "b/O"], ""),
+        # A comment stands before a sentence, and has no tag. "#" is a word.
+        ("# s1\na O\n# O\n\n# s2\n# O\n\n#b B-X\n",
+         ["a/O #/O", "#/O", "#b/B-X"], "left out: 2 comments, as '# s1'"),
+        ("# a = b\n#\tO\n\n###MEDLINE:1\n\n# s 2\nc\tB-X\n",
+         ["#/O", "c/B-X"], "left out: 3 comments, as '# a = b'"),
+        ("# #\n5 CD\n\nthe DT\n# #\n", ["#/# 5/CD", "the/DT #/#"], ""),
+        ("#\tn-tv.de [2005]\n1\ta\tB-X\tO\n2\tb\tO\tI-Y\n", ["a/O b/I-Y"],
+         "words in column 1, tags in column 3 of 4, from 0; left out: 1 c"),
+        ("#begin document (x)\na b O\n\n#end document\n", ["a/O"],
+         "left out: 2 comments"),
+        (UNIVERSAL, ["vamos/VERB a/ADP el/DET #/SYM"],
+         "words in column 1, tags in column 3 of 10, from 0; left out: 2 "
+         "comments, as '# sent_id = 1'; left out: 2 ranges or empty nodes"),
+        ("Token\tNER_Tag\na\tO\nb\tO\n", ["a/O b/O"],
+         "left out: 1 line of headings"),
+    ],
+)  # fmt: skip
+def test_what_is_no_word_is_left_out_and_told(path, content, sentences, note):
     path.write_bytes(content.encode())
-    assert [row.words for row in conll.read_columns(path)] == words
+    found = conll.read_columns(path)
+    pairs = [zip(row.words, row.tags, strict=True) for row in found]
+    assert [" ".join(map("/".join, row)) for row in pairs] == sentences
+    assert note in " ".join(found.notes)
+    assert bool(note) == bool(found.notes)
 
 
-def test_words_alone_need_no_tags_if_none_are_asked_for(path):
-    path.write_text("a\nb\n\nc\n")
+@pytest.mark.parametrize("content", ["a\nb\n\nc\n", "a _\nb _\n\nc _\n"])
+def test_words_alone_need_no_tags_if_none_are_asked_for(path, content):
+    path.write_text(content)
     rows = conll.read_columns(path, needs_tags=False)
     assert [row[:2] for row in rows] == [(("a", "b"), None), (("c",), None)]
 
@@ -52,6 +81,11 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
     [
         (b"a\n", r"train.txt, line 1: expected a word and its tag"),
         (b"a N O\nb O\n", r"line 2: expected 3 fields.*instead of 2.*'b O'"),
+        # The bad line is named, and not a good one after it.
+        (b"a\nb O\nc O\n", r"line 1: expected 2 fields.*instead of 1.*'a'"),
+        (b"# s 1\na O\n# s 2\nb O\n", r"line 3: .*blank line before a com"),
+        (b"1 a O\n2 b O\nb c O\n", r"line 3: expected the word's number"),
+        (b"a _\nb _\n", r"line 1: expected tags in column.*label_column"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
         (b"", r"train.txt: expected sentences.*Received: none"),
     ],
@@ -60,53 +94,3 @@ def test_a_damaged_file_is_named_with_its_line(path, content, expected):
     path.write_bytes(content)
     with pytest.raises(errors.DataError, match=expected):
         conll.read_columns(path)
-
-
-def _table(tmp_path, *rows, name="x.jsonl"):
-    path = tmp_path / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def test_json_lines_hold_lists_or_strings(tmp_path):
-    lists = {"words": ["New York", "is"], "tags": ["S", "O"]}
-    path = _table(tmp_path, lists, {"words": "it is", "tags": "O O"})
-    assert conll.read_table(path, "auto", "words", "tags") == [
-        Sentence(("New York", "is"), ("S", "O"), f"{path}, line 1"),
-        Sentence(("it", "is"), ("O", "O"), f"{path}, line 2"),
-    ]
-
-
-def test_what_is_predicted_may_have_empty_tags(tmp_path):
-    tags = ("", None, "O O")
-    path = _table(tmp_path, *({"words": "it is", "tags": t} for t in tags))
-    rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
-    assert [row.tags for row in rows] == [None, None, ("O", "O")]
-    with pytest.raises(errors.DataError, match=r"line 1: .*'tags' a list"):
-        conll.read_table(path, "auto", "words", "tags")
-
-
-def test_csv_holds_json_lists_or_strings(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text('w,t\n"[""a,"", ""b""]",N V\n[ 1 ],O N O\n')
-    rows = conll.read_table(path, "auto", "w", "t")
-    assert [row.words for row in rows] == [("a,", "b"), ("[", "1", "]")]
-    assert [row.place[-1] for row in rows] == ["2", "3"]
-
-
-@pytest.mark.parametrize(
-    ("words", "tags", "expected"),
-    [
-        (["a", "b"], ["O"], "a tag for every word.*2 words.*1 tags"),
-        ([], [], "'words' a list"),
-        (["a", ""], ["O", "O"], "none of them empty"),
-        (["a"], [3], "'tags' a list of strings"),
-        (7, "O", "'words' a list of strings.*Received: 7"),
-        ('["a", "b"', "O O", "'words' a list of strings"),
-    ],
-)
-def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
-    good = {"words": "a", "tags": "O"}
-    path = _table(tmp_path, good, {"words": words, "tags": tags})
-    with pytest.raises(errors.DataError, match=f"line 2: .*{expected}"):
-        conll.read_table(path, "auto", "words", "tags")

@@ -168,16 +168,9 @@ def test_the_metric_overrules_how_tags_look(tmp_path):
         task.read_split("train")
 
 
-def test_own_tables_and_columns_are_read(tmp_path):
-    table = '{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n'
-    columns = {"text_column": "words", "label_column": "ner"}
-    task = _own(tmp_path, table, "train.jsonl", **columns)
-    assert task.read_split("train")[0].words == ("the", "cats")
-    lines = "1 the O\n2 cats S-X\n"
-    task = _own(tmp_path, lines, text_column="1")
-    assert task.read_split("train")[0].words == ("the", "cats")
-    with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _own(tmp_path, lines, text_column="words").read_split("train")
+def test_own_columns_are_read(tmp_path):
+    task = _own(tmp_path, "the 1 O\ncats 2 S-X\n", text_column="1")
+    assert task.read_split("train")[0].words == ("1", "2")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +178,7 @@ def test_own_tables_and_columns_are_read(tmp_path):
     [
         ({}, "no labels"),
         ({"test_file": "x.conll"}, "no labels"),
-        ({"train_file": "x.conll", "id_column": "id"}, "own.id_column"),
+        ({"test_file": "x.conll", "labels": "B-X,NN,O"}, "own.labels"),
         ({"train_file": "x.conll", "metric": "mcc"}, "one of f1, acc.*'mcc'"),
         ({"train_file": __file__}, "ends with one of.*'.py'"),
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
@@ -194,6 +187,45 @@ def test_own_tables_and_columns_are_read(tmp_path):
 def test_settings_that_mean_nothing_are_refused(fields, expected):
     with pytest.raises(ValueError, match=expected):
         _build(**fields).read_split("train")
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "message"),
+    [
+        # A tag that is not like the others would switch spans off.
+        ("a B-X\nb I-X\nc O\nd PER\n", "", "train.* word 4 .*'PER'.*accuracy"),
+        ("a B-X\nb I-X\nc 0\nd O\n", "", "train.* word 3 .*Received: '0'"),
+        ("a B-X\nb O\n", "b O\n\nc B-Y\n",
+         "dev.conll, line 3: .* word 1 .*training file's, X. .*'B-Y'.*labels"),
+        ("a NN\nb VB\n", "b NN\nc JJ\n", "dev.* word 2 .*NN, VB.*'JJ'"),
+        ("a B-X\nb O\n", "b NN\n", "dev.* word 1 .*a span"),
+        ("a 3\nb 0\n", "", "train.*own.labels"),
+    ],
+)  # fmt: skip
+def test_tags_that_do_not_fit_are_refused(tmp_path, train, dev, message):
+    dev_file = tmp_path / "dev.conll"
+    dev_file.write_text(dev)
+    task = _own(tmp_path, train, dev_file=str(dev_file))
+    with pytest.raises(errors.DataError, match=message):
+        task.read_split("train" if not dev else "dev")
+
+
+def test_what_was_understood_is_told(tmp_path):
+    text = "a b_X\nb i_X\n\nc O\nd o\ne o\n"
+    task = _own(tmp_path, text)
+    examples = {"train": task.read_split("train")}
+    assert task.describe_labels(examples) == [
+        "Tags mark spans, in the scheme BIO, written as b_X and o: X (1). F1 "
+        "of whole spans decides.",
+        "'O' (1) is read as 'o'.",
+        "The first sentence: a/b_X b/i_X",
+    ]
+    text = "# x\nthe DT\ncat NN\nsat O\n"
+    task = _own(tmp_path, text)
+    notes = task.describe_labels({"train": task.read_split("train")})
+    assert "train.conll: words in column 0" in notes[0]
+    assert "Tags are names for single words: DT (1), NN (1), O" in notes[1]
+    assert "Accuracy of words decides: not all are O, or" in notes[1]
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
@@ -216,6 +248,13 @@ def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
         ("B-X E-X O S-X", "B-X E-X O S-X"),
         ("B-X L-X O U-X", "B-X E-X O S-X"),
         ("DT NN VB NN", "DT NN VB NN"),
+        # In other styles.
+        ("B_X I_X O B_X", "B-X E-X O S-X"),
+        ("X-B X-I O X-B", "B-X E-X O S-X"),
+        ("b-x i-x o b-x", "B-x E-x O S-x"),
+        ("X/B X/L o X/U", "B-X E-X O S-X"),
+        ("B I O B", "B-SPAN E-SPAN O S-SPAN"),
+        ("B E S O", "B-SPAN E-SPAN S-SPAN O"),
     ],
 )
 def test_predictions_come_back_as_the_training_file_writes(

@@ -38,6 +38,18 @@ def test_a_long_sentence_becomes_rows_that_overlap():
     assert [places[n].tolist() for n in range(3)] == [[1, 4], [3, 6], [5]]
 
 
+def test_a_row_with_more_words_than_tokens_is_repeated():
+    sentence = ["\u200b", "a", *["\ufe0f"] * 5, "abb"]
+    found = words_lib.build_rows([["c"], sentence], TOKENIZER, 9, False)
+    # Six tokens, eight words: no list of a row is longer than the row.
+    assert found.examples.tolist() == [0, 1, 1]
+    assert found.ids.lengths.tolist() == [3, 6, 6]
+    assert found.details[1].tolist() == [0, 1, 2, 3, 4, 5]
+    assert found.details[2].tolist() == [6, 7]
+    assert found.ragged[PLACES][1].tolist() == [1, 1, 2, 2, 2, 2]
+    assert found.ragged[PLACES][2].tolist() == [2, 2]
+
+
 @pytest.mark.parametrize("length", [5, 16])
 def test_every_word_of_a_long_sentence_is_looked_at_once(length):
     rng = random.Random(5)

@@ -1,0 +1,158 @@
+"""Sentences of users' tables, in the forms that programs write, and damaged."""
+
+import json
+
+import pytest
+
+from electra_tf import errors
+from electra_tf.tasks.tagging import own_sentences
+from tests.tasks import conftest
+
+WORDS, TAGS = ("New", "York", "is"), ("B-LOC", "I-LOC", "O")
+KAGGLE = """Sentence #,Word,POS,Tag
+Sentence: 1,New,NNP,B-LOC
+,York,NNP,I-LOC
+,is,VB,O
+Sentence: 2,NA,NN,O
+,,,
+"""
+
+
+def _read(tmp_path, name, text, split="train", **fields):
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    fields[f"{split}_file"] = str(path)
+    own = conftest.own_settings(kind="tagging", **fields).own
+    return own_sentences.read_own(own, split)
+
+
+def _csv(words, tags):
+    cells = ('"' + cell.replace('"', '""') + '"' for cell in (words, tags))
+    return f"text,label\n{','.join(cells)}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "tags"),
+    [
+        ("New York is", "B-LOC I-LOC O"),
+        ("New York is", "['B-LOC', 'I-LOC', 'O']"),
+        ("['New', 'York', 'is']", "['B-LOC', 'I-LOC', 'O']"),
+        ("('New', 'York', 'is')", "('B-LOC', 'I-LOC', 'O')"),
+        ("['New' 'York'\n 'is']", "['B-LOC' 'I-LOC'\n 'O']"),
+        ('[ "New",\n "York", "is" ]', '[ "B-LOC ",\n "I-LOC", "O" ]'),
+        ("array(['New', 'York', 'is'], dtype=object)", "[3 4 0]"),
+        ("New York is", "B-LOC, I-LOC, O"),
+        ("New,York,is", "B-LOC,I-LOC,O"),
+        ('["New", "York", "is"]', "[3.0, 4.0, 0.0]"),
+        ("New York is", "3,4,0"),
+        ("New York is", "3 4 0"),
+    ],
+)
+def test_lists_are_read_as_programs_write_them(tmp_path, words, tags):
+    labels = "O,B-PER,I-PER,B-LOC,I-LOC"
+    rows = _read(tmp_path, "x.csv", _csv(words, tags), labels=labels)
+    assert rows == [(WORDS, TAGS, f"{tmp_path / 'x.csv'}, line 2")]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags"),
+    [
+        ("[ 1 ]", ("N", "V", "N")),
+        ('( " a', ("N", "V", "N")),
+        ("Yes , he", ("UH", ",", "PRP")),
+        ("Well, yes", ("ADV,sing", "ADV,plur")),
+    ],
+)
+def test_signs_may_be_words_and_parts_of_tags(tmp_path, words, tags):
+    (row,) = _read(tmp_path, "x.csv", _csv(words, " ".join(tags)))
+    assert row[:2] == (tuple(words.split()), tags)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        [[0, 8, "LOC"]],
+        {"entities": [[0, 8, "LOC"]]},
+        [{"start": 0, "end": 8, "labels": ["LOC"], "text": "New York"}],
+        [{"id": 7, "start_offset": 0, "end_offset": 8, "label": "LOC"}],
+        "[(0, 8, 'LOC')]",
+    ],
+)
+def test_spans_of_texts_tag_the_words(tmp_path, label):
+    first = {"text": "\u00e9", "label": []}
+    lines = [first, {"text": "New York is", "label": label}]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    rows = _read(tmp_path, "x.jsonl", text)
+    assert [row[:2] for row in rows] == [(("\u00e9",), ("O",)), (WORDS, TAGS)]
+    assert "1 spans of texts" in rows.notes[0]
+
+
+def test_a_word_with_the_end_of_a_span_is_cut_and_told(tmp_path):
+    found = [[0, 1, "X"], [1, 2, "X"], [3, 8, "P"], [11, 15, "L"]]
+    line = {"text": "\u00dc: Trump's U.S.", "label": found}
+    more = {"text": "a a", "label": [[0, 1, "X"], [2, 3, "X"]]}
+    text = f"{json.dumps(line)}\n{json.dumps(more)}\n"
+    rows = _read(tmp_path, "x.jsonl", text)
+    assert rows[0].words == ("\u00dc", ":", "Trump", "'s", "U.S", ".")
+    assert rows[0].tags == ("B-X", "B-X", "B-P", "O", "B-L", "I-L")
+    assert "1 begin or end inside a word" in rows.notes[0]
+
+
+def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
+    columns = {"text_column": "Word", "label_column": "Tag"}
+    id_column = {"id_column": "Sentence #"}
+    rows = _read(tmp_path, "x.csv", KAGGLE, **columns, **id_column)
+    # "NA" is a word.
+    assert [row[:2] for row in rows] == [(WORDS, TAGS), (("NA",), ("O",))]
+    assert [row.place[-1] for row in rows] == ["2", "5"]
+    test = "Sentence #,Word\n1,New\n1,York\n1,is\n2,NA\n"
+    found = _read(tmp_path, "x.csv", test, "test", **columns, **id_column)
+    assert [row[:2] for row in found] == [(WORDS, None), (("NA",), None)]
+    for text, message in (
+        (f"{KAGGLE}Sentence: 1,x,N,O\n", "line 7: expected rows of one"),
+        (f"{KAGGLE},x,N,\n", "line 7: expected a cell in each"),
+    ):
+        with pytest.raises(errors.DataError, match=message):
+            _read(tmp_path, "x.csv", text, **columns, **id_column)
+    with pytest.raises(errors.DataError, match="id_column='Sentence #'"):
+        _read(tmp_path, "x.csv", KAGGLE.removesuffix(",,,\n"), **columns)
+
+
+def test_a_tsv_file_with_blank_lines_has_columns(tmp_path):
+    rows = _read(tmp_path, "x.tsv", "New\tB-LOC\nYork\tI-LOC\nis\tO\n\na\tO\n")
+    assert [row.words for row in rows] == [WORDS, ("a",)]
+    with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
+        _read(tmp_path, "x.conll", "a O\n", text_column="words")
+
+
+def test_what_is_predicted_may_have_empty_tags(tmp_path):
+    lines = [{"text": "it is", "label": t} for t in ("", None, "O O")]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    rows = _read(tmp_path, "x.jsonl", text, "test")
+    assert [row.tags for row in rows] == [None, None, ("O", "O")]
+    with pytest.raises(errors.DataError, match=r"line 1: .*'label' a list"):
+        _read(tmp_path, "x.jsonl", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "expected"),
+    [
+        (["a", "b"], ["O"], "a tag for every word.*2 words, 1 tags"),
+        ([], [], "'text' a list"),
+        (["a", ""], ["O", "O"], "none of them empty"),
+        (["a"], [None], "'label' a list of strings"),
+        (["a", "b"], [3, 0], "own.labels lists.*Received: '3'.*labels=O,B-X"),
+        (7, "O", "'text' a list of strings.*Received: 7"),
+        ([101, 102], "O O", "'text' a list of strings"),
+        ("[101 102]", "O O", "'text' a list of strings"),
+        ('["a", "b"', "O O", "'text' a list of strings"),
+        ("['a' ... 'b']", "O O O", "NumPy left some out"),
+        ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
+        ("a b", [[0, 3, "X"], [2, 3, "Y"]], "none of another.*2 to 3, Y"),
+        ("\u5317\u4eac\u5e02", [[0, 2, "X"]], "between words.*1 of 1"),
+    ],
+)
+def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
+    text = json.dumps({"text": words, "label": tags})
+    with pytest.raises(errors.DataError, match=f"line 1: .*{expected}"):
+        _read(tmp_path, "x.jsonl", f"{text}\n")
