@@ -39,6 +39,9 @@ _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 _QUOTED = re.compile(r"""b?(['"]).*\1""", re.DOTALL)
 _BITS = re.compile(r"[01](?:[\s,;|]+[01])+")
 _WHOLE = re.compile(r"(-?\d+)\.0+")
+# A string that may be a list: a bracket, then a quote or a number.
+_STARTS_LIST = re.compile(r"""\s*(\w[\w.]*\()?[\[(]\s*(b?['"]|[-\d.])""")
+_COMMAS = re.compile(r"[^\s,\[(][^\s,]*(,\s*[^\s,]+)+")
 # Of an object, what holds its labels, as label tools and libraries call it.
 _LABEL_KEYS = "labels", "label", "choices", "choice"
 
@@ -288,24 +291,73 @@ def read_number(
     return number
 
 
-def read_words(record: files.Record, column: str) -> tuple[str, ...]:
-    """Reads a list of strings, or the parts of a string between blanks."""
-    items: Any = record.values[column]
-    if isinstance(items, str) and items.lstrip().startswith('["'):
-        with contextlib.suppress(ValueError, RecursionError):
-            items = json.loads(items)
-    elif isinstance(items, str):
+def read_words(
+    record: files.Record, column: str, are_tags: bool = False
+) -> tuple[str, ...]:
+    """Reads a list of words or tags, or the parts of a string between blanks.
+
+    A string may be written as a list. Tags may be numbers of classes; words may
+    be objects with a `text`.
+    """
+    cell = items = record.values[column]
+    if not isinstance(cell, str) or _STARTS_LIST.match(cell):
+        items = understand(cell)
+    if isinstance(items, list) and isinstance(cell, str) and not are_tags:
+        # A bracket around numbers may be words, as "[ 1 ]" and "(1)" are.
+        are_numbers = all(isinstance(item, int | float) for item in items)
+        is_text = cell.split()[-1] in ("]", ")") or len(items) < 2
+        items = cell if are_numbers and is_text else items
+    if isinstance(items, str) and not re.match(r"\s*\[\s*b?['\"]", items):
         items = items.split()
-    if not (items and isinstance(items, list)) or not all(
-        isinstance(item, str) and item.strip() and not set(item) & set("\t\n")
-        for item in items
-    ):
-        expected = (
-            f"in {column!r} a list of strings, none of them empty or with tabs "
-            "or line ends, or a string of parts between blanks"
-        )
-        raise files.unexpected(record.place, expected, record.values[column])
-    return tuple(items)
+    items = items if isinstance(items, list) else [None]
+    takes_numbers = are_tags or any(isinstance(item, str) for item in items)
+    words = [_to_word(item, are_tags, takes_numbers) for item in items]
+    if not words or "" in words:
+        expected = f"in {column!r} a list of strings, none of them empty"
+        remedy = "Write a JSON list, or put blanks between the strings."
+        if isinstance(cell, str) and "..." in cell:
+            remedy = "Write whole lists: NumPy left some out for its `...`."
+        raise files.unexpected(record.place, expected, cell, remedy)
+    return tuple(words)
+
+
+def _to_word(item: Any, is_tag: bool, takes_numbers: bool) -> str:
+    """A word or tag of a list as a string; empty if it is none."""
+    if isinstance(item, dict):
+        item = item.get("text")
+    is_number = isinstance(item, int | float) and not isinstance(item, bool)
+    if takes_numbers and is_number:
+        return label_name(item) or ""
+    if not isinstance(item, str):
+        return ""
+    return item.strip() if is_tag else item
+
+
+def open_spans(cell: Any) -> list[Any] | None:
+    """The places of spans in a text that a cell lists, None if it does not.
+
+    Each is a list, or an object with its start. An empty list has none.
+    """
+    value = understand(cell)
+    if isinstance(value, dict):  # as in spaCy's examples
+        value = value.get("entities")
+    if not isinstance(value, list):
+        return None
+    are_spans = all(
+        isinstance(item, list | tuple)
+        or (isinstance(item, dict) and {"start", "start_offset"} & {*item})
+        for item in value
+    )
+    return value if are_spans else None
+
+
+def split_commas(cell: Any) -> tuple[str, ...]:
+    """The parts of a string between commas alone, none of another string.
+
+    Commas with a blank before them are words, or tags.
+    """
+    is_list = isinstance(cell, str) and _COMMAS.fullmatch(cell.strip())
+    return tuple(map(str.strip, cell.split(","))) if is_list else ()
 
 
 def read_choices(record: files.Record, columns: Sequence[str]) -> list[str]:

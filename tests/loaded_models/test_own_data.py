@@ -31,6 +31,10 @@ def _build(folder, train, dev=None, **sections):
          "classification", ("a", "b", "true")),
         ([(["a", "cat"], ["O", "B-X"]), (["sat"], ["O"])], "tagging",
          (("a", "cat"), ("O", "B-X"))),
+        ([("A: a", [[0, 1, "X"]])], "tagging",
+         (("A", ":", "a"), ("B-X", "O", "O"))),
+        ([("A cat", {"entities": [(0, 1, "X")]})], "tagging",
+         (("A", "cat"), ("B-X", "O"))),
         ([{"question": "a", "choices": ["b", "c"], "label": 0}],
          "multiple_choice", ("a", "b", 1.0)),
         # Numbers that pandas made floats, and lists of labels.

@@ -383,7 +383,9 @@ class MultilabelTask(ClassificationTask):
         pairs = zip(frame[own.text_column], held, strict=True)
         rows = [pair for pair in pairs if pair[1] is not None]
         if not all(
-            isinstance(text, str) and isinstance(held, list | dict)
+            isinstance(text, str)
+            and isinstance(held, list | dict)
+            and not cells.open_spans(held)
             for text, held in rows
         ) or all(len(text.split()) == len(held) for text, held in rows):
             return ""

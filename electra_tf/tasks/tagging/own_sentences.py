@@ -126,7 +126,7 @@ def read_table(
     texts = [record.values[word_column] for record in records]
     if all(isinstance(text, str) for text in texts):
         first = records[tagged.index(True) if any(tagged) else 0]
-        if text_spans.are_spans(first.values.get(tag_column)):
+        if cells.open_spans(first.values.get(tag_column)):
             return text_spans.read_sentences(records, word_column, tag_column)
     sentences = conll.Sentences(
         _read_lists(record, word_column, tag_column * (needs_tags or is_tagged))

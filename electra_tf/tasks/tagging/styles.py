@@ -55,9 +55,8 @@ def write(tag: str, style: str) -> str:
     beginning, outside = style.split()
     if tag == spans.OUTSIDE:
         return outside
-    place = tag[0]
-    letters = {"B": place, "b": place.lower(), "X": tag[2:]}
-    return beginning.translate(str.maketrans(letters))
+    letters = {"B": tag[0], "b": tag[0].lower(), "X": tag[2:]}
+    return "".join(letters.get(sign, sign) for sign in beginning)
 
 
 def find(counts: Mapping[str, int]) -> str:

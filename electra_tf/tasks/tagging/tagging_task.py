@@ -27,7 +27,6 @@ from electra_tf.tasks.tagging import own_sentences
 from electra_tf.tasks.tagging import signatures
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import styles
-from electra_tf.tasks.tagging import text_spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -122,7 +121,7 @@ class TaggingTask(base.Task):
             return ""
         for cells_of in frame[columns].head(_LOOKED_AT).to_numpy().tolist():
             words, tags = (cells.understand(_to_plain(c)) for c in cells_of)
-            if isinstance(words, str) and text_spans.are_spans(tags):
+            if isinstance(words, str) and cells.open_spans(tags):
                 return f"{own.label_column!r} has places in texts"
             if isinstance(words, str) and isinstance(tags, list):
                 # Zeros and ones say which of several labels a text has.
@@ -131,7 +130,9 @@ class TaggingTask(base.Task):
             are_lists = isinstance(words, list) and isinstance(tags, list)
             if not are_lists or len(words) != len(tags):
                 return ""
-        return f"{own.label_column!r} has a tag for each word" * bool(len(frame))
+        return f"{own.label_column!r} has a tag for each word" * bool(
+            len(frame)
+        )
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
@@ -405,11 +406,11 @@ class TaggingTask(base.Task):
         """Builds what computes the answers of an export."""
         return signatures.TaggingSignatures(self, model)
 
-    def describe_export(self) -> dict[str, bool]:
-        """Says how long sentences are treated."""
+    def describe_export(self) -> dict[str, Any]:
+        """Says how long sentences are treated, and how tags are written."""
         style = self.conventions.style
-        told = {} if style == styles.STANDARD else {"tag_style": style}
-        return {"cuts_early": self.cuts_early, **told}
+        told = None if style == styles.STANDARD else style
+        return {"cuts_early": self.cuts_early, "tag_style": told}
 
     @classmethod
     def read_prediction(

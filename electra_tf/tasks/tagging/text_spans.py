@@ -16,19 +16,6 @@ _KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
 _MAX_CUT = 0.2  # share of spans that may begin or end inside a word
 
 
-def are_spans(cell: Any) -> bool:
-    """Whether a cell lists places in a text: lists, or objects."""
-    value = _open(cell)
-    is_list = isinstance(value, list) and len(value) > 0
-    return is_list and isinstance(value[0], list | tuple | dict)
-
-
-def _open(cell: Any) -> Any:
-    value = cells.understand(cell)
-    # In spaCy's examples the spans are in an object.
-    return value.get("entities") if isinstance(value, dict) else value
-
-
 def read_sentences(
     records: Sequence[files.Record], text_column: str, span_column: str
 ) -> conll.Sentences:
@@ -42,7 +29,7 @@ def read_sentences(
     sentences, num_cut, num_spans = conll.Sentences(), 0, 0
     bounds = zip(split.starts.to_list(), split.ends.to_list(), strict=True)
     for record, text, own in zip(records, texts, bounds, strict=True):
-        cell = _open(record.values.get(span_column)) or ()
+        cell = cells.open_spans(record.values.get(span_column)) or ()
         found = [_read_span(record, span_column, text, item) for item in cell]
         places = words_lib.character_places(rows_lib.encode([text])[0].numpy())
         words = [

@@ -245,7 +245,9 @@ def build_rows(
     `details`, `[R, (words)]` int32, which words of the sentence they are.
     """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
-    ids, positions, words = [], [], []
+    ids: list[tf.RaggedTensor] = []
+    positions: list[tf.RaggedTensor] = []
+    words: list[tf.RaggedTensor] = []
     owners = [np.zeros(0, np.int32)]
     for begin in range(0, len(sentences), _CHUNK):
         chunk = sentences[begin : begin + _CHUNK]
