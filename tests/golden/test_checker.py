@@ -116,17 +116,6 @@ def test_rounding_next_to_padding_has_a_line_of_its_own(golden, tmp_path):
     ]
 
 
-def test_another_hyperparameter_is_a_miss(golden, tmp_path):
-    for case, field, value in (
-        ("pretrain_linear", "epsilon", 1e-5),
-        ("finetune_layerwise", "n_transformer_layers", 13),
-        ("tfa_lamb", "exclude_from_layer_adaptation", ["embeddings"]),
-    ):
-        target = _copy(golden, tmp_path / case, f"optimizer/{case}.*")
-        _edit_json(target.with_suffix(".json"), **{field: value})
-        assert _misses(_run(tmp_path / case))
-
-
 def test_unknown_optimizers_parts_and_models_are_skipped(golden, tmp_path):
     _copy(golden, tmp_path, "flops/*")
     (tmp_path / "finetuning" / "summaries").mkdir(parents=True)
