@@ -177,15 +177,11 @@ def run(
         analysis.draw(findings, axes)
     atomic.write_text(folder / TABLE, findings.describe(analysis.question))
     described = {
-        "analysis": name,
-        "question": analysis.question,
-        "key": key,
-        "model": electra.origin,
-        "request": dataclasses.asdict(request),
-        "notes": findings.notes,
-        "table": _to_json(findings.table),
+        "analysis": name, "question": analysis.question, "key": key,
+        "model": electra.origin, "request": dataclasses.asdict(request),
+        "notes": findings.notes, "table": _to_json(findings.table),
         "series": {k: _to_json(v) for k, v in findings.series.items()},
-    }
+    }  # fmt: skip
     # Written last: without it the analysis counts as not run.
     atomic.write_text(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
     for path in (folder / _PARTS).glob("*.npy"):

@@ -91,11 +91,9 @@ def corrupt(
     seeds = masks.seeds(kind, step, batch["stream_ids"], is_training=False)
     uniform = randomness.uniform_by_stream(seeds, tuple(logits.shape))
     shown, is_masked = masking.scatter_update(
-        masked.original_ids,
-        sampling.sample_from_softmax(logits, uniform),
-        masked.masked_positions,
-        masked.masked_weights,
-    )
+        masked.original_ids, sampling.sample_from_softmax(logits, uniform),
+        masked.masked_positions, masked.masked_weights,
+    )  # fmt: skip
     answer = main(shown, masked.input_mask, masked.segment_ids)
     return Corrupted(masked, logits, shown, is_masked, answer.logits)
 

@@ -116,14 +116,12 @@ def locate_pieces(
     flat_words = np.searchsorted(ends[1:], begins, side="right")
     pieces = pd.DataFrame(
         {
-            "sentence": number,
-            "id": ids.flat_values.numpy(),
-            "word": flat_words - firsts[number],
-            "flat_word": flat_words,
+            "sentence": number, "id": ids.flat_values.numpy(),
+            "word": flat_words - firsts[number], "flat_word": flat_words,
             "label": words["label"].to_numpy()[flat_words],
             "length": ids.row_lengths().numpy()[number],
         }
-    )
+    )  # fmt: skip
     pieces["position"] = pieces.groupby("sentence").cumcount() + 1
     most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
     return pieces[pieces["position"] <= most].reset_index(drop=True)

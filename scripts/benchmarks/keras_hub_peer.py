@@ -49,14 +49,12 @@ class Encoder(keras.layers.Layer):
         width = encoder["hidden_size"]
         self.blocks = [
             keras_hub.layers.TransformerEncoder(
-                encoder["intermediate_size"],
-                encoder["num_attention_heads"],
-                dropout=encoder["hidden_dropout_prob"],
-                activation=_gelu,
+                encoder["intermediate_size"], encoder["num_attention_heads"],
+                dropout=encoder["hidden_dropout_prob"], activation=_gelu,
                 layer_norm_epsilon=1e-12,
             )
             for _ in range(encoder["num_hidden_layers"])
-        ]
+        ]  # fmt: skip
         if width != encoder["embedding_size"]:
             self.blocks.insert(0, keras.layers.Dense(width))
         self.embeddings = embeddings
@@ -174,13 +172,10 @@ def _build(
     """Builds a step of loss, gradients, clipping and AdamW; runs it once."""
     options = settings.optimizer
     adam = keras.optimizers.AdamW(
-        options.learning_rate,
-        options.weight_decay_rate,
-        options.beta_1,
-        options.beta_2,
-        options.epsilon,
+        options.learning_rate, options.weight_decay_rate, options.beta_1,
+        options.beta_2, options.epsilon,
         global_clipnorm=options.clip_norm or None,
-    )
+    )  # fmt: skip
     adam.exclude_from_weight_decay(var_names=["bias", "norm"])
     # The first call creates the weights.
     compute_loss()

@@ -123,13 +123,9 @@ def _build_own_step(
     )
     flops_per_unit = row_flops / settings.data.max_seq_length
     return build_step(
-        lambda: compiled(features),
-        model.trained_variables,
-        settings,
-        ("tensorflow", "keras", "electra-tf"),
-        flops_per_unit,
-        **sizes,
-    )
+        lambda: compiled(features), model.trained_variables, settings,
+        ("tensorflow", "keras", "electra-tf"), flops_per_unit, **sizes,
+    )  # fmt: skip
 
 
 def build_step(

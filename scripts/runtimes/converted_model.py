@@ -194,11 +194,9 @@ def convert_to_onnx(frozen: FrozenSignature) -> bytes:
     outputs = {tensor: name for name, tensor in frozen.outputs.items()}
     converter = installed.import_extra("tf2onnx.convert", "onnx")
     proto, _ = converter.from_graph_def(
-        frozen.graph,
-        input_names=list(inputs),
-        output_names=list(outputs),
+        frozen.graph, input_names=list(inputs), output_names=list(outputs),
         opset=_OPSET,
-    )
+    )  # fmt: skip
     graph, names = proto.graph, inputs | outputs
     for node in graph.node:
         for side in (node.input, node.output):

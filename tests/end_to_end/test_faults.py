@@ -260,11 +260,9 @@ def test_a_run_moves_between_hosts_replicas_and_micro_batches(
         path.write_text(config.to_json(own))
         arguments = _ON_REPLICAS, path, model_dir, str(replicas)
         subprocess.run(
-            [sys.executable, "-c", *arguments],
-            cwd=tiny_run.REPOSITORY,
-            timeout=_TIMEOUT,
-            check=True,
-        )
+            [sys.executable, "-c", *arguments], cwd=tiny_run.REPOSITORY,
+            timeout=_TIMEOUT, check=True,
+        )  # fmt: skip
     lines = (tiny_run.reproducible_metrics(p) for p in (whole, model_dir))
     for own, other in zip(*lines, strict=True):
         assert own["loss"] == pytest.approx(other["loss"], rel=1e-5)

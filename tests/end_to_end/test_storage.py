@@ -100,14 +100,10 @@ def build_records(top):
 
 def _build_settings(top):
     return shards.BuildSettings(
-        corpus=(f"{top}/text",),
-        vocabulary=f"{top}/vocabulary",
-        output_dir=f"{top}/records",
-        max_seq_length=16,
-        num_out_files=3,
-        validation_fraction=0.1,
-        deduplicate="exact",
-    )
+        corpus=(f"{top}/text",), vocabulary=f"{top}/vocabulary",
+        output_dir=f"{top}/records", max_seq_length=16, num_out_files=3,
+        validation_fraction=0.1, deduplicate="exact",
+    )  # fmt: skip
 
 
 def train_to_a_stop(settings, model_dir):

@@ -32,14 +32,9 @@ TinyRun = collections.namedtuple(
 def tiny_run(tmp_path_factory):
     """A run that 'trained' in bfloat16 and kept averaged weights."""
     encoder = dataclasses.replace(
-        finetuned_tiny.ENCODER,
-        vocab_size=0,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        intermediate_size=64,
-        max_position_embeddings=24,
-    )
+        finetuned_tiny.ENCODER, vocab_size=0, embedding_size=16, hidden_size=32,
+        num_hidden_layers=2, intermediate_size=64, max_position_embeddings=24,
+    )  # fmt: skip
     settings = config.ExperimentConfig(
         encoder=encoder,
         data=config.DataConfig(max_seq_length=16),
@@ -85,11 +80,9 @@ def build_module(
 ):
     """Signatures of a run's discriminator, or of another network."""
     return pretrained.build_module(
-        answer,
-        network or run.discriminator,
-        tokenizer_lib.Tokenizer(run.vocabulary),
-        max_length,
-    )
+        answer, network or run.discriminator,
+        tokenizer_lib.Tokenizer(run.vocabulary), max_length,
+    )  # fmt: skip
 
 
 def load_network(run, **options):

@@ -39,8 +39,7 @@ ENCODER = config.EncoderConfig(
     num_attention_heads=2,
     intermediate_size=32,
     max_position_embeddings=32,
-    # Large, so that answers differ.
-    initializer_range=0.5,
+    initializer_range=0.5,  # large, so that answers differ
 )
 
 

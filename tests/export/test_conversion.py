@@ -200,11 +200,9 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path, target_format):
     source = _write(tmp_path / "source", "encoder")
     with full_disk.largest_file(3000):
         _refuses(
-            source,
-            "could not be written.*Free space",
-            (OSError, errors.ModelError),
-            target_format=target_format,
-        )
+            source, "could not be written.*Free space",
+            (OSError, errors.ModelError), target_format=target_format,
+        )  # fmt: skip
 
 
 def test_what_reads_back_otherwise_is_not_kept(source, monkeypatch):

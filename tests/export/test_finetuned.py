@@ -28,12 +28,9 @@ TEXTS = [
     "  where\tis the dog?",
 ]
 PAIRS = [
-    "a dog sat",
-    "the table",
-    "",
-    "who? " * 20,
+    "a dog sat", "the table", "", "who? " * 20,
     "the cat of the dog in the café of smithson, unaffable " * 4,
-]
+]  # fmt: skip
 WORDS = [
     "The cat sat on the mat .",
     "",

@@ -9,11 +9,8 @@ from tests.export import conftest
 TEXTS = [
     "the cat sat on the mat , the dog sat on the table .",
     "",
-    "cat",
-    "unaffable dogs , items in a café !",
-    "the number of items",
-    "dog",
-]
+    "cat", "unaffable dogs , items in a café !", "the number of items", "dog",
+]  # fmt: skip
 
 
 def assert_buckets_are_invisible(module, signature, **inputs):

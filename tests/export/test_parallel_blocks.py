@@ -21,11 +21,9 @@ def build_encoder(dtype=None, direction="both", **changes):
     """One whose vectors are neither zeros nor ones."""
     keras.utils.set_random_seed(1)
     encoder = encoder_lib.build_encoder(
-        dataclasses.replace(SETTINGS, **changes),
-        "electra",
-        dtype=dtype,
+        dataclasses.replace(SETTINGS, **changes), "electra", dtype=dtype,
         direction=direction,
-    )
+    )  # fmt: skip
     for number, variable in enumerate(encoder.variables):
         if len(variable.shape) == 1:
             noise = tf.random.stateless_normal(variable.shape, [number, 3])

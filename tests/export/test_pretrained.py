@@ -17,11 +17,9 @@ MAX_LENGTH = 24
 # The last token of the first row is [MASK], which may stand in rows of ids.
 ROWS = [[2, 5, 6, 7, 8, 4, 3], [2, 9, 11, 3], [2, 3]]
 TEXTS = (
-    "The cat sat on the mat.",
-    "",
-    "Unaffable  cats, in a CAFÉ… 東京!",
+    "The cat sat on the mat.", "", "Unaffable  cats, in a CAFÉ… 東京!",
     "returns the number of items",
-)
+)  # fmt: skip
 FEATURES = {"features_text", "features_ids"}
 SCORES = FEATURES | {"score_text", "score_ids"}
 OFFERED = dict.fromkeys(registry.NAMES, SCORES) | {

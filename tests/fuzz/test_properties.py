@@ -19,11 +19,9 @@ from tests.fuzz import targets
 _NUM_EXAMPLES = int(os.environ.get("ELECTRA_EXAMPLES", "40"))
 any_of = hypothesis.settings(
     max_examples=_NUM_EXAMPLES,
-    derandomize="ELECTRA_EXAMPLES" not in os.environ,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(hypothesis.HealthCheck),
-)
+    derandomize="ELECTRA_EXAMPLES" not in os.environ, database=None,
+    deadline=None, suppress_health_check=list(hypothesis.HealthCheck),
+)  # fmt: skip
 LENGTH = 8
 # What is put in the place of a few bytes of a file.
 EDITS = st.lists(

@@ -124,11 +124,8 @@ def test_unknown_optimizers_parts_and_models_are_skipped(golden, tmp_path):
     lines = _run(tmp_path, "optimizer", "finetuning", "flops")
     assert _misses(lines) == []
     assert [line.case for line in lines if line.skipped] == [
-        "tfa_adamw",
-        "summaries",
-        "flops, table, elmo",
-        "flops, table, xlnet",
-    ]
+        "tfa_adamw", "summaries", "flops, table, elmo", "flops, table, xlnet",
+    ]  # fmt: skip
 
 
 def test_what_is_no_reference_is_one_clear_error(folder):

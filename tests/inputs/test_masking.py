@@ -62,12 +62,9 @@ def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
     np.testing.assert_array_equal(masking.rareness(counts, 0.0), 1.0)
     rows = tf.tile(tf.constant([[1, 2, 1]]), [30_000, 1])
     positions, used = masking.draw_positions(
-        tf.ones_like(rows, tf.bool),
-        tf.ones([30_000], tf.int32),
-        _uniform((3, 4), (30_000, 3)),
-        2,
-        tf.gather(weights, rows),
-    )
+        tf.ones_like(rows, tf.bool), tf.ones([30_000], tf.int32),
+        _uniform((3, 4), (30_000, 3)), 2, tf.gather(weights, rows),
+    )  # fmt: skip
     assert used.numpy().sum() == 30_000
     shares = np.bincount(positions.numpy()[:, 0], minlength=3) / 30_000
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.01)
@@ -109,28 +106,21 @@ def _mask_row(
 ):
     """One row, masked at given positions."""
     return masking.mask_inputs(
-        _inputs([row]),
-        tf.zeros([1, len(row)]),
-        tf.constant([replace_uniform]),
-        config.MaskingConfig(mask_prob=0.5, **settings),
-        SPECIAL,
+        _inputs([row]), tf.zeros([1, len(row)]), tf.constant([replace_uniform]),
+        config.MaskingConfig(mask_prob=0.5, **settings), SPECIAL,
         lambda *_: (tf.constant([positions]), tf.constant([weights])),
         random_ids,
-    )
+    )  # fmt: skip
 
 
 def test_a_row_masked_as_in_bert_looks_like_this():
     # Of the numbers .79 shows [MASK], .8 and .89 random tokens, .9 neither.
     row = [CLS, 11, 12, SEP, 13, 14, SEP]
     masked = _mask_row(
-        row,
-        [2, 4, 1, 5, 0],
-        [1.0, 1.0, 1.0, 1.0, 0.0],
-        [0.8, 0.79, 0.89, 0.9, 0.85],
-        replace_prob=0.8,
-        random_prob=0.1,
+        row, [2, 4, 1, 5, 0], [1.0, 1.0, 1.0, 1.0, 0.0],
+        [0.8, 0.79, 0.89, 0.9, 0.85], replace_prob=0.8, random_prob=0.1,
         random_ids=tf.constant([[31, 32, 33, 34, 35]]),
-    )
+    )  # fmt: skip
     np.testing.assert_array_equal(
         masked.input_ids, [[CLS, 33, 31, SEP, MASK, 14, SEP]]
     )
@@ -172,13 +162,9 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
 
     def run(rows, seed, draw_fn):
         return masking.mask_inputs(
-            rows,
-            _uniform(seed, (3, 8)),
-            _uniform(seed + 1, (3, 4)),
-            config.MaskingConfig(mask_prob=0.4),
-            SPECIAL,
-            draw_fn,
-        )
+            rows, _uniform(seed, (3, 8)), _uniform(seed + 1, (3, 4)),
+            config.MaskingConfig(mask_prob=0.4), SPECIAL, draw_fn,
+        )  # fmt: skip
 
     draw_fns = masking.draw_positions, masking.draw_positions_with_replacement
     for draw_fn in draw_fns:

@@ -11,12 +11,9 @@ SIZES = (5, 0, 9, 3, 10)
 
 def _order(**changes):
     settings = {
-        "shard_sizes": SIZES,
-        "num_streams": 2,
-        "global_batch_size": 4,
-        "seed": 1,
-        "shuffle_block": 4,
-    }
+        "shard_sizes": SIZES, "num_streams": 2, "global_batch_size": 4,
+        "seed": 1, "shuffle_block": 4,
+    }  # fmt: skip
     return streams.StreamOrder(**(settings | changes))
 
 

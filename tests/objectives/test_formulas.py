@@ -28,15 +28,11 @@ _SAMPLED = [9, 5, 6, 6, 8, 2]
 @pytest.fixture
 def masked():
     row = {
-        "input_ids": _SHOWN,
-        "original_ids": _ORIGINAL,
-        "input_mask": [1] * 8,
-        "segment_ids": [0] * 8,
-        "masked_positions": _POSITIONS,
-        "masked_ids": [9, 5, 8, 6, 7, 0],
-        "masked_weights": [1.0] * 5 + [0.0],
+        "input_ids": _SHOWN, "original_ids": _ORIGINAL, "input_mask": [1] * 8,
+        "segment_ids": [0] * 8, "masked_positions": _POSITIONS,
+        "masked_ids": [9, 5, 8, 6, 7, 0], "masked_weights": [1.0] * 5 + [0.0],
         "eligible": [False, *[True] * 6, False],
-    }
+    }  # fmt: skip
     row = {name: tf.constant([value]) for name, value in row.items()}
     return masking.MaskedInputs(**row)
 

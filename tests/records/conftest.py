@@ -47,14 +47,10 @@ def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:
 def build_settings(corpus, vocabulary, output) -> shards.BuildSettings:
     """Settings that give four shards and one for validation."""
     return shards.BuildSettings(
-        corpus=(str(corpus),),
-        vocabulary=str(vocabulary),
-        output_dir=str(output),
-        max_seq_length=32,
-        num_out_files=4,
-        validation_fraction=0.2,
-        seed=5,
-    )
+        corpus=(str(corpus),), vocabulary=str(vocabulary),
+        output_dir=str(output), max_seq_length=32, num_out_files=4,
+        validation_fraction=0.2, seed=5,
+    )  # fmt: skip
 
 
 def build(settings, **changes) -> pathlib.Path:

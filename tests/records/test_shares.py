@@ -29,13 +29,10 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
     second = write_corpus(tmp_path / "second", num_files=2)
     (second / "part_0.txt").write_text("a word of its own " * 90)
     settings = dataclasses.replace(
-        settings,
-        corpus=(str(corpus_folder), str(second / "*.txt")),
-        deduplicate="near",
-        corpus_weights=(1.0, 1.0),
-        keep_overflow=True,
+        settings, corpus=(str(corpus_folder), str(second / "*.txt")),
+        deduplicate="near", corpus_weights=(1.0, 1.0), keep_overflow=True,
         packed=True,
-    )
+    )  # fmt: skip
     whole = build(settings, output_dir=str(tmp_path / "whole"))
     told = [run(settings, 2, 0, 1) for _ in range(3)]
     assert [texts[-1].split(". ")[0] for texts in told] == [

@@ -76,12 +76,9 @@ def test_original_order_reproduces_the_original(oracles, tmp_path):
         corpus=(str(folder / "corpus"),),
         vocabulary=str(oracles / "tokenization" / "vocab.txt"),
         output_dir=str(tmp_path / "dataset"),
-        max_seq_length=run["max_seq_length"],
-        num_out_files=12,
-        validation_fraction=0.0,
-        seed=run["seed"],
-        original_order=True,
-    )
+        max_seq_length=run["max_seq_length"], num_out_files=12,
+        validation_fraction=0.0, seed=run["seed"], original_order=True,
+    )  # fmt: skip
     found = read_split(build(settings) / "train", 128)
     expected = np.load(folder / "script_order.npz")
     order = np.concatenate(

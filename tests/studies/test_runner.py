@@ -91,12 +91,10 @@ def _start(tmp_path):
         "test_runner._run(folder, num_steps=50)"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [sys.executable, "-c", code], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

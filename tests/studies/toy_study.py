@@ -25,12 +25,9 @@ _STUDY = definition.Study(
     question="Which toy?",
     base=BASE,
     arms={"electra": {}, "mlm": {"objective": {"name": "mlm"}}},
-    budget="flops",
-    reference_arm="electra",
-    seeds=(1, 2),
-    tasks=("cola", "sst2"),
-    finetune_steps=3,
-)
+    budget="flops", reference_arm="electra", seeds=(1, 2),
+    tasks=("cola", "sst2"), finetune_steps=3,
+)  # fmt: skip
 
 
 def build_study(**fields):
@@ -45,13 +42,9 @@ def _count_flops(settings):
 
 def build_plan(num_train_steps=0, has_tasks=False, **fields):
     return definition.plan_study(
-        build_study(**fields),
-        50,
-        _count_flops,
-        lambda _: 1_500_000,
-        num_train_steps,
-        has_tasks,
-    )
+        build_study(**fields), 50, _count_flops, lambda _: 1_500_000,
+        num_train_steps, has_tasks,
+    )  # fmt: skip
 
 
 def steps_taken(folder):

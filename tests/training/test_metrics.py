@@ -15,13 +15,9 @@ def test_detection_scores_are_a_worked_example():
     weights = tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]])
     counts = metrics.detection_statistics(logits, labels, weights)
     assert metrics.summarize_detection(counts) == {
-        "disc_accuracy": 0.5,
-        "majority_share": 0.5,
-        "disc_precision": 0.5,
-        "disc_recall": 0.5,
-        "disc_auc": 0.75,
-        "replaced_fraction": 0.5,
-    }
+        "disc_accuracy": 0.5, "majority_share": 0.5, "disc_precision": 0.5,
+        "disc_recall": 0.5, "disc_auc": 0.75, "replaced_fraction": 0.5,
+    }  # fmt: skip
 
 
 def test_auc_equals_the_rank_statistic():

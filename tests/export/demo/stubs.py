@@ -75,11 +75,8 @@ def _answer(questions, contexts):
 def _model(kind, inputs, predict, numbers=(None, None)):
     page = base.find_kind(kind).export_texts()["page"]
     facts = {
-        "kind": kind,
-        "page": page,
-        "inputs": inputs.split(),
-        "range": numbers,
-    }
+        "kind": kind, "page": page, "inputs": inputs.split(), "range": numbers,
+    }  # fmt: skip
     return server.DemoModel(f"stub of {kind}", predict=predict, facts=facts)
 
 

@@ -109,12 +109,9 @@ def _read_rate_factors(rules, arrays):
 
 def _build_original_optimizer(config):
     schedule = schedules.PolynomialDecayTimesWarmup(
-        config["lr"],
-        config["steps"],
-        num_warmup_steps=config["warmup_steps"],
-        warmup_proportion=config["warmup_prop"],
-        power=config["power"],
-    )
+        config["lr"], config["steps"], num_warmup_steps=config["warmup_steps"],
+        warmup_proportion=config["warmup_prop"], power=config["power"],
+    )  # fmt: skip
     rules = None
     if config["layerwise"] > 0:
         rules = schedules.layerwise_learning_rate_rules(
@@ -122,11 +119,9 @@ def _build_original_optimizer(config):
         )
     names = ("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay")
     return optimizers.AdamWeightDecay(
-        schedule,
-        weight_decay=config["wd"],
-        learning_rate_multipliers=rules,
+        schedule, weight_decay=config["wd"], learning_rate_multipliers=rules,
         **{name: config[name] for name in names},
-    )
+    )  # fmt: skip
 
 
 def _build_addons_optimizer(config):

@@ -139,15 +139,11 @@ def _describe_examples(examples, rows):
             end = _count_words(context[: place[1]]) - 1
             answer = example.answer.text
         yield {
-            "eid": number,
-            "id": example.id,
-            "start_word": start,
-            "end_word": end,
-            "is_impossible": example.is_impossible,
-            "answer": answer,
-            "n_words": _count_words(context),
+            "eid": number, "id": example.id, "start_word": start,
+            "end_word": end, "is_impossible": example.is_impossible,
+            "answer": answer, "n_words": _count_words(context),
             "n_features": np.sum(rows.examples == number),
-        }
+        }  # fmt: skip
 
 
 def _count_words(text):
