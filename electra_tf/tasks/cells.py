@@ -43,7 +43,9 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")
 _STARTS_LIST = re.compile(r"""\s*(\w[\w.]*\()?[\[(]\s*(b?['"]|[-\d.])""")
 _COMMAS = re.compile(r"[^\s,\[(][^\s,]*(,\s*[^\s,]+)+")
 # Of an object, what holds its labels, as label tools and libraries call it.
-_LABEL_KEYS = "labels", "label", "choices", "choice"
+_LABEL_KEYS = "labels", "label", "choices", "choice", "value"
+_TRUE = {"1", "true"}
+_BOOLEANS = {"0", "false", *_TRUE}
 
 
 def understand(cell: Any) -> Any:
@@ -137,6 +139,8 @@ def read_text(record: files.Record, column: str) -> str:
 
 def read_name(record: files.Record, column: str) -> str:
     """Reads an id, which JSON may hold as a number."""
+    if is_empty(record, column):
+        raise files.unexpected(record.place, f"an id in column {column!r}")
     return _to_name(record, column, record.values[column])
 
 
@@ -168,7 +172,12 @@ def read_labels(
     names = (label_name(value, known) for value in values)
     found = tuple(name for name in names if name is not None)
     for name in found:
-        _to_name(record, columns[0], name)
+        remedy = "Repair the file."
+        if separator:
+            remedy = (
+                "Are labels between them? Set --config.own.label_separator."
+            )
+        _to_name(record, columns[0], name, remedy)
         if name not in known and name[:1] in ("[", "{"):
             expected = f"a label or a whole list in {columns[0]!r}"
             raise files.unexpected(record.place, expected, name)
@@ -177,38 +186,36 @@ def read_labels(
 
 def _open_labels(record: files.Record, value: Any) -> list[Any]:
     """Returns what a list or an object has for labels, in one list."""
-    if isinstance(value, list):
-        parts = [
-            _open_labels(record, item)
-            # What has a start is a part of the text.
-            if isinstance(item, dict) and "start" not in item
-            else [item]
-            for item in value
-        ]
-        items = [item for part in parts for item in part]
-    elif key := next((k for k in _LABEL_KEYS if k in value), ""):
-        items = value[key]
-        items = items if isinstance(items, list) else [items]
-    else:
-        items = _held_labels(record, value)
-    is_fraction = any(isinstance(i, float) and i % 1 for i in items)
-    if is_fraction or any(isinstance(item, list | dict) for item in items):
-        expected = (
-            "a label, a list of labels, or an object with one of "
-            f"{', '.join(_LABEL_KEYS)}, or with 0 or 1 for each label"
-        )
-        raise files.unexpected(record.place, expected, value)
-    return items
+    found = list[Any]()
+    for item in value if isinstance(value, list) else [value]:
+        # What has a start is about a part of the text.
+        if isinstance(item, dict) and "start" not in item:
+            key = next((key for key in _LABEL_KEYS if key in item), None)
+            if key:
+                found += _open_labels(record, item[key])
+                continue
+            if {label_name(cell) for cell in item.values()} <= _BOOLEANS:
+                found += _held_labels(record, item)
+                continue
+        is_share = isinstance(item, float) and item % 1
+        if is_share or isinstance(item, list | dict):
+            expected = (
+                "a label, a list of labels, or an object with one of "
+                f"{', '.join(_LABEL_KEYS)}, or with 0 or 1 for each label"
+            )
+            raise files.unexpected(record.place, expected, value)
+        found.append(item)
+    return found
 
 
 def _held_labels(record: files.Record, held: Mapping[str, Any]) -> list[str]:
     """The names that have 1 or true, of those with 0 or 1 each."""
     bits = {name: label_name(cell) for name, cell in held.items()}
     for name, bit in bits.items():
-        if bit not in ("0", "1", "false", "true"):
+        if bit not in _BOOLEANS:
             expected = f"0 or 1 (or false or true) for the label {name!r}"
             raise files.unexpected(record.place, expected, held[name])
-    return [name for name, bit in bits.items() if bit in ("1", "true")]
+    return [name for name, bit in bits.items() if bit in _TRUE]
 
 
 def label_name(value: Any, known: Collection[str] = ()) -> str | None:
@@ -238,7 +245,9 @@ def find_numbers(values: Iterable[Any]) -> list[float]:
     return [] if any(map(math.isnan, numbers)) else numbers
 
 
-def find_separator(names: Collection[str], signs: str, needs_all: bool) -> str:
+def find_separator(
+    names: Collection[str], signs: Iterable[str], needs_all: bool
+) -> str:
     """The sign between the labels of a cell, if names look like several.
 
     It is the first of `signs` for which all parts of a name are also elsewhere,
@@ -258,12 +267,17 @@ def _split(name: str, sign: str) -> Iterator[str]:
     return filter(None, (part.strip(_BLANKS) for part in name.split(sign)))
 
 
-def _to_name(record: files.Record, column: str, value: Any) -> str:
+def _to_name(
+    record: files.Record,
+    column: str,
+    value: Any,
+    remedy: str = "Repair the file.",
+) -> str:
     name = value if isinstance(value, str) else json.dumps(value)
     if set(name) & set("\t\r\n"):
         # Predictions are written with it, in a table with tabs.
         expected = f"no tabs and line ends in column {column!r}"
-        raise files.unexpected(record.place, expected, name)
+        raise files.unexpected(record.place, expected, name, remedy)
     return name
 
 
@@ -275,7 +289,9 @@ def read_number(
 ) -> float:
     """Reads a finite number of a range."""
     value = record.values.get(column)
-    number = files.parse_number(value)
+    cell = understand(value)
+    is_one = isinstance(cell, list) and len(cell) == 1
+    number = files.parse_number(cell[0] if is_one else cell)
     if not low <= number <= high or math.isinf(number):
         bounds = f" from {low} to {high}" * math.isfinite(high - low)
         expected = f"a number{bounds} as {column!r}"

@@ -315,6 +315,8 @@ def _require_columns(
     for name in columns:
         if (count := present.count(name)) != 1:
             hint = f"{schema.suggest(name, present)} Rename it"
+            if not set(present) & set(columns) and hint.startswith("Known"):
+                hint = f"The first line, or each object, names them. {hint}"
             hint = "Rename the others" if count else hint
             setting = f"the setting of --config.own that says {name!r}"
             remedy = f"{hint}, or change {setting}."

@@ -170,9 +170,14 @@ class ClassificationTask(text_task.TextTask):
     @functools.cached_property
     def conventions(self) -> LabelConventions | None:
         """Which of two labels of own files F1 is of."""
+        wanted = self.own.positive_label if self.own else ""
         if self.own is None or len(self.labels) != 2 or self.has_several:
+            schema.require(
+                not wanted,
+                "`own.positive_label` is for two labels. Received: it with "
+                f"{len(self.labels)}. Leave it out; macro_f1 is of all.",
+            )
             return None
-        wanted = self.own.positive_label
         found, self._why = label_lib.choose_positive(
             self.labels, wanted, self.counts
         )

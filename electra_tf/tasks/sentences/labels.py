@@ -15,6 +15,7 @@ BALANCED = "balanced"
 _POSITIVE = ("1", "true", "yes", "positive", "pos", "spam", "fraud", "toxic")
 _BITS = {"0", "1", "false", "true"}
 _MOST_LISTED = 20
+_RARE_SIGNS = "/", "#", "+", "&", " and ", " "
 
 Names = tuple[str, ...]
 
@@ -62,6 +63,8 @@ def _name_bits(
     records: Sequence[files.Record], rows: list[Names], known: Names
 ) -> list[Names]:
     """Names the labels where each row has a 0 or a 1 for every label."""
+    if _are_digits(rows):
+        rows = [tuple(names[0]) if names else names for names in rows]
     filled = [names for names in rows if names]
     lengths = {*map(len, filled)}
     is_repeated = any(len({*names}) < len(names) for names in filled)
@@ -89,6 +92,17 @@ def _name_bits(
     ]
 
 
+def _are_digits(rows: Sequence[Names]) -> bool:
+    """Whether each row is a string such as `010`, all of one length."""
+    names = {name for names in rows for name in names}
+    return (
+        all(len(names) < 2 for names in rows)
+        and {*"".join(names)} == {"0", "1"}
+        and len({*map(len, names)}) == 1
+        and any(name[0] == "0" and len(name) > 1 for name in names)
+    )
+
+
 def _refuse_glued(
     records: Sequence[files.Record],
     rows: Sequence[Names],
@@ -101,7 +115,7 @@ def _refuse_glued(
         return
     sign = cells.find_separator(names, ",;|", needs_all=not has_several)
     if has_several:
-        sign = sign or cells.find_separator(names, "/#+& ", needs_all=True)
+        sign = sign or cells.find_separator(names, _RARE_SIGNS, needs_all=True)
     if not sign:
         return
     pairs = zip(records, rows, strict=True)

@@ -276,6 +276,7 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
         raise errors.DataError(f"{error} ({hint} {names!r} empty.)") from error
     for place, value in enumerate(told):
         examples[place] = examples[place]._replace(label=value)
+    _refuse_lists(records, own)
     if split != "test":
         task.check_examples(path, examples)
     expanded = []
@@ -288,6 +289,22 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
         known.add(example.eid)
         expanded += own_examples
     return expanded
+
+
+def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
+    """Raises if all texts are written as lists, objects or bytes."""
+    texts = [str(record.values[own.text_column]) for record in records]
+    starts = "[", "{", "b'", 'b"'
+    if all(
+        text.startswith(starts) and cells.understand(text) != text.strip()
+        for text in texts
+    ):
+        expected = f"plain texts in column {own.text_column!r}"
+        remedy = (
+            "Join the words of a list and decode bytes before you write the "
+            "file; --config.own.kind=tagging reads lists of words."
+        )
+        raise files.unexpected(records[0].place, expected, texts[0], remedy)
 
 
 def _read_texts(

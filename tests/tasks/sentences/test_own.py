@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
+from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import build_own
 from tests.tasks.conftest import own_settings
 
 CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
+SEVERAL = {"kind": "multilabel"}
+NUMBERS = {"kind": "regression"}
+COLUMNS = {"label_column": "b, a"}
 
 
 def _write(folder, name, text):
@@ -20,17 +24,20 @@ def _write(folder, name, text):
     return str(path)
 
 
+def _lines(*labels):
+    rows = ({"text": "x", "label": label} for label in labels)
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def test_labels_are_those_of_the_training_file(tmp_path):
     task = build_own(tmp_path, CSV)
-    assert task.labels == ("bad", "good")
-    assert task.splits == ("train",)
-    assert task.dev_splits == ()
+    assert (task.name, task.labels) == ("own", ("bad", "good"))
+    assert (task.splits, task.dev_splits) == (("train",), ())
+    texts = [("fine, really", "good"), ("poor", "bad"), ("awful", "bad")]
     assert task.read_split("train") == [
-        Example(0, "fine, really", None, "good"),
-        Example(1, "poor", None, "bad"),
-        Example(2, "awful", None, "bad"),
+        Example(number, text, None, label)
+        for number, (text, label) in enumerate(texts)
     ]
-    assert task.name == "own"
 
 
 def test_columns_are_the_users(tmp_path):
@@ -49,6 +56,41 @@ def test_columns_are_the_users(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "fields", "labels"),
+    [
+        # One label: spellings of one thing are one.
+        ("text,label\nx,1.0\ny, 0\nz,1\n", {}, ["1", "0", "1"]),
+        ("text;label\nx, y;TRUE\nz;False\n", {}, ["true", "false"]),
+        ("text, label\nx,['b']\ny,a\u00a0\n", {}, ["b", "a"]),
+        ("text,label\nx,NA\ny,DE\n", {"labels": "NA,DE"}, ["NA", "DE"]),
+        ('text,label\nx,"a,b"\ny,b\n', {"labels": '["a,b", "b"]'},
+         ["a,b", "b"]),
+        ('text,label\nx,"To, Go"\ny,Go\n', {}, ["To, Go", "Go"]),
+        ('"text"\t"label"\n"a ""b"""\t"x"\n"c"\t"y"\n', {"name": "r.tsv"},
+         ["x", "y"]),
+        ("text,b,a\nx,1.0,0.0\ny,0,1\n", COLUMNS, ["b", "a"]),
+        (_lines({"label": "b", "score": 0.9}, {"A": 1.0, "B": 0.0}),
+         {"name": "t.jsonl"}, ["b", "A"]),
+        # Several.
+        ("text,label\nx,\"['b' 'a']\"\ny,[]\nz,a\nw,None\n", SEVERAL,
+         [("b", "a"), (), ("a",), ()]),
+        ("text,label\nx,b; a\ny,a\n", SEVERAL | {"label_separator": ";"},
+         [("b", "a"), ("a",)]),
+        ("text,label\nx,[1. 0.]\ny,\n", SEVERAL | {"labels": "b,a"},
+         [("b",), ()]),
+        ("text,label\nx,01\ny,11\n", SEVERAL | {"labels": "b,a"},
+         [("a",), ("b", "a")]),
+        ("text,b,a\nx,1,True\ny,0,0\n", SEVERAL | COLUMNS, [("b", "a"), ()]),
+        (_lines(["x|y", 2, 2], [], {"choices": ["z"]}, [{"label": "z"}]),
+         SEVERAL | {"name": "t.jsonl"}, [("x|y", "2"), (), ("z",), ("z",)]),
+    ],
+)  # fmt: skip
+def test_labels_are_understood_in_every_form(tmp_path, text, fields, labels):
+    examples = build_own(tmp_path, text, **fields).read_split("train")
+    assert [example.label for example in examples] == labels
+
+
 def test_a_file_to_predict_needs_no_labels(tmp_path):
     test_file = _write(tmp_path, "new.tsv", "text\nso so\n")
     settings = own_settings(test_file=test_file, labels="good, bad")
@@ -63,7 +105,7 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
 def test_a_test_file_has_all_labels_or_none(tmp_path):
     for text, labels in (
         ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
-        ("text,label\nx,\ny,\n", [None, None]),
+        ("text,label\nx,\ny,NaN\n", [None, None]),
         ("text\nx\ny\n", [None, None]),
     ):
         path = _write(tmp_path, "test.csv", text)
@@ -84,22 +126,117 @@ def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
     three = CSV + "x,so so\n"
     task = build_own(tmp_path, three, metric="macro_f1")
     assert task.metrics == ("macro_f1", "accuracy", "mcc")
-    assert task.metric == "macro_f1"
     with pytest.raises(ValueError, match="'f1'.*accuracy, mcc, macro_f1"):
         build_own(tmp_path, three, metric="f1")
 
 
-def test_numbers_are_learned_from_a_range(tmp_path):
+@pytest.mark.parametrize(
+    ("labels", "chosen", "positive", "why"),
+    [
+        ("aab", "", "b", "the rarer"),
+        ("abb", "", "a", "the rarer"),
+        ("ab", "", "b", "the last"),
+        ("abb", "b", "b", "as own.positive_label says"),
+        (["yes", "yes", "no"], "", "yes", "by its name"),
+    ],
+)
+def test_f1_is_of_the_label_that_is_named(
+    tmp_path, labels, chosen, positive, why
+):
+    text = "text,label\n" + "".join(f"x,{label}\n" for label in labels)
+    task = build_own(tmp_path, text, positive_label=chosen)
+    examples = task.read_split("train")
+    lines = task.describe_labels({"train": examples})
+    assert any(
+        line.startswith(f"f1 is of {positive!r} ({why}") for line in lines
+    )
+    # Whoever always says it has all of it, and what is wrong lowers precision.
+    place = task.labels.index(positive)
+    logits = np.eye(2)[[place] * len(labels)]
+    found = task.decode(examples, None, {"logits": logits})
+    share = list(labels).count(positive) / len(labels)
+    expected = 100 * 2 * share / (1 + share)
+    assert task.score(examples, found)["f1"] == pytest.approx(expected)
+    # A trained model keeps it.
+    path = task.own.train_file
+    task = catalog.build_task(
+        "own", own_settings(dev_file=path), {"own": ("x", "y")}
+    )
+    task.use_conventions({"positive_label": "x"})
+    assert task.conventions.positive_label == "x"
+
+
+def test_the_labels_are_counted_before_the_first_step(tmp_path):
+    dev = _write(tmp_path, "dev.csv", "text,label\nx,pos\ny,pos\nz,neg\n")
+    text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,0.5\n"
     task = build_own(
-        tmp_path, "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv",
-        kind="regression", min_value=-2, max_value=2, metric="pearson",
+        tmp_path, text, dev_file=dev, class_weights="neg=2",
+        labels="pos,neg,Pos,0.5,no",
     )  # fmt: skip
-    assert [e.label for e in task.read_split("train")] == [2.0, -1.5]
-    assert task.metrics == ("pearson", "spearman", "mse", "mae")
-    # In the unit of the numbers, not of places in the range.
-    found = np.array([1.0, 0.5])
-    scores = task.score(task.read_split("train"), found)
-    assert (scores["mse"], scores["mae"]) == (2.5, 1.5)
+    splits = {split: task.read_split(split) for split in ("train", "dev")}
+    assert task.describe_labels(splits) == [
+        "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '0.5' "
+        "1 + 0, 'no' 0 + 0.",
+        "Labels with one training example: 'neg', 'Pos', '0.5'.",
+        "Labels with no training example: 'no'.",
+        "Labels that differ by case alone: 'pos', 'Pos'. If they are one "
+        "label, write them alike.",
+        "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '0.5' 1, 'no' 1.",
+        "A model that always says 'pos' has accuracy 66.67 on dev.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "weights"),
+    [
+        (CSV, {"class_weights": "balanced"}, (0.75, 1.5)),
+        (CSV, {"class_weights": "good = 0.5"}, (1.0, 0.5)),
+        ("text,label\nx,a|b\ny,a\nz,a\nw,b\n",
+         SEVERAL | {"class_weights": "balanced"}, (1 / 3, 1.0)),
+        (CSV, {}, ()),
+    ],
+)  # fmt: skip
+def test_labels_are_weighed_in_the_loss(tmp_path, text, fields, weights):
+    head = build_own(tmp_path, text, **fields).build_head(4, seed=1)
+    assert head.class_weights == pytest.approx(weights)
+
+
+def test_losses_are_weighed():
+    # Of equal logits a class costs ln 2, and so does each of two labels.
+    hidden, options = np.zeros((2, 1, 4), np.float32), {"seed": 1}
+    head = task_heads.ClassificationHead(2, **options, class_weights=(3, 0.5))
+    head.build((None, None, 4))
+    losses = head.compute_losses(hidden, {"label": np.array([0, 1])}, None)
+    np.testing.assert_allclose(losses, np.log(2) * np.array([3, 0.5]), 1e-6)
+    head = task_heads.MultilabelHead(2, **options, class_weights=(3, 0.5))
+    head.build((None, None, 4))
+    held = {"labels": np.float32([[0, 0], [1, 1]])}
+    losses = head.compute_losses(hidden, held, None)
+    # Only where a label holds.
+    np.testing.assert_allclose(losses, np.log(2) * np.array([1, 1.75]), 1e-6)
+
+
+def test_numbers_are_learned_from_a_range(tmp_path):
+    text, name = "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv"
+    given = {"min_value": -2.0, "max_value": 2.0}
+    for fields, bounds in (given, (-2, 2)), ({}, (-1.5, 2)):
+        task = build_own(
+            tmp_path, text, name, metric="pearson", **NUMBERS | fields
+        )
+        examples = task.read_split("train")
+        assert [e.label for e in examples] == [2.0, -1.5]
+        assert task.metrics == ("pearson", "spearman", "mse", "mae")
+        assert task.bounds == bounds
+        (line, *_) = task.describe_labels({"train": examples})
+        assert line.startswith(f"Numbers from {bounds[0]} to 2 are learned")
+        # In the unit of the numbers, not of places in the range.
+        scores = task.score(examples, np.array([1.0, 0.5]))
+        assert (scores["mse"], scores["mae"]) == pytest.approx((2.5, 1.5))
+    task = catalog.build_task("own", own_settings(test_file="x", **NUMBERS))
+    with pytest.raises(errors.DataError, match="needs the range"):
+        task.describe_export()
+    task.use_conventions({"min_value": 1.0, "max_value": 3.0})
+    assert task.describe_export() == {"min_value": 1.0, "max_value": 3.0}
     task = build_own(tmp_path, CSV, kind="regression", metric="mse")
     assert task.metric == "mse" and task.metric in task.lower_is_better
     with pytest.raises(ValueError, match="'mes'.*mean 'mse'"):
@@ -111,24 +248,45 @@ def test_numbers_are_learned_from_a_range(tmp_path):
     [
         (CSV + "x,goood\n", {"labels": "good,bad"},
          "line 5: .*'goood'. Did you mean 'good'"),
+        (CSV + "x,mixed\n", {"labels": "good,bad"}, "'mixed'. Known: good"),
         (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
         (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
+        ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, it lists"),
+        ("text,a,b\nx,1,\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1 .*'b'"),
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
+        ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all of them"),
+        ("text,label\na,\"['b' 'c']\"\nc,b\n", {}, "line 2: .*kind=multilabel"),
+        ('text,label\na,"b,c"\nd,b\ne,c\n', {},
+         "line 2: .*kind=multilabel and .*separator=','"),
+        ('text,label\na,"b,c"\nd,b\n', SEVERAL, "line 2: .*separator=','"),
+        ("text,label\na,b and c\nd,b\ne,c\n", SEVERAL, "separator=' and '"),
+        ('text,label\na,"[1, 0, 1]"\nb,[]\n', SEVERAL, "names of the labels,"),
+        ('text,label\na,"[1, 0]"\n', SEVERAL | {"labels": "a,b,c"},
+         "line 2: expected a 0 or a 1 for each of 3 labels"),
+        ("text,label\na,\"['b', \"\nc,b\n", SEVERAL, "line 2: .*a whole list"),
+        (_lines({"a": 0.9, "b": 0.1}), {"name": "t.jsonl"}, "line 1: .*0.9"),
+        (_lines([{"start": 0, "end": 1, "label": "a"}]), {"name": "t.jsonl"},
+         "line 1: expected a label, a list"),
         ('text,label\na,b\nc,"d\te"\n', {}, "line 3: expected no tabs"),
         ('text,label\n"a\nb",x\n"c\nd",y\n', {"id_column": "text"},
          "line 2: expected no tabs and line ends"),
-        ("text,label\na,1\nb,3\n", {"kind": "regression", "max_value": 2.0},
+        ("text,label\n\"['a', 'b']\",x\n[],y\n", {}, "line 2: .*plain texts"),
+        ("text,label\na,1\nb,3\n", NUMBERS | {"max_value": 2.0},
          "line 3: expected a number from 0"),
-        ("text,label\na,1\nb,1.0\n", {"kind": "regression", "metric": "mae"},
-         "expected different numbers in column 'label'"),
-        ('text,label\na,"1,5"\n', {"kind": "regression"}, "decimal point"),
-        ("text,label\na,nan\n", {"kind": "regression"}, "expected a number"),
+        ("text,label\na,1\nb,1.0\n", NUMBERS, "different numbers.*'label'"),
+        ('text,label\na,"1,5"\n', NUMBERS, "with a decimal point"),
+        ("text,label\na,nan\n", NUMBERS, "expected a number"),
+        (_lines(1, None), NUMBERS | {"name": "t.jsonl"}, "line 2: .*Remove"),
+        (CSV, NUMBERS | {"class_weights": "balanced"}, "is for the kinds"),
+        (CSV, {"class_weights": "god=2"}, "'god=2'. Did you mean 'good'"),
+        (CSV, {"positive_label": "best"}, "one of bad, good. Received: 'best'"),
+        (CSV + "x,so\n", {"positive_label": "bad"}, "is for two labels"),
         (CSV, {"labels": "good,bad,good"}, "must list two or more different"),
-        ('{"text": 5.5, "label": "a"}\n{"text": "x", "label": "b"}\n',
-         {"name": "t.jsonl"}, "line 1: expected a text in.*: 5.5"),
-        ('{"text": "y", "label": "a"}\n{"text": "x", "label": ["b", "a"]}\n',
-         {"name": "t.jsonl"}, "line 2: expected one label"),
+        ('{"text": 5.5, "label": "a"}\n', {"name": "t.jsonl"},
+         "line 1: expected a text in.*: 5.5"),
+        ('{"text": null, "label": "a"}\n', {"name": "t.jsonl"},
+         "line 1: expected a text in.*'null'. Remove the row"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
