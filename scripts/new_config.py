@@ -39,33 +39,7 @@ optimizer learning_rate num_warmup_steps warmup_proportion beta_2 clip_norm
 training num_train_steps train_batch_size num_micro_batches
 training strategy precision eval_steps save_checkpoints_steps
 """
-_TEMPLATE = '''"""A config of my own, made by electra-new-config.
-
-Command:
-    electra-pretrain --config={path} --model_dir=RUN \\
-        --config.data.dataset_dir=DATASET
-
-The dataset is built with --max_seq_length={length}. What it takes:
-    electra-plan {path}
-"""
-
-import ml_collections
-
-from electra_tf import config
-
-# Everything follows from this; scaled.py takes WIDTHxDEPTH:TOKENS:LENGTH. The
-# vocabulary is the dataset's.
-BASE = "{base}"
-
-
-def get_config() -> ml_collections.ConfigDict:
-    """The settings of BASE, and what is changed below."""
-    settings = config.to_config_dict(config.load_file(BASE))
-    # Take the "# " in front of a line away to change its value. The page
-    # "Settings of pre-training" explains these fields and all others.
-{lines}
-    return settings
-'''
+_TEMPLATE = pathlib.Path(__file__).with_name("own_config.txt")
 
 
 def main() -> None:
@@ -84,7 +58,7 @@ def main() -> None:
         names = names or list(values)
         field = f"    # settings.{section}."
         lines += ["", *(f"{field}{name} = {values[name]!r}" for name in names)]
-    text = _TEMPLATE.format(
+    text = _TEMPLATE.read_text("utf-8").format(
         path=shlex.quote(str(path)),
         base=base,
         length=settings.data.max_seq_length,

@@ -156,13 +156,11 @@ def trace_gradients(
     other_input = tape.gradient(
         loss, looked_up, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
+    sources = {"softmax": softmax, "generator's input": own_input}
+    sources |= {"discriminator's input": other_input}
     sizes = {
         name: np.linalg.norm(tf.convert_to_tensor(gradient), axis=1)
-        for name, gradient in (
-            ("softmax", softmax),
-            ("generator's input", own_input),
-            ("discriminator's input", other_input),
-        )
+        for name, gradient in sources.items()
     }
     total = sum(np.linalg.norm(size) for size in sizes.values()) or 1.0
     measures = dict[str, float]()

@@ -15,25 +15,16 @@ from typing import Any, NamedTuple
 
 
 class Built(NamedTuple):
-    """A step that is ready to be timed.
+    """A step that is ready to be timed."""
 
-    Attributes:
-        step: starts a batch and returns its units of work.
-        sizes: sizes of the work, which must be equal on all sides.
-        packages: packages whose versions are reported.
-        methods: further methods, or replacements for those of `serve`.
-        flops_per_unit: operations of the matrix products of a unit.
-        wait: waits until the started batches are done.
-        runs_ahead: whether a step starts before the previous one is done, as
-            on GPUs.
-    """
-
-    step: Callable[[Any], float]
-    sizes: dict[str, Any]
-    packages: Sequence[str]
+    step: Callable[[Any], float]  # starts a batch; returns its units of work
+    sizes: dict[str, Any]  # of the work; all sides must have the same
+    packages: Sequence[str]  # whose versions are reported
+    # Methods beside those of `serve`, or in their place.
     methods: Mapping[str, Callable[..., Any]] = {}
-    flops_per_unit: float = 0.0
-    wait: Callable[[], Any] = lambda: None
+    flops_per_unit: float = 0.0  # operations of a unit's matrix products
+    wait: Callable[[], Any] = lambda: None  # until started batches are done
+    # Whether a step starts before the previous one is done, as on GPUs.
     runs_ahead: bool = False
 
 

@@ -24,32 +24,22 @@ _NUM_WARM_UP_BATCHES = 3
 
 @dataclasses.dataclass
 class Side:
-    """One of the programs that are compared, in a process of its own.
+    """One of the programs that are compared, in a process of its own."""
 
-    Attributes:
-        name: shown in the table.
-        group: sides of one group are compared with each other (a precision).
-        description: JSON for `side.serve`; `kind` names the builder.
-        module: a module of this folder, which calls `side.serve`.
-        python: the interpreter.
-        sizes, versions, flops_per_unit, startup_seconds: reported by the
-            process when it had started.
-        rounds: seconds and units of each block of batches.
-        peak_memory: bytes that the process used at most.
-        peak_rates: `flops` and `bytes` a second that the device can reach.
-    """
-
-    name: str
-    group: str
-    description: Mapping[str, Any]
-    module: str = "ours"
-    python: str = sys.executable
+    name: str  # shown in the table
+    group: str  # sides of one group are compared with each other (a precision)
+    description: Mapping[str, Any]  # for `side.serve`; `kind` names the builder
+    module: str = "ours"  # of this folder; it calls `side.serve`
+    python: str = sys.executable  # the interpreter
+    # The process reports these four when it has started.
     sizes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     flops_per_unit: float = 0.0
     startup_seconds: float | None = None
+    # Seconds and units of each block of batches.
     rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    peak_memory: int | None = None
+    peak_memory: int | None = None  # bytes that the process used at most
+    # `flops` and `bytes` a second that the device can reach.
     peak_rates: dict[str, float] = dataclasses.field(default_factory=dict)
     process: Any = None
 
