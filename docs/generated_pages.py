@@ -7,6 +7,8 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
+from typing import Annotated, Any, Literal
 
 from mkdocs.structure import files
 
@@ -14,6 +16,13 @@ from electra_tf import config
 from electra_tf.config import finetuning
 from electra_tf.objectives import registry
 
+_KINDS = {
+    bool: "`True`, `False`",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+_BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -55,37 +64,73 @@ def _describe_settings(title: str, schema: type) -> str:
             continue
         kind = type(section.default)
         lines += [f"## `{section.name}`\n", f"{inspect.getdoc(kind)}\n"]
-        lines += ["| field | default | meaning |", "| --- | --- | --- |"]
-        comments = _read_comments(kind)
-        for field in dataclasses.fields(kind):
-            default = repr(field.default).replace("'", '"')
-            meaning = comments.get(field.name, "").replace("|", "\\|")
-            lines.append(f"| `{field.name}` | `{default}` | {meaning} |")
+        lines += ["| field | default | values | meaning |"]
+        lines += ["| --- | --- | --- | --- |"]
+        lines += [f"| {' | '.join(row)} |" for row in _list_fields(kind)]
         lines.append("")
     return "\n".join(lines)
 
 
 def _describe_objectives(section: str) -> list[str]:
     """Returns the lines of the section that depends on the objective."""
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, ...], list[str]] = {}
     for name in registry.NAMES:
-        kind = registry.find_class(name).Settings
-        comments = _read_comments(kind)
-        for field in dataclasses.fields(kind):
-            default = repr(field.default).replace("'", '"')
-            key = field.name, default, comments.get(field.name, "")
-            rows.setdefault(key, []).append(name)
+        for row in _list_fields(registry.find_class(name).Settings):
+            rows.setdefault(row, []).append(name)
     return [
         f"## `{section}`\n",
-        "Each objective has settings of its own; it refuses others.\n",
-        "| field | default | meaning | objectives |",
-        "| --- | --- | --- | --- |",
+        f"`name` is one of {', '.join(map(_quote, registry.NAMES))}, or a "
+        "module of your own. Each has settings of its own, refuses others.\n",
+        "| field | default | values | meaning | objectives |",
+        "| --- | --- | --- | --- | --- |",
         *(
-            f"| `{field}` | `{default}` | {meaning} | {', '.join(names)} |"
-            for (field, default, meaning), names in rows.items()
+            f"| {' | '.join(row)} | {', '.join(names)} |"
+            for row, names in rows.items()
         ),
         "",
     ]
+
+
+def _list_fields(kind: type) -> list[tuple[str, ...]]:
+    """Returns name, default, values and meaning of each field of a class."""
+    comments = _read_comments(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        (
+            f"`{field.name}`",
+            _quote(field.default),
+            _list_values(hints[field.name]),
+            comments.get(field.name, "")
+            .replace("|", "\\|")
+            .replace("`TASK_KINDS`", ", ".join(finetuning.TASK_KINDS)),
+        )
+        for field in dataclasses.fields(kind)
+    ]
+
+
+def _quote(value: object) -> str:
+    return f"`{value!r}`".replace("'", '"')
+
+
+def _list_values(hint: Any) -> str:
+    """Says which values a type hint of a setting allows."""
+    kind, *notes = typing.get_args(hint) or (hint,)
+    if typing.get_origin(hint) is Literal:
+        return ", ".join(map(_quote, typing.get_args(hint)))
+    if typing.get_origin(hint) is not Annotated:
+        return _KINDS.get(hint, f"{hint}".replace("|", "or"))
+    bounds = []
+    for note in notes:
+        if choices := getattr(getattr(note, "func", None), "choices", ()):
+            return ", ".join(map(_quote, choices))
+        limits = getattr(note, "metadata", [note])
+        bounds += [
+            f"{words} {getattr(limit, name):,}"
+            for limit in limits
+            for name, words in _BOUNDS.items()
+            if getattr(limit, name, None) is not None
+        ]
+    return " ".join([_KINDS.get(kind, f"{kind}"), *bounds])
 
 
 def _read_comments(kind: type) -> dict[str, str]:

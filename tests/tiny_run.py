@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -184,7 +185,8 @@ def start_script(
     **options: Any,
 ) -> subprocess.Popen[str]:
     """Starts scripts/run_pretraining.py; `cluster` is its TF_CONFIG."""
-    name = f"{model_dir.name}_{settings.training.seed}_config.py"
+    number = zlib.crc32(config.to_json(settings).encode())
+    name = f"{model_dir.name}_{number}_config.py"
     path = write_config(model_dir.with_name(name), settings)
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     if cluster:

@@ -82,6 +82,7 @@ def one_of(*choices: str) -> Any:
             )
         return value
 
+    check.choices = choices  # type: ignore[attr-defined]  # for the pages
     return pydantic.AfterValidator(check)
 
 

@@ -47,6 +47,9 @@ _PLATEAU_TOKENS = 10_000_000
 # the entropy, by topics alone; one that reads neighbours gains far more.
 _PLATEAU_MARGIN = 0.3
 _MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
+# Of the errors of calling every token original, those that a discriminator
+# that has learned something avoids.
+_LEAST_GAIN = 0.1
 
 
 def pretrain(
@@ -113,6 +116,11 @@ class _Run(training_run.TrainingRun):
             storage.path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
+        there = self.vocabulary.sha256, self.vocabulary.settings
+        distribution.require_same(
+            strategy,
+            {"examples": self.dataset.identity, "vocabulary": there},
+        )
         train = self.dataset.train
         self.order = build_order(settings, train)
         self.changed = own_run.check(
@@ -341,8 +349,9 @@ class _Run(training_run.TrainingRun):
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
-        if warning := explain_collapse(lines):
-            self.report.say(warning)
+        for text in (explain_collapse(lines), explain_start(lines)):
+            if text:
+                self.report.say(text)
 
 
 def build_order(
@@ -454,6 +463,29 @@ def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
         "had learned, and seldom learns it again. In a new model_dir, set "
         "--config.optimizer.clip_norm=1, a smaller "
         "--config.optimizer.learning_rate, or both."
+    )
+
+
+def explain_start(lines: Sequence[Mapping[str, float]]) -> str | None:
+    """Says that a discriminator has learned next to nothing yet, or None.
+
+    The baseline is the accuracy of calling every token original.
+    """
+    known = [line for line in lines if line["split"] == "validation"]
+    right, baseline, recall = (
+        known[-1].get(name) if known else None
+        for name in ("disc_accuracy", "majority_share", "disc_recall")
+    )
+    if right is None or baseline is None or recall is None:
+        return None
+    if right - baseline > _LEAST_GAIN * (1 - baseline):
+        return None
+    return (
+        "The discriminator has learned next to nothing yet: in held-out text "
+        f"it finds {recall:.1%} of the replaced tokens and is right about "
+        f"{right:.1%} of all; calling every token original is right about "
+        f"{baseline:.1%}. Its scores mean little. Train for more steps; see "
+        "docs/small_models.md."
     )
 
 

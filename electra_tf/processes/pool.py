@@ -312,10 +312,17 @@ def _end_with_the_parent() -> None:
 
 
 def _write_output_to(path: pathlib.Path) -> None:
-    """Appends all output, also that of TensorFlow's C++, to a file."""
+    """Appends all output, also that of TensorFlow's C++, to a file.
+
+    A line parts it from that of earlier starts: what was not saved when such a
+    one was killed is done, and printed, again.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
-    with path.open("ab") as file:
+    with storage.naming(path), path.open("ab") as file:
+        if file.tell():
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            file.write(f"\n--- Started again, {now} ---\n".encode())
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     # Otherwise Python buffers lines for a file, and errors come before them.

@@ -183,7 +183,8 @@ class _StudyProgress(progress_lib.ProgressBar):
 
     def start(self, request: study_run.RunRequest) -> None:
         step = _last_step(request)
-        self._say_of(request, f"goes on at step {step}." if step else "starts.")
+        goes_on = f"goes on; it had come to step {step}."
+        self._say_of(request, goes_on if step else "starts.")
 
     def finish(
         self, request: study_run.RunRequest, result: study_run.RunResult

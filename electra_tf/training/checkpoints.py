@@ -49,6 +49,16 @@ _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
 _STATE_FILE = "state.json"  # in a store, written last
+# Of those members that several trainings have.
+_STATE_TYPES = {
+    "best_step": int | None,
+    "best_loss": float | int | None,
+    "best_score": float | int | None,
+    "owes_evaluation": bool | None,
+    "position": dict | None,
+    "dataset": dict | None,
+    "num_replicas": int | None,
+}
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
 
@@ -266,6 +276,11 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
             raise ValueError(f"{_STATE_FILE} has changed")
         if step_of(checkpoint) != state["step"]:
             raise ValueError(f"it holds step {state['step']}")
+        for name, kinds in _STATE_TYPES.items():
+            if not isinstance(value := state.get(name), kinds):
+                raise ValueError(f"its {name} is {value!r:.60}")
+        if not 0 <= (state.get("best_step") or 0) <= state["step"]:
+            raise ValueError(f"its best_step is {state['best_step']}")
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "

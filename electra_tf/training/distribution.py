@@ -12,9 +12,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
@@ -225,6 +226,18 @@ def require_same(
                     "Start the same command on all of them, with a folder for "
                     "its output that all of them mount."
                 )
+
+
+def require_same_weights(
+    strategy: tf.distribute.Strategy, variables: Iterable[Any]
+) -> None:
+    """Raises `ValueError` unless variables have equal values on all hosts."""
+    if _has_workers(strategy):
+        digest = hashlib.sha256()
+        for variable in variables:
+            digest.update(np.asarray(variable).tobytes())
+        name = "weights to begin with, so the same `init_from` and checkpoint"
+        require_same(strategy, {name: digest.hexdigest()[:16]})
 
 
 @contextlib.contextmanager

@@ -121,6 +121,7 @@ class TrainingRun(abc.ABC):
         `NonFiniteLossError` if the loss stops being a number.
         """
         origin = self._restore()
+        distribution.require_same_weights(self.strategy, self.model.weights)
         self.report = reporting.RunReport(
             self.folder if self.is_chief else None,
             self.start_step,
@@ -174,7 +175,7 @@ class TrainingRun(abc.ABC):
                 f"{', '.join(broken)}. Remove this folder to go on from the "
                 "checkpoint before it."
             )
-        self.start_step, self.best_step = state["step"], state["best_step"]
+        self.start_step, self.best_step = state["step"], state.get("best_step")
         self.owes_evaluation = state.get("owes_evaluation", False)
         self.is_finished &= not self.owes_evaluation
         if self.is_chief:

@@ -3,6 +3,7 @@
 Kills at every stage, signals, a full disk, broken records, lost workers.
 """
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -140,18 +141,43 @@ def _start_workers(settings, model_dir, *others, flags=()):
     ]
 
 
-def test_two_workers_with_other_settings_are_told_which(dataset, tmp_path):
-    settings, other = (
-        _settings(dataset, strategy="multi_worker", seed=seed)
-        for seed in (3, 4)
-    )
-    workers = _start_workers(settings, tmp_path / "run", other)
+def _make_other(what, home):
+    """A dataset or run on a host, beside that of the test."""
+    if what == "seed":
+        return {"training": {"seed": 4}}
+    if what == "weights":
+        _run(_settings(tiny_run.write_dataset(home / "d"), num_train_steps=1),
+             home / "run")  # fmt: skip
+        return {"training": {"init_from": str(home / "run")}}
+    vocabulary, seed = tiny.VOCABULARY, 5
+    if what == "vocabulary":
+        tokens = (*vocabulary.tokens[:-1], "other")
+        vocabulary = dataclasses.replace(vocabulary, tokens=tokens)
+        seed = 0
+    other = tiny_run.write_dataset(home / "d", vocabulary, seed=seed)
+    return {"data": {"dataset_dir": str(other)}}
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("seed", "same training.seed. Received: [34] on this one"),
+        ("examples", "same examples. Received: {'train': .*} on this one"),
+        ("vocabulary", "same vocabulary. Received: .* on this one"),
+        ("weights", "same weights to begin with, so the same `init_from`"),
+    ],
+)
+def test_two_workers_with_something_else_are_told_what(
+    dataset, tmp_path, what, said
+):
+    settings = _settings(dataset, strategy="multi_worker", seed=3)
+    other = tiny_run.replace(settings, **_make_other(what, tmp_path))
+    workers = _start_workers(settings, tmp_path / "both", other)
     outcomes = [*map(_finish, workers)]
     assert [code for code, *_ in outcomes] == [1, 1]
-    for seed, (_, _, errors) in zip((3, 4), outcomes, strict=True):
-        expected = f"the same training.seed. Received: {seed} on this one"
-        assert expected in _the_error(errors)
-    assert not (tmp_path / "run").exists()
+    for _, _, errors in outcomes:
+        assert re.search(said, _the_error(errors))
+    assert not (tmp_path / "both" / "checkpoints").exists()
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,8 @@ def test_each_task_with_a_log_has_a_process_and_a_failure_ends_no_other(
 ):
     environments = [{"PLACE": "0"}, {"PLACE": "1"}]
     begin = functools.partial(start, tell)
+    for task in "abc":  # Of a process that was killed.
+        (tmp_path / task).write_text("half a li")
     pool = ProcessPool(begin, 2, tmp_path.joinpath, environments)
     with pool:
         outcomes = {o.task: o for o in pool.outcomes(["a", "b", "c"])}
@@ -93,7 +95,8 @@ def test_each_task_with_a_log_has_a_process_and_a_failure_ends_no_other(
     assert str(outcomes["b"].error) == "no b"
     places = set()
     for task in "abc":
-        log = (tmp_path / task).read_text()
+        earlier, again, log = (tmp_path / task).read_text().split("\n", 2)
+        assert earlier == "half a li" and "--- Started again, 20" in again
         assert log.startswith(f"said by {task} ")
         places.add(log.split()[3])
     assert places == {"0", "1"}

@@ -214,7 +214,7 @@ def test_time_left_comes_from_the_work_that_is_left(
     # 0.4 runs took 100 s, so the other 2.35 take 588; then 1.75 took 100 s.
     assert capsys.readouterr().out.splitlines() == [
         "1 of 4 runs are finished already.",
-        "Run 2/4 mlm, seed 1: goes on at step 5.",
+        "Run 2/4 mlm, seed 1: goes on; it had come to step 5.",
         "Run 3/4 electra, seed 2: starts.",
         "Study: 41 %, mlm, seed 1: step 5/20; electra, seed 2: step 4/10; "
         "0:09:48 left",

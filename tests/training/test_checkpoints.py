@@ -185,6 +185,16 @@ def test_a_folder_that_holds_another_step_is_refused(tmp_path):
     assert "holds step 12" in _load_all(renamed)
 
 
+@pytest.mark.parametrize(
+    "lie", [{"best_step": 8}, {"best_step": "7"}, {"best_step": [7]},
+            {"best_loss": "low"}, {"position": 3}]
+)  # fmt: skip
+def test_a_state_that_cannot_be_is_damage(tmp_path, lie):
+    ((name, value),) = lie.items()
+    said = _load_all(_save(tmp_path, 7, **lie))
+    assert f"cannot be read: its {name} is {value!r}. It is missing or" in said
+
+
 def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
     folder, variables = _save(tmp_path, 7), _variables(0.0)
     variables["model/new"] = tf.Variable([0.0])
