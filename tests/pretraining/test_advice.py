@@ -57,3 +57,19 @@ def test_a_loss_that_rises_above_the_unigram_line_again_is_told(
     text = run.explain_collapse([*held_out, {"masked_loss": 1.0}])
     assert (text is not None) == is_told
     assert text is None or all(p in text for p in ("5.40", "6.00", "clip_norm"))
+
+
+@pytest.mark.parametrize(
+    ("right", "recall", "is_told"),
+    [(0.851, 0.01, True), (0.86, 0.06, True), (0.9, 0.4, False),
+     (None, 0.0, False)],
+)  # fmt: skip
+def test_a_discriminator_is_compared_with_calling_all_original(
+    right, recall, is_told
+):
+    line = {"majority_share": 0.85, "disc_recall": recall}
+    line |= {"split": "validation", "disc_accuracy": right}
+    text = run.explain_start([line | {"disc_recall": 0.9}, line])
+    assert (text is not None) == is_told
+    for part in (f"{recall:.1%} of the", f"{right or 0:.1%} of all", "85.0%"):
+        assert text is None or part in text
