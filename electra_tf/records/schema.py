@@ -1,12 +1,5 @@
-"""Writes and parses records: serialized `tf.train.Example`s.
+"""Writes and parses records: serialized `tf.train.Example`s."""
 
-Their bytes are made here for many examples at once and equal those of
-`SerializeToString(deterministic=True)`. A row of 128 tokens takes 2 us, with
-messages of Python 13 us, and the rest of a build 70 us.
-"""
-
-import functools
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,24 +17,35 @@ FORM = "texts, each [CLS] ids [SEP] of segment 0, then 1; then padding"
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serializes ids, masks and segments `[n, S]` as n `tf.train.Example`s."""
-    flat_ids, ends = _pack_ids(features["input_ids"])
-    num_rows, num_columns = features["input_ids"].shape
-    # Masks and segments take one byte per value, so the second part of all
-    # records has one length and is laid out as a matrix.
-    columns = []
-    for name in FEATURE_NAMES[1:]:
-        header = np.frombuffer(_feature_header(name, num_columns), np.uint8)
-        columns.append(np.tile(header, [num_rows, 1]))
-        columns.append(features[name].astype(np.uint8))
-    tails = np.concatenate(columns, axis=1)
-    size, flat_tails = tails.shape[1], tails.tobytes()
-    return [
-        _record_header(end - begin, size)
-        + flat_ids[begin:end]
-        + flat_tails[index * size : (index + 1) * size]
-        for index, (begin, end) in enumerate(itertools.pairwise([0, *ends]))
-    ]
+    """Serializes ids, masks and segments `[n, S]` as n `tf.train.Example`s.
+
+    All rows at once, in a third of the time that messages of Python take.
+    """
+    import tensorflow as tf
+
+    entries = []
+    for name in FEATURE_NAMES:
+        rows = tf.constant(features[name], tf.int64)
+        feature = _encode(
+            "Feature", int64_list=_encode("Int64List", value=rows)
+        )
+        key = tf.fill([len(rows), 1], name)
+        entries.append(_encode("Features.FeatureEntry", key=key, value=feature))
+    whole = _encode("Features", feature=tf.concat(entries, axis=1))
+    records: list[bytes] = _encode("Example", features=whole)[:, 0].numpy()
+    return list(records)
+
+
+def _encode(kind: str, **fields: "tf.Tensor") -> "tf.Tensor":
+    """Serializes n messages `[n, 1]` of a kind; a field has values `[n, k]`."""
+    import tensorflow as tf
+
+    values = [*fields.values()]
+    sizes = tf.constant([[value.shape[1] for value in values]], tf.int32)
+    sizes = tf.repeat(sizes, len(values[0]), axis=0)
+    names = list(fields)
+    encoded = tf.io.encode_proto(sizes, values, names, f"tensorflow.{kind}")
+    return encoded[:, tf.newaxis]
 
 
 def parse_examples(
@@ -89,45 +93,3 @@ def _require_form(
         & tf.reduce_all((ids == vocabulary.sep_id) | ~ends)
     )
     tf.debugging.Assert(is_example, [f"Rows must be {FORM}."])
-
-
-def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
-    """The varints of all rows, concatenated, and where each row ends."""
-    if not values.size:
-        return b"", [0] * len(values)
-    width = max(1, -(-int(values.max()).bit_length() // 7))
-    encoded = np.empty([*values.shape, width], np.uint8)
-    is_used = np.ones([*values.shape, width], bool)
-    for index in range(width - 1):
-        has_more = values > 0x7F
-        is_used[..., index + 1] = has_more
-        encoded[..., index] = values & 0x7F | has_more.view(np.uint8) << 7
-        values = values >> 7
-    encoded[..., -1] = values
-    ends = np.cumsum(is_used.reshape([len(values), -1]).sum(axis=1))
-    return encoded[is_used].tobytes(), ends.tolist()
-
-
-@functools.lru_cache(maxsize=65536)
-def _record_header(ids_size: int, tail_size: int) -> bytes:
-    header = _feature_header(FEATURE_NAMES[0], ids_size)
-    return b"\x0a" + _varint(len(header) + ids_size + tail_size) + header
-
-
-def _feature_header(name: str, packed_size: int) -> bytes:
-    """The bytes before a feature's values: tag and size of each level."""
-    header = b""
-    for tag in (b"\x0a", b"\x1a", b"\x12"):
-        header = tag + _varint(len(header) + packed_size) + header
-    key = name.encode()
-    header = b"\x0a" + _varint(len(key)) + key + header
-    return b"\x0a" + _varint(len(header) + packed_size) + header
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
