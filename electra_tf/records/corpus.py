@@ -23,15 +23,14 @@ from electra_tf.records import readers
 
 PYTHON_DOCS = "python_docs"
 TFDS_PREFIX = "tfds:"
-_TFDS_SPLIT, _TFDS_FORMAT = "train", "TensorFlow Datasets"
+_TFDS_SPLIT = "train"
 # Text usually takes four times the space of its compressed form.
 _COMPRESSION_RATIO = 4
 _MIN_UNIT_BYTES = 1 << 20
 _MAX_UNIT_BYTES = 1 << 26
 _UNITS_PER_CORPUS = 256
-# Files whose format is told before the work, and bytes whose documents are
-# counted.
-_MOST_PREVIEWED, _PREVIEW_BYTES = 200, 1 << 22
+# Of what is told before the work: files for formats, text for documents.
+_MOST_FILES, _MOST_CHARACTERS = 200, 1 << 22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,52 +160,36 @@ def open_source(
 
 def preview(corpus: Corpus) -> list[str]:
     """Returns lines that say how a corpus is read, with its first document."""
-    options, first = corpus.options, corpus.sources[:_MOST_PREVIEWED]
+    first, options = corpus.sources[:_MOST_FILES], corpus.options
     formats = collections.Counter(
-        _TFDS_FORMAT
+        "tfds"
         if source.is_tfds
         else readers.find_format(storage.path(source.path), options)
         for source in first
     )
     lines = [
         f"Corpus: {count:,} {'files' if count > 1 else 'file'} of {name}, "
-        f"{_describe_documents(name, options)}."
+        f"{readers.describe_documents(name, options)}."
         for name, count in formats.items()
     ]
     if others := len(corpus.sources) - len(first):
-        lines.append(f"Corpus: {others:,} files that were not looked at yet.")
-    num_read = num_documents = num_characters = 0
-    is_part, shown = False, ""
-    for source in corpus.sources:
-        reader, before = open_source(source, options), 0
-        for document in reader:
-            if reader.num_bytes > before and num_read + before > _PREVIEW_BYTES:
-                is_part = True
-                break
-            before = reader.num_bytes
-            num_documents += not document.is_continued
-            num_characters += sum(map(len, document.lines))
-            shown = shown or f"{source.name}: {' '.join(document.lines):.160}"
-        num_read += before
-        if is_part:
+        lines.append(f"{others:,} more files were not looked at yet.")
+    pairs = ((x, text) for x in corpus.sources for text in _texts(x, options))
+    number, size, shown = 0, 0, ""
+    for source, text in pairs:
+        number += 1
+        shown = shown or f"The first, of {source.name}: {text:.160}"
+        size += len(text)
+        if size > _MOST_CHARACTERS:
             break
-    if is_part:  # an estimate
-        total = sum(source.num_bytes for source in corpus.sources)
-        num_documents = round(num_documents * total / num_read)
-        num_characters = round(num_characters * total / num_read)
-    return [
-        *lines,
-        f"{'About ' * is_part}{num_documents:,} documents, {num_characters:,} "
-        f"characters. The first, of {shown}",
-    ]
+    begins = "The first " * (size > _MOST_CHARACTERS)
+    mean = f"{size / max(1, number):,.0f} characters on average"
+    return [*lines, f"{begins}{number:,} documents, {mean}.", shown]
 
 
-def _describe_documents(name: str, options: readers.ReadingOptions) -> str:
-    if not options.blanks_separate_docs and name not in ("wiki", "archive"):
-        return "each a document"
-    default = f"a document each text in {options.text_field!r}"
-    ends = readers.DOCUMENT_ENDS | {_TFDS_FORMAT: "an example"}
-    return f"a document {ends[name]}" if name in ends else default
+def _texts(source: Source, options: readers.ReadingOptions) -> Iterator[str]:
+    for document in open_source(source, options):
+        yield " ".join(document.lines)
 
 
 def plan_units(

@@ -77,12 +77,6 @@ _LINE_PART = re.compile(
 )
 _BYTES_INSIDE_CHARACTERS = bytes(range(0x80, 0xC0))
 _TAR_MAGIC = slice(257, 262)
-# What a document is, by format; of the others, an object or a row.
-DOCUMENT_ENDS = {
-    "text": "up to a blank line",
-    "wiki": "of <doc> tags",
-    "archive": "a file inside",
-}
 # The first and the last line of a document of WikiExtractor.
 _WIKI_TAG = re.compile("<doc .*|</doc>", re.DOTALL)
 # Marks the end of a document in a list of stripped lines.
@@ -342,6 +336,16 @@ def is_document_start(line: bytes, file_format: str) -> bool:
     if file_format == "wiki":
         return line.startswith(b"<doc ")
     return file_format == "jsonl" or not line.strip()
+
+
+def describe_documents(file_format: str, options: ReadingOptions) -> str:
+    """Says what is a document in files of a format."""
+    own = {"wiki": "its tags around each document", "tfds": "a document each",
+           "archive": "a document each file inside"}  # fmt: skip
+    if file_format not in own and not options.blanks_separate_docs:
+        return "each one document"
+    own["text"] = "blank lines between documents"
+    return own.get(file_format, f"a document each {options.text_field!r}")
 
 
 def text_lines(text: str) -> list[str]:
