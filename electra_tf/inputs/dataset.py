@@ -190,7 +190,7 @@ class ChecksumCheck(threading.Thread):
 
     def _compute_sha256(self, path: str) -> str:
         digest = hashlib.sha256()
-        with storage.path(path).open("rb") as stream:
+        with storage.naming(path), storage.path(path).open("rb") as stream:
             while chunk := stream.read(_CHECKSUM_CHUNK_BYTES):
                 digest.update(chunk)
                 seconds = len(chunk) / CHECKSUM_BYTES_PER_SECOND

@@ -221,7 +221,7 @@ def save_index(
 
 def file_sha256(path: str | os.PathLike) -> str:
     """Computes the SHA-256 of a file's bytes, in hexadecimal digits."""
-    with storage.path(path).open("rb") as stream:
+    with storage.naming(path), storage.path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

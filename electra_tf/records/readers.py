@@ -430,9 +430,10 @@ def _read_column(
 @contextlib.contextmanager
 def _damage_named(path: pathlib.Path) -> Iterator[None]:
     try:
-        yield
+        with storage.naming(path):
+            yield
     except _DAMAGES as error:
-        # The system's own errors have a number, and name the file already.
+        # The system's own errors have a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise errors.DataError(

@@ -32,7 +32,8 @@ def describe(plan: BuildPlan) -> list[str]:
             name = max(each.invalid_utf8, key=lambda x: each.invalid_utf8[x])
             lines.append(
                 f"{sum(each.invalid_utf8.values()):,} byte sequences are not "
-                f"UTF-8 and became U+FFFD, most of them in {name}"
+                f"UTF-8 and became U+FFFD, most of them in {name}: iconv "
+                "converts files"
             )
     if plan.settings.selection:
         path = plan.copies_folder / selection.COPIES_FILE
