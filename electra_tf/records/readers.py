@@ -42,7 +42,6 @@ _COMPRESSED = re.compile(
     rb"(?P<zst>\x28\xb5\x2f\xfd)"
 )
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
-_ARROW_FILE = b"ARROW1"
 # PyArrow's names of types that hold text.
 _TEXT_TYPE = re.compile("(dictionary<values=)?(large_)?(string|binary)")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -53,7 +52,7 @@ _BEGINNINGS = {
     "wiki": rb"<doc ",
     "jsonl": rb'\s*(\[\s*)?\{\s*"(\\.|[^"\\])*"\s*:|\[\s*"',
     "parquet": rb"PAR1",
-    "arrow": rb"ARROW1|\xff\xff\xff\xff",
+    "arrow": rb"\xff\xff\xff\xff",
 }
 # How files begin that are refused: with their kind, and what to do with them.
 _ALL = "or read all of it by --corpus_format=text"
@@ -66,6 +65,7 @@ _REFUSED = {
     rb"%PDF-|\{\\rtf|PK\x03\x04|\xd0\xcf\x11\xe0": (
         "a PDF, a document of an office program or a ZIP. Save its text"
     ),
+    rb"ARROW1": "Arrow's file format (Feather). Save the table as Parquet",
     rb"\xff\xfe|\xfe\xff": "UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
 }
 _BLOCK_BYTES = 1 << 22
@@ -293,19 +293,19 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
-    if suffix in TABLE_SUFFIXES:
-        return suffix[1:]
-    for file_format, pattern in _BEGINNINGS.items():
-        if re.match(pattern, head):
-            return file_format
-    if suffix in _JSON_SUFFIXES:
-        return "jsonl"
     for pattern, kind in _REFUSED.items():
         if re.match(pattern, head):
             raise errors.DataError(
                 f"{path} must hold text, JSON lines or a table. Received: "
                 f"{kind}."
             )
+    for file_format, pattern in _BEGINNINGS.items():
+        if re.match(pattern, head):
+            return file_format
+    if suffix in TABLE_SUFFIXES:
+        return suffix[1:]
+    if suffix in _JSON_SUFFIXES:
+        return "jsonl"
     _, columns = _split_header(head.decode(errors="replace"))
     are_names = all(re.fullmatch(r"[\w.-]+", column) for column in columns)
     has_text = are_names and len(columns) > 1 and options.text_field in columns
@@ -402,13 +402,6 @@ def _read_column(
             ]
             batches = file.iter_batches(1024, groups, [name])
         else:
-            if raw.read(len(_ARROW_FILE)) == _ARROW_FILE:
-                raise errors.DataError(
-                    f"{raw.name} must hold Arrow's stream format, as Hugging "
-                    "Face's `datasets` saves it. Received: its file format "
-                    "(Feather). Save the table as Parquet."
-                )
-            raw.seek(0)
             # Of a mapped file, only the columns in use are read.
             is_local = storage.is_local(raw.name)
             stream = pyarrow.memory_map(raw.name) if is_local else raw

@@ -95,7 +95,7 @@ def test_the_file_format_of_arrow_is_refused_by_name(tmp_path):
     table = pyarrow.table({"text": TEXTS})
     with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
         file.write_table(table)
-    with refused("a.arrow must hold Arrow's stream .*Feather"):
+    with refused("a.arrow must hold .*Arrow's file format .Feather.. Save"):
         read(tmp_path)
 
 
