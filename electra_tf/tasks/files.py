@@ -26,7 +26,11 @@ from electra_tf.config import schema
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+}
 """The ending of a table's file name to its format."""
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
 # How far below the given folder a task's own folder is looked for.
@@ -241,9 +245,7 @@ def _read_rows(
     path: pathlib.Path, file_format: str, columns: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if file_format == "jsonl":
-        for number, line in read_filled_lines(path):
-            place = f"{path}, line {number}"
-            row = parse_object(line, place)
+        for place, row in _read_objects(path):
             _require_columns(place, list(row), columns)
             yield place, row
         return
@@ -273,6 +275,26 @@ def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
     names = line.split("\t")
     is_quoted = all(n[:1] == n[-1:] == '"' and len(n) > 1 for n in names)
     return "\t" if is_quoted else ""
+
+
+def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
+    """The objects on the lines of a file, or of the one list that it holds."""
+    lines = read_filled_lines(path)
+    start = "".join(line.strip() for _, line in lines[:2])
+    if not start.startswith("[{"):
+        for number, line in lines:
+            place = f"{path}, line {number}"
+            yield place, parse_object(line, place)
+        return
+    try:
+        rows = json.loads("\n".join(line for _, line in lines))
+    except (ValueError, RecursionError) as error:
+        raise unexpected(path, f"a list in JSON ({error})") from error
+    for number, row in enumerate(rows, 1):
+        place = f"{path}, object {number}"
+        if not isinstance(row, dict):
+            raise unexpected(place, "a JSON object", str(row))
+        yield place, row
 
 
 def _read_quoted(

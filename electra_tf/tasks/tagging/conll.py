@@ -111,11 +111,8 @@ def read_columns(
         raise files.unexpected(place, expected, example.text)
     reader = _Reader(path, rows, width, columns, is_numbered)
     own = [_join(path, part, columns) for part in reader.split(lines)]
-    if all(set(sentence.tags or ()) == {_NO_TAG} for sentence in own):
-        if needs_tags:
-            expected = f"tags in column {columns[1]}, from 0"
-            remedy = "Name another column by --config.own.label_column."
-            raise files.unexpected(place, expected, _NO_TAG, remedy)
+    tags = {tag for sentence in own for tag in sentence.tags or ()}
+    if tags == {_NO_TAG} and not needs_tags:
         own = [sentence._replace(tags=None) for sentence in own]
     sentences = Sentences(own)
     sentences.notes = reader.describe()
@@ -213,6 +210,12 @@ class _Reader:
             remedy = "Repair the line; a blank one ends a sentence."
             if line.text.startswith("#"):
                 remedy = "Put a blank line before a comment."
+            raise files.unexpected(place, expected, line.text, remedy)
+        if " " in line.fields[self._columns[-1]] and len(self._columns) > 1:
+            expected = "a word and its tag, without blanks, on a line"
+            remedy = (
+                "A table of sentences names its columns and ends with .tsv."
+            )
             raise files.unexpected(place, expected, line.text, remedy)
 
     def describe(self) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ from electra_tf.tasks.tagging import text_spans
 
 _ENDINGS = {
     **files.ENDINGS,
-    **dict.fromkeys((".conll", ".conllu", ".txt", ".iob", ".bio"), "conll"),
+    **dict.fromkeys(
+        (".conll", ".conllu", ".txt", ".iob", ".iob2", ".bio"), "conll"
+    ),
 }
 # How tables of words call the column that tells their sentences apart.
 _SENTENCE_NAMES = (
@@ -44,7 +46,22 @@ def read_own(
     notes = (f"{path}: {note}" for note in sentences.notes)
     named = _name_classes(sentences, own.label_names, split == "train")
     named.notes = tuple(notes)
+    if split == "train":
+        _require_choice(named)
     return named
+
+
+def _require_choice(sentences: conll.Sentences) -> None:
+    """Raises `DataError` where all tags are the same, as in a wrong column."""
+    place = sentences[0].place
+    if all(word.endswith(",") for s in sentences for word in s.words):
+        expected, word = "blanks or tabs between columns", sentences[0].words[0]
+        raise files.unexpected(place, expected, word)
+    tags = {tag for sentence in sentences for tag in sentence.tags or ()}
+    if len(tags) < 2:
+        expected = "two or more different tags"
+        remedy = "Name their column by --config.own.label_column."
+        raise files.unexpected(place, expected, f"{tags.pop()} alone", remedy)
 
 
 def _has_gaps(path: pathlib.Path) -> bool:

@@ -84,6 +84,10 @@ def test_spans_of_texts_tag_the_words(tmp_path, label):
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     rows = _read(tmp_path, "x.jsonl", text)
     assert [row[:2] for row in rows] == [(("\u00e9",), ("O",)), (WORDS, TAGS)]
+    # A list of all rows is the same.
+    assert (
+        _read(tmp_path, "x.json", json.dumps(lines, indent=1))[1].tags == TAGS
+    )
     assert "1 spans of texts" in rows.notes[0]
 
 

@@ -162,7 +162,7 @@ def test_the_metric_overrules_how_tags_look(tmp_path):
     assert _own(tmp_path, text).conventions.scheme
     task = _own(tmp_path, text, metric="accuracy")
     assert task.labels == ("B-NP", "I-NP")
-    task = _own(tmp_path, "the DT\n", metric="f1")
+    task = _own(tmp_path, "the DT\ncat NN\n", metric="f1")
     message = r"train.conll, line 1: .*word 1 \('the'"
     with pytest.raises(errors.DataError, match=message):
         task.read_split("train")
@@ -200,6 +200,8 @@ def test_settings_that_mean_nothing_are_refused(fields, expected):
         ("a NN\nb VB\n", "b NN\nc JJ\n", "dev.* word 2 .*NN, VB.*'JJ'"),
         ("a B-X\nb O\n", "b NN\n", "dev.* word 1 .*a span"),
         ("a 3\nb 0\n", "", "train.*own.labels"),
+        ("a O\nb O\n", "", "two or more different tags.*own.label_column"),
+        ("a, O\nb, B-X\n", "", "blanks or tabs between columns"),
     ],
 )  # fmt: skip
 def test_tags_that_do_not_fit_are_refused(tmp_path, train, dev, message):
