@@ -23,6 +23,9 @@ class Words(NamedTuple):
     # were stripped from its end.
     ends: tf.Tensor
     num_characters: tf.Tensor  # [W] int32, of the normalized word
+    # [C] int32, the same offsets for each character of the normalized words
+    character_starts: tf.Tensor
+    character_ends: tf.Tensor
 
 
 class _Decoded(NamedTuple):
@@ -231,8 +234,9 @@ def _gather_words(
     )
     word_of_character = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
     first_sources = tf.math.segment_min(characters.sources, word_of_character)
-    last_sources = tf.math.segment_max(last_sources, word_of_character)
-    last_codes = tf.gather(decoded.codes, last_sources)
+    starts = tf.gather(decoded.starts, characters.sources)
+    ends = tf.gather(decoded.starts, last_sources)
+    ends += _num_bytes(tf.gather(decoded.codes, last_sources))
     return Words(
         words=tf.strings.unicode_encode(codes, "UTF-8"),
         text_splits=tf.searchsorted(
@@ -241,8 +245,10 @@ def _gather_words(
             out_type=tf.int64,
         ),
         starts=tf.gather(decoded.starts, first_sources),
-        ends=tf.gather(decoded.starts, last_sources) + _num_bytes(last_codes),
+        ends=tf.math.segment_max(ends, word_of_character),
         num_characters=tf.cast(splits[1:] - splits[:-1], tf.int32),
+        character_starts=starts,
+        character_ends=ends,
     )
 
 

@@ -46,11 +46,17 @@ class Tokenizer(tf.Module):
             max_bytes=settings.max_word_length * character_table.MAX_UTF8_BYTES,
             is_split=True,
         )
+        sizes = [len(t.removeprefix("##")) for t in vocabulary.tokens]
+        self._num_characters = tf.constant(sizes)
         # Not by decorators, whose functions hold no reference to the object:
         # `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
-        self._traced_ids, self._traced_offsets = (
+        self._traced_ids, self._traced_offsets, self._traced_places = (
             tf.function(function, [_TEXTS], autograph=False)
-            for function in (self._compute_ids, self._compute_offsets)
+            for function in (
+                self._compute_ids,
+                self._compute_offsets,
+                self._compute_places,
+            )
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -70,6 +76,17 @@ class Tokenizer(tf.Module):
         Several times slower than `tokenize`.
         """
         return self._traced_offsets(texts)
+
+    def locate_pieces(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns where in the text each piece begins and ends.
+
+        Returns two ragged tensors, `[N, (pieces)]` int32, byte offsets as in
+        `tokenize_with_offsets`, but of the characters that each piece stands
+        for: of a whole word if it is unknown.
+        """
+        return self._traced_places(texts)
 
     def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
         """Returns the ids of the words of N texts, `[N, (pieces)]` int32."""
@@ -97,6 +114,24 @@ class Tokenizer(tf.Module):
             starts = ids.with_values(tf.gather(words.starts, word_of_piece))
             ends = ids.with_values(tf.gather(words.ends, word_of_piece))
             return ids, starts, ends
+
+    def _compute_places(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        with tf.device(_DEVICE):
+            words = self._normalizer.split(texts)
+            pieces = self._match(words)
+            ids, word_of_piece = _by_text(pieces, words), pieces.value_rowids()
+            # Pieces share out all characters, one after another.
+            sizes = tf.where(
+                ids.values == self.vocabulary.unk_id,
+                tf.gather(words.num_characters, word_of_piece),
+                tf.gather(self._num_characters, ids.values),
+            )
+            after = tf.cumsum(sizes)
+            starts = tf.gather(words.character_starts, after - sizes)
+            ends = tf.gather(words.character_ends, after - 1)
+            return ids.with_values(starts), ids.with_values(ends)
 
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor

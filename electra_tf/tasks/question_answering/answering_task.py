@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
@@ -19,6 +21,7 @@ from electra_tf.tasks.question_answering import signatures
 from electra_tf.tasks.question_answering.answers import Predictions
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
 
 PLAIN_HEAD_FLAGS = (
     "--config.qa.joint_prediction=false --config.qa.answerable_classifier=false"
@@ -92,9 +95,8 @@ class QuestionAnsweringTask(base.Task):
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Answers are searched for if no column says where they begin."""
-        is_known = own["answer_start_column"] in frame
-        return {} if is_known else {"answer_start_column": ""}
+        """Returns nothing: a file's form tells where answers begin."""
+        return {}
 
     def build_rows(
         self,
@@ -107,6 +109,45 @@ class QuestionAnsweringTask(base.Task):
         return questions.build_rows(
             examples, tokenizer, max_seq_length, self.settings, is_training
         )
+
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Counts questions, contexts, and questions without an answer."""
+        lines = []
+        for split, own in examples.items():
+            contexts = {example.context for example in own}
+            counts = [f"{len(contexts):,} contexts"]
+            none = sum(example.is_impossible for example in own)
+            counts += [f"{none:,} unanswerable"] * bool(none)
+            unknown = sum(example.golds is None for example in own)
+            counts += [f"{unknown:,} without answers"] * bool(unknown)
+            lines.append(
+                f"Questions of {split}: {len(own):,}; {', '.join(counts)}."
+            )
+        return lines
+
+    def describe(
+        self,
+        examples: Mapping[str, Examples],
+        rows: Mapping[str, base.Rows],
+        vocabulary: vocabulary_lib.Vocabulary,
+        num_positions: int,
+    ) -> list[str]:
+        """Says in lines what was understood, as all kinds, and of windows."""
+        lines = super().describe(examples, rows, vocabulary, num_positions)
+        for split, own in rows.items():
+            several = np.count_nonzero(np.bincount(own.examples) > 1)
+            if several:
+                lines.append(
+                    f"The contexts of {several:,} questions of {split} are cut "
+                    f"into several windows: {own.num_rows:,} rows in all."
+                )
+        learned = rows.get("train")
+        if learned is not None and learned.num_rows:
+            first, last = (learned.columns[n][0] for n in questions.COLUMNS[:2])
+            ids = learned.ids[0][first : last + 1]
+            tokens = " ".join(vocabulary.tokens[number] for number in ids)
+            lines.append(f"What is learned as its answer: {tokens}")
+        return lines
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """Creates the head, without weights."""

@@ -3,7 +3,8 @@
 A question's n-best list are the best spans of all its windows with different
 texts, as in the original's `finetune/qa/qa_metrics.py`. A model answers in
 normalised pieces, `steve smith`; the text is the part of the context that they
-stand for, `Steve Smith` (`get_final_text` of the original).
+stand for, `Steve Smith` (`get_final_text` of the original, or the characters of
+the pieces, where words are not Latin and may be whole sentences).
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ import tensorflow as tf
 from electra_tf.tasks import base
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
 from electra_tf.text.vocabulary import TokenizerSettings
@@ -179,11 +181,11 @@ def _find_texts(
     It gives their text, its first character and the one after the last. Each is
     made once: questions share their contexts.
     """
-    contexts, tokens = chunk.contexts, chunk.vocabulary.tokens
+    contexts, vocabulary = chunk.contexts, chunk.tokenizer.vocabulary
     data = contexts.distinct.numpy()
     distinct = [word.decode(errors="surrogatepass") for word in data]
-    normalized_words = normalize(distinct, chunk.vocabulary.settings)
-    texts = list(dict.fromkeys(example.context for example in chunk.examples))
+    normalized_words = normalize(distinct, vocabulary.settings)
+    located = questions.locate_pieces(chunk, range(len(chunk.texts)))
     indices = contexts.index.numpy()
     word_starts = contexts.starts.values.numpy()
     all_pieces = contexts.pieces.values.numpy()
@@ -192,17 +194,29 @@ def _find_texts(
 
     @functools.cache
     def find(context: int, first: int, last: int) -> tuple[str, int, int]:
-        first, last = begins[context] + first, begins[context] + last
-        pieces = all_pieces[first : last + 1]
-        predicted = join_pieces([tokens[piece] for piece in pieces])
-        begin, end = word_of_piece[first], word_of_piece[last] + 1
+        begin, end = begins[context] + first, begins[context] + last
+        pieces = all_pieces[begin : end + 1]
+        begin, end = word_of_piece[begin], word_of_piece[end] + 1
         index = indices[begin:end]
         words = [distinct[word] for word in index]
         original = " ".join(words)
-        normalized = " ".join(n for w in index if (n := normalized_words[w]))
-        whole = 0, len(original)
-        start, stop = project(predicted, normalized, original) or whole
-        text = texts[context].encode(errors="surrogatepass")
+        text = chunk.texts[context].encode(errors="surrogatepass")
+        span = None
+        if not records.OTHER_SCRIPTS.search(original):
+            tokens = [vocabulary.tokens[piece] for piece in pieces]
+            normalized = " ".join(
+                n for w in index if (n := normalized_words[w])
+            )
+            span = project(join_pieces(tokens), normalized, original)
+        if span is None:
+            starts, ends = located[context]
+            start, stop = (
+                len(text[:byte].decode(errors="surrogatepass"))
+                for byte in (starts[first], ends[last])
+            )
+            answer = chunk.texts[context][start:stop]
+            return records.ANY_BLANKS.sub(" ", answer), start, stop
+        start, stop = span
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []

@@ -6,6 +6,7 @@ window without the whole answer has [CLS] for its answer.
 """
 
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ COLUMNS = ("start_position", "end_position", "is_impossible")
 
 # Questions that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 4_096
+# Characters of contexts whose pieces are located at once, likewise.
+_MAX_LOCATED = 1 << 18
 
 
 class Contexts(NamedTuple):
@@ -59,10 +62,11 @@ class Chunk(NamedTuple):
     """Some questions of a split, with all that decoding their answers needs."""
 
     examples: Sequence[records.Example]  # the questions
-    contexts: Contexts  # their distinct contexts
+    texts: Sequence[str]  # their distinct contexts
+    contexts: Contexts  # these in pieces
     context_of_example: list[int]  # N
     rows: QuestionRows  # of these questions
-    vocabulary: vocabulary_lib.Vocabulary  # of the pieces
+    tokenizer: tokenizer_lib.Tokenizer  # that made the pieces
 
 
 def build_contexts(
@@ -143,18 +147,19 @@ def build_rows(
         _require_room(part, NUM_SPECIAL + counts, max_seq_length)
         numbers: dict[str, int] = {}
         owner = [numbers.setdefault(e.context, len(numbers)) for e in part]
-        contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
-        texts = asked, contexts.ids, tf.constant(owner, tf.int64)
+        texts = list(numbers)
+        contexts = build_contexts(tokenizer, rows_lib.encode(texts))
+        pieces = asked, contexts.ids, tf.constant(owner, tf.int64)
         rows = lay_out(
-            tokenizer.vocabulary, *texts, max_seq_length, settings, least=0
+            tokenizer.vocabulary, *pieces, max_seq_length, settings, least=0
         )
-        chunk = Chunk(part, contexts, owner, rows, tokenizer.vocabulary)
+        chunk = Chunk(part, texts, contexts, owner, rows, tokenizer)
         chunks.append(chunk)
         owners.append(begin + rows.windows.texts.numpy())
         starts.append(rows.shifts.numpy())
         columns.append(np.zeros((len(COLUMNS), len(starts[-1]))))
         if is_training:
-            columns[-1] = _label_windows(chunk, tokenizer)
+            columns[-1] = _label_windows(chunk)
     table = np.concatenate(columns, axis=1).astype(np.int32)
     return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
@@ -178,14 +183,12 @@ def _require_room(
         )
 
 
-def _label_windows(
-    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
-) -> np.ndarray:
+def _label_windows(chunk: Chunk) -> np.ndarray:
     """`COLUMNS` of R rows, `[3, R]`; 0, [CLS], where there is no answer."""
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
-    first, last = find_answer_pieces(chunk, tokenizer)[questions].T
+    first, last = find_answer_pieces(chunk)[questions].T
     # It stays false where another window has the answer.
     is_impossible = np.array([e.is_impossible for e in chunk.examples])
     is_impossible = is_impossible[questions]
@@ -197,29 +200,43 @@ def _label_windows(
     return np.stack([begin, end, is_impossible])
 
 
-def find_answer_pieces(
-    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
-) -> np.ndarray:
+def find_answer_pieces(chunk: Chunk) -> np.ndarray:
     """Finds the first and last piece of every answer in its context.
 
-    An answer is first the pieces of all words that it touches: `(1895-1943).`
-    for `1895`. Of these it is the first run of pieces that equals the answer's
-    own, if there is one; `Japan` stays `Japanese`. Returns `[N, 2]` int64, 0
-    for unanswerable questions; the last is before the first without pieces.
+    An answer whose end is known is all pieces of its characters. Any other
+    follows the original: first it is the pieces of all words that it touches,
+    `(1895-1943).` for `1895`, and of these the first run that equals the
+    answer's own pieces, if there is one; `Japan` stays `Japanese`. Returns `[N,
+    2]` int64, 0 for unanswerable questions; the last is before the first
+    without pieces.
     """
     contexts = chunk.contexts
-    texts = [e.answer.text if e.answer else "" for e in chunk.examples]
-    wanted = tokenizer.tokenize(rows_lib.encode(texts)).to_list()
+    answers = [e.answer or records.Answer("", 0) for e in chunk.examples]
+    texts = rows_lib.encode([answer.text for answer in answers])
+    wanted = chunk.tokenizer.tokenize(texts).to_list()
+    known = dict.fromkeys(
+        owner
+        for owner, answer in zip(chunk.context_of_example, answers, strict=True)
+        if answer.end is not None
+    )
+    located = locate_pieces(chunk, list(known))
     # Lists: single numbers of arrays are slow.
     word_starts = contexts.starts.values.numpy().tolist()
     word_splits = contexts.starts.row_splits.numpy().tolist()
     first_pieces = contexts.pieces.row_splits.numpy().tolist()
     pieces = contexts.pieces.values.numpy().tolist()
-    answer_pieces = np.zeros([len(texts), 2], np.int64)
+    answer_pieces = np.zeros([len(answers), 2], np.int64)
     for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
         context = chunk.context_of_example[number]
+        if answers[number].end is not None:
+            begin, end = _locate(example)
+            starts, ends = located[context]
+            first = np.searchsorted(ends, begin, "right")
+            last = np.searchsorted(starts, end, "left") - 1
+            answer_pieces[number] = first, last
+            continue
         words = word_splits[context], word_splits[context + 1]
         first, last = (
             first_pieces[bisect.bisect_left(word_starts, byte, *words)]
@@ -236,7 +253,32 @@ def find_answer_pieces(
 
 
 def _locate(example: records.Example) -> Iterator[int]:
-    """The bytes at which the words that cover the answer begin and end."""
+    """The bytes at which an answer or the words around it begin and end."""
+    answer = example.answer
+    place: tuple[int, ...] | None = None
+    if answer and answer.end is not None:
+        place = answer.start, answer.end
     # Others are not in the examples to learn from: `records.keep_answered`.
-    for character in records.find_answer(example) or ():
+    for character in place or records.find_answer(example) or ():
         yield len(example.context[:character].encode(errors="surrogatepass"))
+
+
+def locate_pieces(
+    chunk: Chunk, numbers: Sequence[int]
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Finds the bytes at which all pieces of some contexts begin and end.
+
+    Returns two int32 arrays, `[(pieces)]`, by the context's number.
+    """
+    located = {}
+    sizes = np.cumsum([len(chunk.texts[number]) for number in numbers])
+    for _, group in itertools.groupby(
+        range(len(numbers)), lambda place: sizes[place] // _MAX_LOCATED
+    ):
+        own = [numbers[place] for place in group]
+        texts = rows_lib.encode([chunk.texts[number] for number in own])
+        starts, ends = chunk.tokenizer.locate_pieces(texts)
+        splits = starts.row_splits.numpy()[1:-1]
+        columns = (np.split(v.values.numpy(), splits) for v in (starts, ends))
+        located |= dict(zip(own, zip(*columns, strict=True), strict=True))
+    return located

@@ -1,19 +1,15 @@
 """Questions with their documents and answers, and the files they are in.
 
-SQuAD is one JSON object, MRQA JSON lines with one document each; a user's own
-may be tables, too. Official evaluation looks at the texts of all answers,
-training at the place of the first.
+Official evaluation looks at the texts of all answers, training at the place of
+the first.
 """
 
 import contextlib
 import dataclasses
-import json
 import pathlib
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import Iterable, Sequence
 
-import pydantic
 from absl import logging
 
 from electra_tf import errors
@@ -22,17 +18,21 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
+from electra_tf.tasks.question_answering import forms
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
 SQUAD1 = "squad1"
 SQUAD2 = "squad2"
 MRQA = "mrqa"
 SPLITS = ("train", "dev")
+_LATIN = r"[^\W_\u0300-\u1dff\u1f00-\U0010ffff]"
+OTHER_SCRIPTS = re.compile(r"[^\W\d_\u0000-\u02ff\u1e00-\u1eff]")
+"""A letter that is not Latin: there, words may not stand between blanks."""
 
 # The ending of an own file's name to its format.
 _ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
-_ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
+ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +40,11 @@ class Answer:
     """An answer in its document."""
 
     text: str  # as annotated
-    start: int  # the character of the context at which it is said to begin
+    # The character of the context at which it is said to begin; -1: not said
+    start: int
+    # The one after its last, where `start` was verified: it is learned as the
+    # pieces of just these characters. None: as the original's words have it
+    end: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,149 +62,85 @@ class Example:
     is_impossible: bool = False
 
 
-class _Json(pydantic.BaseModel, strict=True):
-    """An object of a file; it may have other keys, too."""
-
-
-_T = TypeVar("_T")
-_Content = TypeVar("_Content", bound=_Json)
-_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
-
-
-class _Paragraph(_Json, Generic[_T]):
-    context: str
-    qas: list[_T]
-
-
-class _SquadAnswer(_Json):
-    text: str
-    answer_start: int
-
-
-class _SquadQuestion(_Json):
-    id: str
-    question: str
-    answers: list[_SquadAnswer] | None = None
-    is_impossible: bool | None = None
-
-    def to_example(self, context: str) -> Example:
-        """Without answers nothing is told, unless the flag says more."""
-        is_told = bool(self.answers)
-        if self.is_impossible is not None:
-            is_told = self.is_impossible or self.answers is not None
-        if not is_told:
-            return Example(self.id, self.question, context)
-        answers = [Answer(a.text, a.answer_start) for a in self.answers or ()]
-        golds = tuple(answer.text for answer in answers)
-        what = golds, answers[0] if answers else None, bool(self.is_impossible)
-        return Example(self.id, self.question, context, *what)
-
-
-class _SquadArticle(_Json):
-    paragraphs: list[_Paragraph[_SquadQuestion]]
-
-
-class _SquadFile(_Json):
-    data: list[_SquadArticle]
-
-
-class _MrqaSpan(_Json):
-    text: str
-    # Pairs of characters; of the first answer the first place counts.
-    char_spans: _NotEmpty[_NotEmpty[int]]
-
-
-class _MrqaQuestion(_Json):
-    qid: str
-    question: str
-    answers: list[str] | None = None
-    detected_answers: list[_MrqaSpan] | None = None
-
-    def to_example(self, context: str) -> Example:
-        """All answers are gold; the first that was detected is learned."""
-        answer = None
-        if self.detected_answers:
-            first = self.detected_answers[0]
-            answer = Answer(first.text, first.char_spans[0][0])
-        golds = None if self.answers is None else tuple(self.answers)
-        return Example(self.qid, self.question, context, golds, answer)
-
-
 def read_squad(
     path: pathlib.Path, needs_is_impossible: bool = False
 ) -> list[Example]:
-    """Reads the questions of a SQuAD file, 1.1 or 2.0, in its order.
+    """Reads the questions of a file of JSON, or of JSON lines, in its order.
 
     With `needs_is_impossible` every question must say if it is unanswerable.
     """
-    text = "\n".join(line for _, line in files.read_lines(path))
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        place, remedy = str(path), "Take the official file."
-        if isinstance(error, json.JSONDecodeError):
-            place += f", line {error.lineno}, character {error.colno}"
-        expected = "JSON of SQuAD's form"
-        raise files.unexpected(place, expected, error, remedy) from error
-    examples = []
-    for article in _parse(_SquadFile, content, path).data:
-        for paragraph in article.paragraphs:
-            for question in paragraph.qas:
-                if needs_is_impossible and question.is_impossible is None:
-                    place = f"{path}, question {question.id!r}"
-                    raise files.unexpected(place, "the key 'is_impossible'")
-                examples.append(question.to_example(paragraph.context))
-    return _check(examples, path)
+    return _build(forms.read_json(path), path, needs_is_impossible)
 
 
-def read_mrqa(path: pathlib.Path) -> list[Example]:
-    """Reads the questions of an MRQA file, plain or `.gz`, in its order."""
-    examples = []
-    for number, line in files.read_lines(path):
-        place = f"{path}, line {number}"
-        record = files.parse_object(line, place) if line.strip() else {}
-        if line.strip() and "header" not in record:
-            content = _parse(_Paragraph[_MrqaQuestion], record, place)
-            examples += [q.to_example(content.context) for q in content.qas]
-    return _check(examples, path)
-
-
-def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
-    try:
-        return kind.model_validate(content)
-    except pydantic.ValidationError as error:
-        problem = schema.describe(kind, error.errors(include_url=False)[0])
-        raise errors.DataError(
-            f"{place}: {problem} Repair the file, or take the official one."
-        ) from error
+read_mrqa = read_squad
 
 
 def from_tfds(name: str, split: str) -> list[Example]:
     """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
-    examples = []
-    for record in files.read_tfds(name, split.replace("dev", "validation")):
-        answers = record["answers"]
-        places = zip(answers["text"], answers["answer_start"], strict=True)
-        question = _SquadQuestion(
-            id=record["id"],
-            question=record["question"],
-            answers=[_SquadAnswer(text=t, answer_start=s) for t, s in places],
-            is_impossible=record.get("is_impossible"),
-        )
-        examples.append(question.to_example(record["context"]))
-    return _check(examples, name)
+    rows = files.read_tfds(name, split.replace("dev", "validation"))
+    return _build((files.Record(name, forms.rename(r)) for r in rows), name)
 
 
-def _check(examples: list[Example], source: object) -> list[Example]:
-    seen: dict[str, int] = {}
-    for number, example in enumerate(examples, 1):
-        if example.id in seen:
-            place = f"{source}, questions {seen[example.id]} and {number}"
-            raise files.unexpected(place, "different ids", example.id)
-        seen[example.id] = number
+def _build(
+    questions: Iterable[files.Record],
+    source: object,
+    needs_is_impossible: bool = False,
+    numbers_again: bool = False,
+) -> list[Example]:
+    """Builds the examples of a file, whose ids differ.
+
+    With `numbers_again` those that do not are replaced by numbers.
+    """
+    examples: list[Example] = []
+    places: dict[str, str] = {}
+    contexts: dict[str, str] = {}
+    for number, record in enumerate(questions):
+        if needs_is_impossible and forms.read_flag(record) is None:
+            raise files.unexpected(record.place, "the key 'is_impossible'")
+        example = _to_example(record, number, contexts)
+        if example.id in places and not numbers_again:
+            both = f"{places[example.id]}, and {record.place}"
+            remedy = "Several answers of a question are a list in its row."
+            raise files.unexpected(both, "different ids", example.id, remedy)
+        places[example.id] = record.place
+        examples.append(example)
     if not examples:
         raise files.unexpected(source, "questions")
+    if len(places) < len(examples):
+        logging.warning(
+            f"{source}: {len(examples)} questions have {len(places)} ids. They "
+            "are numbered from 0 instead; rows of one question are several."
+        )
+        examples = [
+            dataclasses.replace(example, id=str(number))
+            for number, example in enumerate(examples)
+        ]
     return examples
+
+
+def _to_example(
+    record: files.Record, number: int, contexts: dict[str, str]
+) -> Example:
+    """Without answers nothing is told, unless the flag says more."""
+    has_id = not cells.is_empty(record, "id")
+    name = cells.read_name(record, "id") if has_id else str(number)
+    question, context = (
+        cells.read_text(record, column) for column in ("question", "context")
+    )
+    # One object for equal texts.
+    context = contexts.setdefault(context, context)
+    answers, is_impossible = forms.read_answers(record), forms.read_flag(record)
+    is_told = bool(answers)
+    if is_impossible is not None:
+        has_answers = record.values.get("answers") is not None
+        is_told = is_impossible or has_answers
+    if not is_told:
+        return Example(name, question, context)
+    golds = tuple(text for text, _ in answers)
+    learned = forms.read_detected(record)
+    text, start = next(iter(answers if learned is None else learned), ("", -1))
+    answer = Answer(text, start) if text else None
+    return Example(name, question, context, golds, answer, bool(is_impossible))
 
 
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
@@ -216,20 +156,34 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
             f"given do not hold their answer: {files.list_some(missing)}."
         )
     left_out = set(missing)
-    return [example for example in examples if example.id not in left_out]
+    return [_verify(e) for e in examples if e.id not in left_out]
+
+
+def _verify(example: Example) -> Example:
+    """Verifies the place of an answer whose words the rule does not know."""
+    begin, end = find_answer(example) or (0, 0)
+    if not OTHER_SCRIPTS.search(example.context, begin, end):
+        return example
+    return dataclasses.replace(example, answer=place_answer(example))
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
     """Lists the ids whose answer is not in the context at the place given."""
+    _require_answers(examples, source)
     answerable = [e for e in examples if not e.is_impossible]
-    for example in (e for e in answerable if e.answer is None):
-        raise files.unexpected(
-            f"{source}, question {example.id!r}",
-            "an answer, or `is_impossible`",
-            remedy="Name a file with answers; unanswerable questions are those "
-            "of squad2 and own.",
-        )
     return [e.id for e in answerable if find_answer(e) is None]
+
+
+def _require_answers(examples: Sequence[Example], source: object) -> None:
+    bare = [e for e in examples if not e.is_impossible and not e.answer]
+    if bare:
+        names = files.list_some([repr(example.id) for example in bare])
+        raise files.unexpected(
+            f"{source}, question {names}",
+            "an answer, or `is_impossible`",
+            remedy="Give it an answer, or `is_impossible` as true (of squad2 "
+            "and own alone), or name a file with answers.",
+        )
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
@@ -254,7 +208,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
         begin = last_begin
     if begin < 0:
         return None
-    covering = _ANY_BLANKS.sub(" ", context[begin:end])
+    covering = ANY_BLANKS.sub(" ", context[begin:end])
     if " ".join(answer.text.split()).lower() not in covering.lower():
         return None
     return begin, end
@@ -266,6 +220,30 @@ def _find_word(context: str, place: int) -> int:
     if not end:
         return -1
     return 1 + max(context.rfind(blank, 0, end) for blank in QUESTION_BLANKS)
+
+
+def place_answer(example: Example) -> Answer | None:
+    """Finds the occurrence of an answer that is nearest to its place.
+
+    Without a place it is the first one. Only if there is none may it be inside
+    a word, and then differ in case and blanks; None if nothing is found.
+    """
+    context, answer = example.context, example.answer
+    if answer is None:
+        return None
+    end = answer.start + len(answer.text)
+    if answer.start >= 0 and context[answer.start : end] == answer.text:
+        return dataclasses.replace(answer, end=end)
+    pattern = r"\s+".join(map(re.escape, answer.text.split()))
+    whole = f"(?<!{_LATIN}){pattern}(?!{_LATIN})"
+    for wanted in (whole, pattern, f"(?i:{pattern})"):
+        # Ahead, so that occurrences may overlap.
+        found = re.finditer(f"(?=({wanted}))", context)
+        spans = [match.span(1) for match in found]
+        if spans:
+            nearest = min(spans, key=lambda span: abs(span[0] - answer.start))
+            return Answer(answer.text, *nearest)
+    return None
 
 
 @schema.frozen
@@ -329,90 +307,92 @@ SOURCES = {
 """Task name to its files."""
 
 
-def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
+def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
     """Reads the questions of a user's own file, in its order.
 
-    `train` and `dev` must have answers that are in their contexts.
+    If the file has answers, questions without one are unanswerable. `train` and
+    `dev` must have them. What is learned is where the context holds it, and
+    warnings say which answers were elsewhere, or nowhere.
     """
-    path = storage.path(settings.files[split])
-    file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
-    if file_format == "squad":
-        examples = read_squad(path)
-    elif file_format == "mrqa":
-        examples = read_mrqa(path)
+    path = storage.path(own.files[split])
+    file_format = files.resolve_format(path, own.file_format, _ENDINGS)
+    if file_format in ("csv", "tsv"):
+        rows = forms.read_table(path, file_format, own, split != "test")
     else:
-        examples = _read_table(path, file_format, settings, split != "test")
+        rows = forms.read_json(path, own)
+    examples = _build(rows, path, numbers_again=not own.id_column)
+    is_told = any(example.golds for example in examples)
+    if is_told:
+        _warn_of_denied(examples, path)
+        examples = [_settle(e, bool(own.answer_start_column)) for e in examples]
     if split == "test":
         return examples
-    missing = set(find_unanswered(examples, path))
-    for example in (e for e in examples if e.id in missing):
-        place = f"{path}, question {example.id!r}"
-        _require_answer(place, example.context, example.answer)
-    return keep_answered(examples, path) if split == "train" else examples
+    _require_answers(examples, path)
+    return _place_answers(examples, path, split == "train")
 
 
-def _require_answer(place: str, context: str, answer: Answer | None) -> None:
-    text, start = (answer.text, answer.start) if answer else ("", 0)
-    there = context[max(start, 0) :][: len(text)]
-    if there != text or start < 0:
-        expected = f"the answer {text[:60]!r} in the context"
-        expected += f" at character {start}" if start >= 0 else ""
-        remedy = (
-            "Repair the answer or its place, or remove the question; without "
-            "a column of places (--config.own.answer_start_column=) the first "
-            "occurrence counts."
+def _warn_of_denied(examples: Sequence[Example], path: pathlib.Path) -> None:
+    denied = [e.id for e in examples if e.is_impossible and e.golds]
+    if denied:
+        logging.warning(
+            f"{path}: {len(denied)} questions have answers, but `is_impossible`"
+            f" is true: {files.list_some(denied)}. They are learned as "
+            "unanswerable."
         )
-        raise files.unexpected(place, expected, there, remedy)
 
 
-def _read_table(
-    path: pathlib.Path,
-    file_format: str,
-    settings: _OwnTaskConfig,
-    has_answers: bool,
+def _settle(example: Example, has_places: bool) -> Example:
+    """Decides what is not told of a question in a file with answers."""
+    answer = example.answer
+    if example.is_impossible or example.golds is None:
+        return dataclasses.replace(
+            example, golds=(), answer=None, is_impossible=True
+        )
+    if answer and not has_places:
+        answer = Answer(answer.text, -1)
+    return dataclasses.replace(example, answer=answer)
+
+
+def _place_answers(
+    examples: Sequence[Example], path: pathlib.Path, is_training: bool
 ) -> list[Example]:
-    required = [settings.question_column, settings.context_column]
-    required += [settings.id_column] * bool(settings.id_column)
-    answer = [settings.answer_column, settings.answer_start_column]
-    answer = [column for column in answer if column]
-    contexts: dict[str, str] = {}
-    examples = []
-    needed = required + answer * has_answers
-    rows = files.read_table(path, file_format, needed, answer)
-    for number, row in enumerate(rows):
-        question, context, *ids = (_text_of(row, name) for name in required)
-        # One object for equal texts.
-        context = contexts.setdefault(context, context)
-        example = Example(ids[0] if ids else str(number), question, context)
-        examples.append(_add_answer(example, row, settings))
-    return _check(examples, path)
-
-
-def _add_answer(
-    example: Example, row: files.Record, settings: _OwnTaskConfig
-) -> Example:
-    if settings.answer_column not in row.values:
-        return example
-    if cells.is_empty(row, settings.answer_column):
-        return dataclasses.replace(example, golds=(), is_impossible=True)
-    text = _text_of(row, settings.answer_column)
-    place = f"{row.place} (question {example.id!r})"
-    start = example.context.find(text)
-    value = row.values.get(settings.answer_start_column)
-    if value is not None:
-        number = files.parse_number(value)
-        if not (number >= 0 and number.is_integer()):
-            column = settings.answer_start_column
-            expected = f"{column!r} to be the number of a character, from 0"
-            raise files.unexpected(place, expected, value)
-        start = int(number)
-    answer = Answer(text, start)
-    _require_answer(place, example.context, answer)
-    return dataclasses.replace(example, golds=(text,), answer=answer)
-
-
-def _text_of(row: files.Record, column: str) -> str:
-    text = cells.read_text(row, column)
-    if not text.strip():
-        raise files.unexpected(row.place, f"a text in column {column!r}", text)
-    return text
+    """Verifies all places, and warns of answers that are not at theirs."""
+    placed: list[Example] = []
+    moved: list[tuple[int, str]] = []
+    missing: list[str] = []
+    num_guessed = 0
+    for example in examples:
+        said, found = example.answer, place_answer(example)
+        if said and found and said.start < 0:
+            num_guessed += example.context.count(said.text) > 1
+        elif said and found and said.start != found.start:
+            told = f"{said.text[:40]!r} of question {example.id!r} begins at "
+            told += f"{found.start}, not at {said.start}"
+            moved.append((abs(said.start - found.start), told))
+        elif said and not found:
+            missing.append(f"{example.id!r} ({said.text[:40]!r})")
+        if found or not (said and is_training):
+            placed.append(dataclasses.replace(example, answer=found or said))
+    total = f"{path}: {{}} of {sum(e.answer is not None for e in examples)}"
+    if num_guessed:
+        logging.warning(
+            f"{total.format(num_guessed)} answers have no `answer_start` and "
+            "are in their contexts several times; the first time is learned."
+        )
+    if moved:
+        logging.warning(
+            f"{total.format(len(moved))} answers do not begin where "
+            "`answer_start` says, in characters of the context from 0. The "
+            f"nearest place is learned; the farthest: {max(moved)[1]}."
+        )
+    if missing:
+        told = f"{total.format(len(missing))} answers are nowhere in their "
+        told += f"contexts: {files.list_some(missing)}."
+        if 2 * len(missing) > sum(e.answer is not None for e in examples):
+            remedy = "Is it the right column, and are contexts complete?"
+            raise errors.DataError(f"{told} {remedy} Repair the file.")
+        what = (
+            "left out of training" if is_training else "kept, and never right"
+        )
+        logging.warning(f"{told} These questions are {what}.")
+    return placed

@@ -159,20 +159,13 @@ class Places(NamedTuple):
 class SpanFinder(tf.Module):
     """Finds where in raw contexts spans of pieces stand, inside a graph.
 
-    Pieces are normalised: `smith` in `Smith's`. A span begins and ends inside
-    words where its pieces do, as far as normalising left the number of their
-    characters; otherwise words stay whole. Unlike in `answers`, blanks stay
-    what they are, words end at punctuation too where texts do not line up, and
-    the place is that of these pieces, not of the first with their text.
+    Pieces are normalised: `smith` in `Smith's`. Unlike in `answers`, blanks
+    stay what they are, and a text is always that of the pieces' characters.
     """
 
     def __init__(self, tokenizer: tokenizer_lib.Tokenizer) -> None:
         super().__init__(name="spans")
         self.tokenizer = tokenizer
-        tokens = tokenizer.vocabulary.tokens
-        self._num_characters = tf.constant(
-            [len(token.removeprefix("##")) for token in tokens]
-        )
 
     def find(
         self,
@@ -193,9 +186,11 @@ class SpanFinder(tf.Module):
             starts, _ = self._locate(contexts, begins + firsts)
             _, ends = self._locate(contexts, begins + lasts)
             starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
-            zeros = tf.zeros_like(starts)
             first, last = (
-                _count_characters(texts, zeros, v) for v in (starts, ends)
+                tf.strings.length(
+                    tf.strings.substr(texts, tf.zeros_like(v), v), "UTF8_CHAR"
+                )
+                for v in (starts, ends)
             )
             parts = tf.strings.substr(texts, starts, ends - starts)
             return Places(parts, first, last, starts, ends)
@@ -213,52 +208,13 @@ class SpanFinder(tf.Module):
         words = tf.gather(tf.pad(contexts.distinct, [[0, 1]]), index)
         word_starts = tf.pad(contexts.starts.values, [[0, 1]])
         word_starts = tf.cast(tf.gather(word_starts, owners), tf.int32)
-        starts, ends = self._locate_in_words(words, numbers)
-        return word_starts + starts, word_starts + ends
-
-    def _locate_in_words(
-        self, texts: tf.Tensor, places: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Bytes at which one piece of each text starts and ends, `[B]`."""
-        ids, starts, ends = (
-            # One column more: there may be none to look at.
-            tf.pad(ragged.to_tensor(-1), [[0, 0], [0, 1]], constant_values=-1)
-            for ragged in self.tokenizer.tokenize_with_offsets(texts)
+        starts, ends = (
+            tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
+            for ragged in self.tokenizer.locate_pieces(words)
         )
-        places = tf.minimum(places, tf.shape(ids, tf.int64)[1] - 1)
-        own_start, own_end = (
-            tf.maximum(tf.gather(values, places, batch_dims=1), 0)
+        numbers = tf.minimum(numbers, tf.shape(starts, tf.int64)[1] - 1)
+        starts, ends = (
+            word_starts + tf.gather(values, numbers, batch_dims=1)
             for values in (starts, ends)
         )
-        is_own_word = (starts == own_start[:, tf.newaxis]) & (ids >= 0)
-        lengths = tf.gather(self._num_characters, tf.maximum(ids, 0))
-        lengths = tf.where(is_own_word, lengths, 0)
-        is_before = tf.range(tf.shape(ids, tf.int64)[1]) < places[:, tf.newaxis]
-        num_before = tf.reduce_sum(tf.where(is_before, lengths, 0), 1)
-        num_through = num_before + tf.gather(lengths, places, batch_dims=1)
-        total = tf.reduce_sum(lengths, 1)
-        lines_up = total == _count_characters(texts, own_start, own_end)
-        unk_id = self.tokenizer.vocabulary.unk_id
-        lines_up &= ~tf.reduce_any(is_own_word & (ids == unk_id), 1)
-        words = tf.strings.substr(texts, own_start, own_end - own_start)
-        start = own_start + _head_bytes(
-            words, tf.where(lines_up, num_before, 0)
-        )
-        end = own_start + _head_bytes(words, num_through)
-        return start, tf.where(lines_up & (num_through < total), end, own_end)
-
-
-def _count_characters(
-    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
-) -> tf.Tensor:
-    """Characters between two bytes of each text, `[B]` int32."""
-    parts = tf.strings.substr(texts, starts, ends - starts)
-    return tf.strings.length(parts, unit="UTF8_CHAR")
-
-
-def _head_bytes(texts: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """Bytes that the first characters of each text take, `[B]` int32."""
-    heads = tf.strings.substr(
-        texts, tf.zeros_like(counts), counts, unit="UTF8_CHAR"
-    )
-    return tf.strings.length(heads)
+        return starts, ends

@@ -1,0 +1,276 @@
+"""The forms in which files hold questions, read as one.
+
+SQuAD is one JSON object, MRQA JSON lines with one document each; Hugging Face's
+form has a row for each question, with `{"text": [...], "answer_start": [...]}`
+as its answers; a table has an answer and its place. From each a question
+becomes a record with the same columns, as far as it has them: `_NAMES`.
+"""
+
+import ast
+import contextlib
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import cells
+from electra_tf.tasks import files
+
+Place = tuple[str, int]
+"""An answer, and the character at which it is said to begin; -1: not said."""
+_OwnTaskConfig = finetuning_config.OwnTaskConfig
+
+# The name of a column to the setting of its name in rows, and to the names that
+# it has in published forms.
+_NAMES = {
+    "id": ("id_column", "id", "qid"),
+    "question": ("question_column", "question"),
+    "context": ("context_column", "context"),
+    "answers": ("answer_column", "answers", "answer"),
+    "answer_start": ("answer_start_column",),
+    "is_impossible": ("", "is_impossible"),
+    "detected_answers": ("", "detected_answers"),
+}
+_PARTS = "text", "answer_start"
+_FLAT_PARTS = tuple(f"answers.{part}" for part in _PARTS)
+_GROUPS = "data", "paragraphs", "qas"
+_PUBLISHED = _OwnTaskConfig()
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_EXPECTED = (
+    "questions in SQuAD's form, or objects with `question`, `context` and "
+    "`answers`: one, a list, or one on every line"
+)
+_REMEDY = (
+    "Rename the members, or name those of rows by --config.own.question_column "
+    'and the like; pandas writes such rows with orient="records".'
+)
+_WORDS_REMEDY = (
+    "Give the text as `context`, for example the words joined by single "
+    "blanks, and `answer_start` in its characters."
+)
+# NumPy's `array([...], dtype=...)`, as pandas writes it into a cell.
+_ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
+
+
+def read_json(
+    path: pathlib.Path, own: _OwnTaskConfig = _PUBLISHED
+) -> Iterator[files.Record]:
+    """Yields the questions of a file of JSON, or of JSON lines.
+
+    `own` names the members of rows that are not in a published form.
+    """
+    for place, value in _parse_values(path):
+        yield from _list_questions(value, place, own)
+
+
+def _parse_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
+    """Yields the value on each line, or the one that takes several lines."""
+    is_first = True
+    for number, line in files.read_lines(path):
+        place = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        if is_first:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                yield str(path), _parse_whole(path)
+                return
+            is_first = False
+        else:
+            value = files.parse_object(line, place)
+        yield place, value
+
+
+def _parse_whole(path: pathlib.Path) -> Any:
+    try:
+        return json.loads("\n".join(line for _, line in files.read_lines(path)))
+    except (ValueError, RecursionError) as error:
+        place = str(path)
+        if isinstance(error, json.JSONDecodeError):
+            place += f", line {error.lineno}, character {error.colno}"
+        raise files.unexpected(place, "JSON", error) from error
+
+
+def _list_questions(
+    value: Any, place: str, own: _OwnTaskConfig, context: Any = None
+) -> Iterator[files.Record]:
+    """Yields the questions in a value of JSON, perhaps about one text."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _list_questions(item, f"{place}[{number}]", own, context)
+        return
+    if not isinstance(value, Mapping):
+        raise files.unexpected(place, _EXPECTED, json.dumps(value), _REMEDY)
+    question = rename(value, own)
+    context = question.get("context", context)
+    received = "the members " + (", ".join(value) or "(none)")
+    if isinstance(question.get("question"), list | Mapping):
+        yield from _list_questions(_to_rows(value, place), place, own)
+    elif context is None and "doc_tokens" in value:
+        expected = "a text as `context` instead of words as `doc_tokens`"
+        raise files.unexpected(place, expected, received, _WORDS_REMEDY)
+    elif "question" in question:
+        if not isinstance(context, str):
+            expected = "a text as `context` beside `question`"
+            raise files.unexpected(place, expected, received, _REMEDY)
+        yield files.Record(place, question | {"context": context})
+    elif group := next((name for name in _GROUPS if name in value), None):
+        inside = f"{place} {group}"
+        yield from _list_questions(value[group], inside, own, context)
+    elif "header" not in value:
+        raise files.unexpected(place, _EXPECTED, received, _REMEDY)
+
+
+def _to_rows(columns: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    """The rows of columns, each a list, or an object by row as of pandas."""
+    values = [
+        c.values() if isinstance(c, Mapping) else c for c in columns.values()
+    ]
+    lengths = {
+        len(v) if isinstance(v, list | Mapping) else -1
+        for v in columns.values()
+    }
+    if len(lengths) != 1:
+        expected = "a text as question, or columns of one length"
+        raise files.unexpected(place, expected, ", ".join(columns))
+    rows = zip(*values, strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def rename(
+    row: Mapping[str, Any], own: _OwnTaskConfig = _PUBLISHED
+) -> dict[str, Any]:
+    """Returns members of a row, by their names in `_NAMES`."""
+    found: dict[str, Any] = {}
+    for name, (setting, *others) in _NAMES.items():
+        names = [getattr(own, setting, ""), *others]
+        if (
+            given := next((n for n in names if n and n in row), None)
+        ) is not None:
+            found[name] = row[given]
+    if _FLAT_PARTS[0] in row:
+        parts = map(row.get, _FLAT_PARTS)
+        found["answers"] = dict(zip(_PARTS, parts, strict=True))
+    return found
+
+
+def read_table(
+    path: pathlib.Path, file_format: str, own: _OwnTaskConfig, has_answers: bool
+) -> Iterator[files.Record]:
+    """Yields the questions of a CSV or TSV file.
+
+    With `has_answers` there must be a column of them; that of their places may
+    be left out if it has no name of its own.
+    """
+    needed = [own.question_column, own.context_column, own.id_column]
+    optional = [own.answer_column, "answers", *_FLAT_PARTS, "is_impossible"]
+    start = own.answer_start_column
+    is_needed = has_answers and start != _PUBLISHED.answer_start_column
+    (needed if is_needed else optional).append(start)
+    columns = list(filter(None, needed)), list(filter(None, optional))
+    for number, row in enumerate(files.read_table(path, file_format, *columns)):
+        record = files.Record(row.place, rename(row.values, own))
+        if has_answers and "answers" not in record.values:
+            expected = f"a column {own.answer_column!r} or 'answers'"
+            remedy = "Rename it, or set --config.own.answer_column."
+            raise files.unexpected(f"{path}, line 1", expected, remedy=remedy)
+        record.values.setdefault("id", number)
+        yield record
+
+
+def read_answers(record: files.Record) -> list[Place]:
+    """Reads the answers of a question, without empty ones.
+
+    A cell may hold an answer, a list of them, or both parts of all, as objects
+    or lists of JSON, or as Python writes them.
+    """
+    if cells.is_empty(record, "answers"):
+        return []
+    starts = record.values.get("answer_start")
+    return list(_list_answers(record, record.values["answers"], starts))
+
+
+def _list_answers(
+    record: files.Record, found: Any, starts: Any
+) -> Iterator[Place]:
+    starts = _parse_cell(starts)
+    if str(found) not in str(record.values["context"]):
+        found = _parse_cell(found)
+    if isinstance(starts, list) and not isinstance(found, list | Mapping):
+        found = [found]
+    if isinstance(found, Mapping):
+        if found and _PARTS[0] not in found:
+            expected = "answers with `text` and `answer_start`"
+            received = "the members " + ", ".join(found)
+            raise files.unexpected(record.place, expected, received)
+        yield from _list_answers(record, *map(found.get, _PARTS))
+    elif isinstance(found, list):
+        if not isinstance(starts, list):
+            starts = [starts] * len(found)
+        if len(starts) != len(found):
+            expected = f"{len(found)} places `answer_start`, one of each answer"
+            raise files.unexpected(record.place, expected, len(starts))
+        for pair in zip(found, starts, strict=True):
+            yield from _list_answers(record, *pair)
+    elif found not in (None, "") and found == found:
+        yield _read_answer(record, found, starts)
+
+
+def read_detected(record: files.Record) -> list[Place] | None:
+    """Reads the answers that MRQA found in the text; of each the first place.
+
+    None if the question has no such list: those of `read_answers` have places.
+    """
+    found: Any = record.values.get("detected_answers")
+    if found is None:
+        return None
+    try:
+        parts = [(one["text"], one["char_spans"][0][0]) for one in found]
+    except (LookupError, TypeError) as error:
+        expected = "`detected_answers` to have `text` and `char_spans`"
+        raise files.unexpected(
+            record.place, expected, json.dumps(found)
+        ) from error
+    return [_read_answer(record, *part) for part in parts]
+
+
+def _read_answer(record: files.Record, text: Any, start: Any) -> Place:
+    if isinstance(text, bool | list | Mapping):
+        expected = "the text of an answer"
+        raise files.unexpected(record.place, expected, json.dumps(text))
+    place = -1
+    # What `str.find` says of a text that is not there is no place.
+    if start not in (None, "", -1, "-1") and start == start:
+        number = files.parse_number(start)
+        if not (number >= 0 and number.is_integer()):
+            expected = "`answer_start` to be the number of a character, from 0"
+            raise files.unexpected(record.place, expected, str(start))
+        place = int(number)
+    return str(text), place
+
+
+def read_flag(record: files.Record) -> bool | None:
+    """Reads whether a question is said to be unanswerable, None if nothing."""
+    value = record.values.get("is_impossible")
+    if cells.is_empty(record, "is_impossible"):
+        return None
+    if str(value).lower() not in _FLAGS:
+        expected = "`is_impossible` to be true or false"
+        raise files.unexpected(record.place, expected, repr(value))
+    return _FLAGS[str(value).lower()]
+
+
+def _parse_cell(value: Any) -> Any:
+    """Reads a list or object that a table has as a string, if it is one."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+        return value
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(value)
+    with contextlib.suppress(
+        ValueError, SyntaxError, RecursionError, MemoryError
+    ):
+        return ast.literal_eval(_ARRAY.sub(r"\1", value.strip()))
+    return value
