@@ -4,7 +4,8 @@ r"""Learns a WordPiece vocabulary from text.
         --vocab_size=30522 --output_dir=DIR/vocabulary
 
 Writes `vocab.txt` and `tokenizer_config.json`, the same bytes on every run.
-For a cased vocabulary add --nodo_lower_case.
+For a cased vocabulary add --nodo_lower_case. Accents are removed unless a
+sample of the text shows that they are letters, as in Hindi, Thai or Japanese.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from electra_tf.config import schema
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import readers
+from electra_tf.text import accents
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
@@ -30,7 +32,11 @@ flags.DEFINE_alias("text_column", "text_field")
 flags.DEFINE_string("output_dir", None, "Folder to write into.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.")
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case.")
-flags.DEFINE_bool("strip_accents", True, "Remove accents; if lower-casing.")
+flags.DEFINE_bool(
+    "strip_accents",
+    None,
+    "Remove accents, if lower-casing; by default unless they are letters.",
+)
 flags.DEFINE_integer("max_word_length", 200, "Longer words are [UNK].")
 flags.DEFINE_integer("num_unused", 0, "Slots for later tokens.", lower_bound=0)
 flags.DEFINE_float(
@@ -44,6 +50,8 @@ flags.DEFINE_integer(
     "min_frequency", 2, "How often two pieces meet to be one.", lower_bound=1
 )
 
+_SAMPLE = 1 << 22  # characters that the choice of accents goes by
+
 
 def main() -> None:
     """Trains, saves and says what there is."""
@@ -53,13 +61,19 @@ def main() -> None:
             f"{target} exists already. Choose another --output_dir, or remove "
             "it yourself: records and models made with it need it."
         )
-    settings = vocabulary_lib.TokenizerSettings(
-        FLAGS.do_lower_case, FLAGS.strip_accents, FLAGS.max_word_length
-    )
     values = {"format": FLAGS.corpus_format, "text_field": FLAGS.text_field}
     options = schema.build(readers.ReadingOptions, values)
+    corpus = corpus_lib.open_corpus(FLAGS.corpus, options)
+    strip_accents = FLAGS.strip_accents
+    if strip_accents is None:
+        strip_accents, why = accents.choose(_read_sample(corpus))
+        if FLAGS.do_lower_case:
+            print(why)
+    settings = vocabulary_lib.TokenizerSettings(
+        FLAGS.do_lower_case, strip_accents, FLAGS.max_word_length
+    )
     vocabulary = vocabulary_training.train_vocabulary(
-        _read_lines(corpus_lib.open_corpus(FLAGS.corpus, options)),
+        _read_lines(corpus),
         FLAGS.vocab_size,
         settings,
         num_unused=FLAGS.num_unused,
@@ -69,6 +83,20 @@ def main() -> None:
     vocabulary.save(FLAGS.output_dir)
     case = "lower-cased" if settings.do_lower_case else "cased"
     print(f"{target}: {vocabulary.size:,} tokens, {case}.")
+
+
+def _read_sample(corpus: corpus_lib.Corpus) -> str:
+    """Reads the beginning of every source, each as much."""
+    lines = list[str]()
+    for source in corpus.sources:
+        left = _SAMPLE // len(corpus.sources)
+        for document in corpus_lib.open_source(source, corpus.options):
+            text = "\n".join(document.lines)[:left]
+            lines.append(text)
+            left -= len(text)
+            if left <= 0:
+                break
+    return "\n".join(lines)
 
 
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:

@@ -10,6 +10,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
+from absl import logging
 
 from electra_tf import errors
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
@@ -20,6 +21,8 @@ _CONTINUATION_PREFIX = "##"
 # Pieces of at most this many characters fit the 256 bytes that
 # tensorflow-text can match; longer words teach nothing.
 _MAX_LEARNED_LENGTH = 64
+# Shares of the text in such words: to refuse a corpus, and to warn of it.
+_MAX_LONG_SHARE, _LARGE_LONG_SHARE = 0.9, 0.01
 _BATCH_CHARACTERS = 1 << 18
 _MAX_CHARACTERS = 1 << 26  # of the text that is held at once
 _CHUNK_CHARACTERS = 1 << 14
@@ -47,12 +50,8 @@ def train_vocabulary(
         min_frequency: how often two pieces must meet to become one.
     """
     settings = settings or TokenizerSettings()
-    counts = count_words(texts, settings)
-    if not counts:
-        raise errors.DataError(
-            "Expected text to learn a vocabulary from, but the corpus holds "
-            "no words. Check that the files are text and not empty."
-        )
+    counts, num_dropped = count_words(texts, settings)
+    _check_lengths(counts, num_dropped, settings)
     reserved = [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(num_unused))]
     alphabet = _choose_alphabet(counts, settings, character_coverage)
     reserved += _single_character_tokens(counts, alphabet)
@@ -77,10 +76,41 @@ def train_vocabulary(
     return Vocabulary(tuple(tokens), settings)
 
 
+def _check_lengths(
+    counts: Mapping[str, int], num_dropped: int, settings: TokenizerSettings
+) -> None:
+    """Warns of words too long to learn from; refuses a text of nothing else."""
+    sizes = {word: len(word) * count for word, count in counts.items()}
+    total = sum(sizes.values()) + num_dropped
+    if not total:
+        raise errors.DataError(
+            "Expected text to learn a vocabulary from, but the corpus holds "
+            "no words. Check that the files are text and not empty."
+        )
+    num_long = num_dropped + sum(
+        size for word, size in sizes.items() if len(word) > _MAX_LEARNED_LENGTH
+    )
+    told = (
+        f"{num_long / total:.1%} of the text is in words of more than "
+        f"{_MAX_LEARNED_LENGTH} characters, from which no pieces are learned; "
+        f"those of more than max_word_length={settings.max_word_length} become "
+        "[UNK], and a larger one teaches nothing. Words stand between blanks: "
+        "separate the words of a script without blanks, and cut DNA or "
+        "proteins into k-mers, for example ACGTAC GTTACG for k=6."
+    )
+    if num_long > _MAX_LONG_SHARE * total:
+        raise errors.DataError(f"Expected text with words. Received: {told}")
+    if num_long > _LARGE_LONG_SHARE * total:
+        logging.warning(told)
+
+
 def count_words(
     texts: Iterable[str], settings: TokenizerSettings
-) -> collections.Counter[str]:
-    """Counts the words of a corpus, except those that are too long."""
+) -> tuple[collections.Counter[str], int]:
+    """Counts the words of a corpus, except those that are too long.
+
+    Also returns how many characters those have.
+    """
     # Imported here, so that reading a vocabulary needs no TensorFlow.
     import tensorflow as tf
 
@@ -91,16 +121,19 @@ def count_words(
         Normalizer(settings).split, [texts_spec], autograph=False
     )
     totals: collections.Counter[str] = collections.Counter()
+    num_dropped = 0
     for chunks in _count_chunks(texts):
         # A lone surrogate becomes invalid UTF-8, which the graph drops.
         names = [chunk.encode("utf-8", "surrogatepass") for chunk in chunks]
         words = split(tf.constant(names, tf.string))
         counts = np.repeat(list(chunks.values()), np.diff(words.text_splits))
-        is_short = words.num_characters.numpy() <= settings.max_word_length
+        sizes = words.num_characters.numpy()
+        is_short = sizes <= settings.max_word_length
+        num_dropped += int((sizes * counts)[~is_short].sum())
         short_words = words.words.numpy()[is_short]
         for word, count in zip(short_words, counts[is_short], strict=True):
             totals[word.decode("utf-8")] += int(count)
-    return totals
+    return totals, num_dropped
 
 
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:

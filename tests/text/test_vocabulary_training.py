@@ -1,13 +1,14 @@
 """Learned vocabularies: exact size, same bytes, pieces worth having."""
 
-import collections
 import os
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 import tensorflow as tf
 
+from electra_tf.text import accents
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
@@ -27,13 +28,18 @@ def texts() -> list[str]:
 
 def test_words_are_counted_as_the_tokenizer_splits_them():
     texts = ["Caf\xe9 cafe. CAFE\u0301\n\u4e2d\u6587", "cafe\x0bcafe \ud800x"]
-    assert count_words(texts, TokenizerSettings()) == collections.Counter(
-        {"cafe": 3, ".": 1, "\u4e2d": 1, "\u6587": 1, "cafecafe": 1, "x": 1}
-    )
+    counts = {
+        "cafe": 3,
+        ".": 1,
+        "\u4e2d": 1,
+        "\u6587": 1,
+        "cafecafe": 1,
+        "x": 1,
+    }
+    assert count_words(texts, TokenizerSettings()) == (counts, 0)
     cased = TokenizerSettings(do_lower_case=False, max_word_length=4)
-    assert count_words(["Caf\xe9 Cafes, \xe9t\xe9"], cased) == (
-        collections.Counter({"Caf\xe9": 1, ",": 1, "\xe9t\xe9": 1})
-    )
+    counts = {"Caf\xe9": 1, ",": 1, "\xe9t\xe9": 1}
+    assert count_words(["Caf\xe9 Cafes, \xe9t\xe9"], cased) == (counts, 5)
 
 
 def test_the_size_is_exact(texts):
@@ -74,6 +80,9 @@ def test_rare_characters_are_left_out():
     ("arguments", "message"),
     [
         ({"texts": ["", " \n", "\x00"], "size": 500}, "no words"),
+        # Lines of DNA, above both limits and above that of learning.
+        ({"texts": ["ACGT" * 99], "size": 500}, "100.0%.*max_word_length.*k-m"),
+        ({"texts": ["ACGT" * 17, "a"], "size": 500}, "98.6% of the text.*k=6"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
         ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
     ],
@@ -84,11 +93,33 @@ def test_what_cannot_be_learned_is_said(arguments, message):
         train_vocabulary(**({"texts": texts} | arguments))
 
 
-def test_words_longer_than_any_piece_teach_nothing():
-    texts = ["\u0436" * 150 + " ab"] * 9
-    vocabulary = train_vocabulary(texts, 112)
+def test_words_longer_than_any_piece_teach_nothing_and_are_told(caplog):
+    texts = ["\u0436" * 150 + " ab" * 50] * 9
+    with caplog.at_level("WARNING"):
+        vocabulary = train_vocabulary(texts, 112)
     assert max(map(len, vocabulary.tokens)) < 9
+    assert "60.0% of the text is in words of more than 64" in caplog.text
     Tokenizer(vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("text", "strips", "told"),
+    [
+        ("Das Café der Bäume. " * 19 + "हिन्दी", True, "'café' becomes 'cafe'"),
+        ("the quick brown fox", True, "removed, as in the original. --nostrip"),
+        ("مُحَمَّد", True, "becomes 'محمد'. --nostrip_accents"),
+        ("यह हिन्दी है और हिन्दी", False, "Devanagari); 'हिन्दी' would"),
+        ("ภาษาไทย นี้", False, "(Thai); 'นี้' would become 'น'. --strip_acc"),
+        ("がっこう です", False, "33.3% of all letters have marks"),
+        ("мой твой", False, "(Cyrillic); 'мой' would become 'мои'"),
+        ("한국어", False, "(Hangul); '한국어' would become 'ᄒ ᅡ ᆫ"),
+    ],
+)
+def test_marks_that_are_letters_of_the_script_are_kept(text, strips, told):
+    for spelled in (text, unicodedata.normalize("NFD", text)):
+        chosen, why = accents.choose(spelled)
+        assert chosen == strips
+        assert told in why
 
 
 def test_the_script_writes_the_same_bytes_as_any_process(tmp_path, texts):

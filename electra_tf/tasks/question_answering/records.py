@@ -85,11 +85,11 @@ def _build(
     questions: Iterable[files.Record],
     source: object,
     needs_is_impossible: bool = False,
-    numbers_again: bool = False,
+    own: _OwnTaskConfig | None = None,
 ) -> list[Example]:
     """Builds the examples of a file, whose ids differ.
 
-    With `numbers_again` those that do not are replaced by numbers.
+    Those of a user's `own` file are numbered if its ids do not.
     """
     examples: list[Example] = []
     places: dict[str, str] = {}
@@ -98,7 +98,10 @@ def _build(
         if needs_is_impossible and forms.read_flag(record) is None:
             raise files.unexpected(record.place, "the key 'is_impossible'")
         example = _to_example(record, number, contexts)
-        if example.id in places and not numbers_again:
+        if own and not (example.question.strip() and example.context.strip()):
+            expected = "a text as question and as context"
+            raise files.unexpected(record.place, expected, " ")
+        if example.id in places and not (own and not own.id_column):
             both = f"{places[example.id]}, and {record.place}"
             remedy = "Several answers of a question are a list in its row."
             raise files.unexpected(both, "different ids", example.id, remedy)
@@ -320,7 +323,7 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
         rows = forms.read_table(path, file_format, own, split != "test")
     else:
         rows = forms.read_json(path, own)
-    examples = _build(rows, path, numbers_again=not own.id_column)
+    examples = _build(rows, path, own=own)
     is_told = any(example.golds for example in examples)
     if is_told:
         _warn_of_denied(examples, path)

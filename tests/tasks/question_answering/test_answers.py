@@ -1,13 +1,21 @@
 """Answers from made-up outputs of a head."""
 
 import dataclasses
+import functools
 import re
+import unicodedata
 
 import numpy as np
+import pytest
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.question_answering import records
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 
@@ -18,6 +26,7 @@ FIRST = QUESTION_PIECES + 2
 INDEPENDENT = finetuning_config.QuestionAnsweringConfig(
     joint_prediction=False, answerable_classifier=False, max_answer_length=4
 )
+KEEP = TokenizerSettings(strip_accents=False)
 JOINT = dataclasses.replace(INDEPENDENT, joint_prediction=True)
 
 
@@ -56,6 +65,43 @@ def test_a_document_without_pieces_has_no_answer(tokenizer):
         found = answers.decode(rows, {}, settings, True)
         assert found.texts["q1"] == answers.NO_ANSWER_FOUND
         assert found.null_odds["q1"] == 1_000_000
+
+
+def _learn_and_answer(context, text, start, settings):
+    """What a model that learned an own question by heart says of it."""
+    characters = sorted({*unicodedata.normalize("NFD", context), *context})
+    tokens = *characters, *(f"##{character}" for character in characters)
+    tokens = {*tokens} - {" ", "## "}
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *sorted(tokens)), settings)
+    example = example_of(text, context, start)
+    place = records.place_answer(example)
+    examples = [dataclasses.replace(example, answer=place)]
+    tokenizer = Tokenizer(vocabulary)
+    build = functools.partial(questions.build_rows, examples, tokenizer, 128)
+    learned, asked = (build(questions.Settings(), b) for b in (True, False))
+    outputs = {}
+    for side in ("start", "end"):
+        logits = np.full(learned.lengths[0], -9.0, np.float32)
+        logits[learned.columns[f"{side}_position"][0]] = 9.0
+        outputs[f"{side}_logits"] = [logits]
+    found = answers.decode(asked, outputs, INDEPENDENT, False).nbest["q1"][0]
+    return found["text"], found["start"], found["end"]
+
+
+@pytest.mark.parametrize("settings", [TokenizerSettings(), KEEP], ids=str)
+@pytest.mark.parametrize(
+    ("context", "text", "start"),
+    [
+        ("北京在中国。北京很大。", "北京", 6),
+    ],
+)
+def test_what_is_learned_is_answered_at_its_place(
+    settings, context, text, start
+):
+    place = text, start, start + len(text)
+    assert _learn_and_answer(context, text, start, settings) == place
+    # The nearest occurrence counts, not the first.
+    assert _learn_and_answer(context, text, start + 1, settings) == place
 
 
 def test_every_text_is_what_stands_at_its_offsets(tokenizer):

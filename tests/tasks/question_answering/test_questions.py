@@ -56,7 +56,7 @@ def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
 def _find(example, tokenizer):
     """First and last piece of an answer, and the pieces as text."""
     (chunk,) = _build([example], tokenizer).details
-    found = questions.find_answer_pieces(chunk, tokenizer)
+    found = questions.find_answer_pieces(chunk)
     ((start, end),) = found.tolist()
     pieces = chunk.contexts.ids.to_list()[0][start : end + 1]
     text = " ".join(VOCABULARY.tokens[piece] for piece in pieces)

@@ -22,12 +22,15 @@ SPANS = [
 MRQA = {"qid": "m1", "question": "who sat", "answers": ["cats", "the cats"],
         "detected_answers": SPANS}  # fmt: skip
 SQUAD = squad_file([squad_question()])
-WRONG = squad_question(answers=[{"text": "cats", "answer_start": 0}], id="q2")
+WRONG = squad_question(answers=[{"text": "cats", "answer_start": 90}], id="q2")
+
+
+def _lines(*values):
+    return "".join(json.dumps(value) + "\n" for value in values)
 
 
 def _mrqa(question=MRQA):
-    lines = [{"header": {}}, {"context": CONTEXT, "qas": [question]}]
-    return "".join(json.dumps(line) + "\n" for line in lines)
+    return _lines({"header": {}}, {"context": CONTEXT, "qas": [question]})
 
 
 def test_a_squad_file_is_read_in_its_order(write):
@@ -75,38 +78,6 @@ def test_an_mrqa_file_is_read_plain_and_compressed(write, name):
     assert records.read_mrqa(path) == [expected]
 
 
-BOOL = {"answers": [{"text": "a", "answer_start": True}]}
-EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
-
-
-@pytest.mark.parametrize(
-    ("read", "content", "pattern"),
-    [
-        ("squad", '{\n"data": [}', "line 2, character 10: expected JSON"),
-        ("squad", {}, "`data` is missing"),
-        ("squad", {"data": []}, "expected questions"),
-        ("squad", {"data": [3]}, "`data.0` must be a JSON object. Received: 3"),
-        ("squad", squad_file([squad_question(id=7)]), "id` must be text.*: 7"),
-        ("squad", squad_file([squad_question(is_impossible="no")]),
-         "`data.0.paragraphs.0.qas.0.is_impossible` must be true or false"),
-        ("squad", squad_file([squad_question(**BOOL)]),
-         "answers.0.answer_start` must be a whole number"),
-        ("squad", squad_file([squad_question(), squad_question()]),
-         "questions 1 and 2: expected different ids.*'q1'"),
-        ("mrqa", '{"header": 1}\n', "expected questions"),
-        ("mrqa", '{"header": 1}\n{"context": ', "line 2: expected a JSON obj"),
-        ("mrqa", '{"context": "a"}\n', "line 1: `qas` is missing"),
-        ("mrqa", _mrqa(MRQA | {"answers": [1]}), "line 2: `qas.0.answers.0`"),
-        ("mrqa", _mrqa(MRQA | EMPTY), "`qas.0.detected_answers.0.char_spans`"),
-    ],
-)  # fmt: skip
-def test_a_bad_file_is_named_with_its_record(write, read, content, pattern):
-    path = write("train.json", content)
-    with pytest.raises(errors.DataError, match=pattern) as caught:
-        (records.read_squad if read == "squad" else records.read_mrqa)(path)
-    assert str(path) in str(caught.value)
-
-
 def test_a_damaged_compressed_file_is_named(tmp_path):
     path = tmp_path / "dev.jsonl.gz"
     data = gzip.compress(_mrqa().encode())
@@ -114,12 +85,6 @@ def test_a_damaged_compressed_file_is_named(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(errors.DataError, match=r"dev\.jsonl\.gz"):
             records.read_mrqa(path)
-
-
-def test_a_question_without_answer_cannot_be_learned():
-    bare = records.Example("q7", "who", CONTEXT, ())
-    with pytest.raises(errors.DataError, match="train.json, question 'q7'"):
-        records.keep_answered([bare], "train.json")
 
 
 @pytest.mark.parametrize(
@@ -220,10 +185,6 @@ def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
         records.SOURCES["newsqa"].read_split("tfds", "dev")
 
 
-HEADER = "question,context,answer,answer_start\n"
-TABLE = f'{HEADER}who,"a cat, a dog",a dog,7\nwhere,"a cat, a dog",,\n'
-
-
 def _read(path, split="train", **fields):
     settings = finetuning_config.OwnTaskConfig(
         kind="qa", **{f"{split}_file": str(path)}, **fields
@@ -231,73 +192,181 @@ def _read(path, split="train", **fields):
     return records.read_own(settings, split)
 
 
-def test_a_table_has_answers_and_questions_without(write):
-    first, second = _read(write("own.csv", TABLE))
-    answer = records.Answer("a dog", 7)
-    example = ("0", "who", "a cat, a dog", ("a dog",), answer)
-    assert first == records.Example(*example)
-    assert second.id == "1"
-    assert second.is_impossible and second.golds == ()
+BOTH = [{"text": ["cats"], "answer_start": [27]},
+        {"text": [], "answer_start": []}]  # fmt: skip
+ROWS = [{"question": "who", "context": CONTEXT, "answers": both, "id": number}
+        for number, both in enumerate(BOTH)]  # fmt: skip
+QAS = [{"id": 7, "question": "who",
+        "answers": [{"text": "cats", "answer_start": 27}]},
+       {"id": 8, "question": "where", "answers": None}]  # fmt: skip
+PARAGRAPH = {"context": CONTEXT, "qas": QAS}
+CELL = '"{""text"": [""cats""], ""answer_start"": [27]}"'
+NUMPY = (
+    "\"{'text': array(['cats'], dtype=object), 'answer_start': array([27])}\""
+)
+COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+
+
+def _table(header, answer, none=""):
+    rows = f"who,{CONTEXT},{answer}\nwhere,{CONTEXT},{none}\n"
+    return f"question,context,{header}\n{rows}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("list.json", ROWS),
+        ("data.json", {"data": ROWS}),
+        ("lines.json", _lines(*ROWS)),
+        ("lines.jsonl", _lines(*ROWS)),
+        ("indented.json", json.dumps(ROWS, indent=1)),
+        ("batch.json", COLUMNS),
+        ("pandas.json",
+         {k: dict(enumerate(v)) for k, v in COLUMNS.items()}),
+        ("one_answer.jsonl",
+         _lines(*({**row, "answers": row["answers"]["text"]} for row in ROWS))),
+        ("no_answer.jsonl",
+         _lines(ROWS[0], ROWS[1] | {"answers": {"text": [""]}})),
+        ("paragraphs.json", [PARAGRAPH]),
+        ("paragraphs.jsonl", _lines(PARAGRAPH)),
+        ("articles.json", [{"title": "t", "paragraphs": [PARAGRAPH]}]),
+        ("squad.json", {"data": [{"paragraphs": [PARAGRAPH]}]}),
+        ("flags.json", squad_file([QAS[0], QAS[1] | {"is_impossible": True}])),
+        ("denied.json", squad_file([QAS[0],
+                                    QAS[0] | {"id": 1, "is_impossible": 1}])),
+        ("a.csv", _table("answer,answer_start", "cats,27", ",")),
+        ("float.csv", _table("answer,answer_start", "cats,27.0", ",")),
+        ("near.csv", _table("answer,answer_start", "cats,24", ",")),
+        ("case.csv", _table("answer,answer_start", "CATS,30", ",")),
+        ("no_place.csv", _table("answer,answer_start", "cats,-1", ",")),
+        ("no_column.csv", _table("answer", "cats")),
+        ("flag.csv", _table("is_impossible,answer", "False,cats", "True,")),
+        ("json.csv", _table("answers", CELL)),
+        ("numpy.csv", _table("answers", NUMPY, "\"{'text': array([])}\"")),
+        ("list.csv", _table("answer,answer_start", "['cats'],[27]", ",")),
+        ("flat.csv", _table("answers.text,answers.answer_start",
+                            "['cats'],[27]", "[],[]")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_form_of_a_file_has_the_same_questions(write, name, content):
+    first, second = _read(write(name, content))
+    answer = records.Answer("CATS" if name == "case.csv" else "cats", 27, 31)
+    assert (first.context, first.question) == (CONTEXT, "who")
+    assert (first.golds, first.answer) == ((answer.text,), answer)
+    assert second.golds == () and not second.answer and second.is_impossible
     assert first.context is second.context
+
+
+HTML = "<html></html>"
+TOKENS = {"doc_tokens": ["a"], "qas": [{"question": "who", "id": 1}]}
+BOOL = {"answers": [{"text": "a", "answer_start": True}]}
+EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "pattern"),
+    [
+        ("a.json", '{\n"data": [}', "line 2, character 10: expected JSON"),
+        ("a.json", HTML, "line 1, character 1: expected JSON"),
+        ("a.json", {}, "expected questions in SQuAD's form.*none"),
+        ("a.json", {"data": []}, "expected questions"),
+        ("a.json", {"data": [3]}, r"line 1 data\[0\]: .*Received: '3'"),
+        ("a.json", {"train": ROWS}, "the members train.*question_column"),
+        ("a.json", [{"question": "q", "passage": "a"}],
+         r"line 1\[0\]: expected a text as `context`.*question, passage"),
+        ("a.json", {"data": [{"paragraphs": [TOKENS]}]},
+         r"paragraphs\[0\]: expected a text as `context` instead of words"),
+        ("a.json", squad_file([squad_question(is_impossible="no")]),
+         r"qas\[0\]: expected `is_impossible` to be true or false"),
+        ("a.json", squad_file([squad_question(**BOOL)]),
+         r"qas\[0\]: expected `answer_start` to be the number of a char"),
+        ("a.json", squad_file([squad_question(answers=[{"answer": "a"}])]),
+         "expected answers with `text` and `answer_start`.*members answer"),
+        ("a.json", [ROWS[0] | {"answers": {"text": ["a", "b"],
+                                           "answer_start": [0]}}],
+         "expected 2 places `answer_start`"),
+        ("a.json", squad_file([squad_question(), squad_question(
+            id="q2", answers=[], is_impossible=False)]),
+         "question 'q2': expected an answer, or `is_impossible`"),
+        ("a.json", squad_file([squad_question(answers=[])]),
+         "question 'q1': expected an answer, or `is_impossible`"),
+        ("a.json", squad_file([WRONG | {"answers": [{"text": "x"}]}]),
+         r"1 of 1 answers are nowhere in their contexts: 'q2' \('x'\)"),
+        ("a.gz", '{"header": 1}\n', "a.gz"),
+        ("a.jsonl", '{"header": 1}\n', "expected questions"),
+        ("a.jsonl", '{"header": 1}\n{"context": ', "line 2: expected a JSON"),
+        ("a.jsonl", '{"context": "a"}\n', "line 1: expected questions in"),
+        ("a.jsonl", _mrqa(MRQA | {"answers": [True]}),
+         r"line 2 qas\[0\]: expected the text of an answer"),
+        ("a.jsonl", _mrqa(MRQA | EMPTY), "`detected_answers` to have `text`"),
+        ("a.csv", _table("answer,answer_start", "cats,x", ","),
+         "line 2: expected `answer_start` to be the number of a character"),
+        ("a.csv", "question,context\nwho,a b\n", "a column 'answer' or"),
+        ("a.csv", "question,context,answer\nwho, ,b\n",
+         "line 2: expected a text as question and as context"),
+        ("a.txt", SQUAD, r"Received: '\.txt'"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_named_with_its_record(write, name, content, pattern):
+    path = write(name, content)
+    with pytest.raises(errors.DataError, match=f"(?s){pattern}") as caught:
+        _read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_ids_of_published_questions_differ_and_others_are_numbered(
+    write, caplog
+):
+    path = write("a.json", squad_file([squad_question(), squad_question()]))
+    with pytest.raises(errors.DataError, match=r"\[0\], and .*\[1\]: .*'q1'"):
+        records.read_squad(path)
+    with caplog.at_level("WARNING"):
+        assert [example.id for example in _read(path)] == ["0", "1"]
+    assert "2 questions have 1 ids" in caplog.text
+
+
+def test_what_is_guessed_of_answers_is_said(write, caplog):
+    answers = ("cats", 24), ("18", -1), ("The", 40), ("dog", 0), ("mat", 44)
+    rows = [
+        ROWS[0] | {"id": text, "answers": {"text": text, "answer_start": start}}
+        for text, start in answers
+    ]
+    path = write("a.jsonl", _lines(*rows, ROWS[0] | {"is_impossible": True}))
+    with caplog.at_level("WARNING"):
+        train, dev = _read(path), _read(path, "dev")
+    found = {e.id: e.answer.start for e in train if e.answer}
+    assert found == {"cats": 27, "18": 18, "The": 23, "mat": 44}
+    assert [e.id for e in dev] == [
+        e.id for e in [*train[:3], dev[3], *train[3:]]
+    ]
+    for told in (
+        "1 questions have answers, but `is_impossible` is true: 0.",
+        "1 of 5 answers have no `answer_start` and are in their contexts sev",
+        "2 of 5 answers do not begin where `answer_start` says",
+        "the farthest: 'The' of question 'The' begins at 23, not at 40.",
+        "1 of 5 answers are nowhere in their contexts: 'dog' ('dog'). These "
+        "questions are left out of training.",
+        "These questions are kept, and never right.",
+    ):
+        assert told in caplog.text
 
 
 def test_without_a_column_of_places_the_first_occurrence_counts(write):
     fields = {"id_column": "k", "question_column": "q", "context_column": "c"}
     fields |= {"answer_column": "a", "answer_start_column": ""}
-    text = "k\tq\tc\ta\n7\twho\ta b a b\t"
-    (example,) = _read(write("own.tsv", f"{text}b\n"), **fields)
-    assert (example.id, example.answer) == ("7", records.Answer("b", 2))
-    path = write("own.tsv", f"{text}x\n")
-    with pytest.raises(errors.DataError, match=r"line 2 \(question '7'\)"):
-        _read(path, **fields)
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\tab b a b\tb\n")
+    (example,) = _read(path, **fields)
+    # A whole word comes before a part of one.
+    assert (example.id, example.answer) == ("7", records.Answer("b", 3, 4))
+    (example,) = _read(write("own.json", squad_file([WRONG])), **fields)
+    assert example.answer.start == CONTEXT.index("cats")
 
 
 def test_a_test_file_needs_no_answers_but_may_have_them(write):
     bare = write("bare.csv", "question,context\nwho,a b\n")
     (example,) = _read(bare, "test")
     assert example.golds is None and not example.is_impossible
-    assert _read(write("own.csv", TABLE), "test")[0].golds == ("a dog",)
-    with pytest.raises(errors.DataError, match="column 'answer'"):
-        _read(bare, "dev")
-
-
-@pytest.mark.parametrize(
-    ("line", "pattern"),
-    [
-        ("who,a b,c,0", "line 2.*answer 'c' in the context at character 0"),
-        ("who,a b,b,0", "Received: 'a'\\."),
-        ("who,a b,b,x", "'answer_start' to be the number of a character"),
-        ("who,a b,b,-1", "'answer_start' to be the number of a character"),
-        ("who, ,b,2", "line 2: expected a text in column 'context'"),
-    ],
-)
-def test_a_bad_row_is_named_by_file_and_line(write, line, pattern):
-    path = write("own.csv", f"{HEADER}{line}\n")
-    with pytest.raises(errors.DataError, match=pattern) as caught:
-        _read(path)
-    assert str(path) in str(caught.value)
-
-
-def test_published_forms_are_read_by_their_ending_or_by_name(write):
-    assert len(_read(write("a.json", SQUAD))) == 1
+    table = write("own.csv", _table("answer", "cats"))
+    assert _read(table, "test")[0].golds == ("cats",)
     assert len(_read(write("a.txt", SQUAD), file_format="squad")) == 1
-    with pytest.raises(errors.DataError, match=r"Received: '\.txt'"):
-        _read(write("a.txt", SQUAD))
-
-
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_wrong_place_is_an_error_in_own_files(write, split):
-    path = write("a.json", squad_file([WRONG]))
-    with pytest.raises(errors.DataError, match="question 'q2'.*'cats'.*'The '"):
-        _read(path, split)
-    assert len(_read(path, "test")) == 1
-
-
-def test_an_answer_with_a_blank_inside_a_word_is_left_out(write, caplog):
-    answers = [{"text": "New\u00a0York", "answer_start": 2}]
-    questions = [squad_question(answers=answers), squad_question(None, id="q2")]
-    path = write("a.json", squad_file(questions, "a New\u00a0York b"))
-    assert len(_read(path, "dev")) == 2
-    with caplog.at_level("WARNING"):
-        assert [example.id for example in _read(path)] == ["q2"]
-    assert "1 of 2 questions" in caplog.text
