@@ -50,13 +50,9 @@ class Tokenizer(tf.Module):
         self._num_characters = tf.constant(sizes)
         # Not by decorators, whose functions hold no reference to the object:
         # `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
-        self._traced_ids, self._traced_offsets, self._traced_places = (
+        self._traced_ids, self._traced_offsets = (
             tf.function(function, [_TEXTS], autograph=False)
-            for function in (
-                self._compute_ids,
-                self._compute_offsets,
-                self._compute_places,
-            )
+            for function in (self._compute_ids, self._compute_offsets)
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -75,7 +71,7 @@ class Tokenizer(tf.Module):
         offset of their word's first byte, and of the byte after its last one.
         Several times slower than `tokenize`.
         """
-        return self._traced_offsets(texts)
+        return self._traced_offsets(texts)[:3]
 
     def locate_pieces(
         self, texts: tf.Tensor
@@ -86,7 +82,7 @@ class Tokenizer(tf.Module):
         `tokenize_with_offsets`, but of the characters that each piece stands
         for: of a whole word if it is unknown.
         """
-        return self._traced_places(texts)
+        return self._traced_offsets(texts)[3:]
 
     def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
         """Returns the ids of the words of N texts, `[N, (pieces)]` int32."""
@@ -104,20 +100,8 @@ class Tokenizer(tf.Module):
                 lambda: fast,
             )
 
-    def _compute_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        with tf.device(_DEVICE):
-            words = self._normalizer.split(texts)
-            pieces = self._match(words)
-            ids, word_of_piece = _by_text(pieces, words), pieces.value_rowids()
-            starts = ids.with_values(tf.gather(words.starts, word_of_piece))
-            ends = ids.with_values(tf.gather(words.ends, word_of_piece))
-            return ids, starts, ends
-
-    def _compute_places(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    def _compute_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        """Returns ids, the places of their words, and their own."""
         with tf.device(_DEVICE):
             words = self._normalizer.split(texts)
             pieces = self._match(words)
@@ -129,9 +113,13 @@ class Tokenizer(tf.Module):
                 tf.gather(self._num_characters, ids.values),
             )
             after = tf.cumsum(sizes)
-            starts = tf.gather(words.character_starts, after - sizes)
-            ends = tf.gather(words.character_ends, after - 1)
-            return ids.with_values(starts), ids.with_values(ends)
+            places = (
+                tf.gather(words.starts, word_of_piece),
+                tf.gather(words.ends, word_of_piece),
+                tf.gather(words.character_starts, after - sizes),
+                tf.gather(words.character_ends, after - 1),
+            )
+            return ids, *map(ids.with_values, places)
 
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor

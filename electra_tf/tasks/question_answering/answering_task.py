@@ -134,6 +134,12 @@ class QuestionAnsweringTask(base.Task):
     ) -> list[str]:
         """Says in lines what was understood, as all kinds, and of windows."""
         lines = super().describe(examples, rows, vocabulary, num_positions)
+        learned = rows.get("train")
+        if learned is not None and learned.num_rows:
+            first, last = (learned.columns[n][0] for n in questions.COLUMNS[:2])
+            ids = learned.ids[0][first : last + 1]
+            tokens = " ".join(vocabulary.tokens[number] for number in ids)
+            lines.append(f"What is learned as its answer: {tokens}")
         for split, own in rows.items():
             several = np.count_nonzero(np.bincount(own.examples) > 1)
             if several:
@@ -141,12 +147,6 @@ class QuestionAnsweringTask(base.Task):
                     f"The contexts of {several:,} questions of {split} are cut "
                     f"into several windows: {own.num_rows:,} rows in all."
                 )
-        learned = rows.get("train")
-        if learned is not None and learned.num_rows:
-            first, last = (learned.columns[n][0] for n in questions.COLUMNS[:2])
-            ids = learned.ids[0][first : last + 1]
-            tokens = " ".join(vocabulary.tokens[number] for number in ids)
-            lines.append(f"What is learned as its answer: {tokens}")
         return lines
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:

@@ -6,8 +6,6 @@ as its answers; a table has an answer and its place. From each a question
 becomes a record with the same columns, as far as it has them: `_NAMES`.
 """
 
-import ast
-import contextlib
 import json
 import pathlib
 import re
@@ -264,13 +262,9 @@ def read_flag(record: files.Record) -> bool | None:
 
 
 def _parse_cell(value: Any) -> Any:
-    """Reads a list or object that a table has as a string, if it is one."""
-    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+    """Reads a cell that may be a list or an object written as a string."""
+    if not isinstance(value, str):
         return value
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(value)
-    with contextlib.suppress(
-        ValueError, SyntaxError, RecursionError, MemoryError
-    ):
-        return ast.literal_eval(_ARRAY.sub(r"\1", value.strip()))
-    return value
+    if value.strip()[:1] in ("[", "{"):
+        return cells.understand(_ARRAY.sub(r"\1", value))
+    return None if value in cells.MISSING else value

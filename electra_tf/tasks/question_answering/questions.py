@@ -270,7 +270,7 @@ def locate_pieces(
 
     Returns two int32 arrays, `[(pieces)]`, by the context's number.
     """
-    located = {}
+    located = dict[int, tuple[np.ndarray, np.ndarray]]()
     sizes = np.cumsum([len(chunk.texts[number]) for number in numbers])
     for _, group in itertools.groupby(
         range(len(numbers)), lambda place: sizes[place] // _MAX_LOCATED
