@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.modeling import task_heads
@@ -203,7 +204,7 @@ def test_labels_are_weighed_in_the_loss(tmp_path, text, fields, weights):
 
 def test_losses_are_weighed():
     # Of equal logits a class costs ln 2, and so does each of two labels.
-    hidden, options = np.zeros((2, 1, 4), np.float32), {"seed": 1}
+    hidden, options = tf.zeros((2, 1, 4)), {"seed": 1}
     head = task_heads.ClassificationHead(2, **options, class_weights=(3, 0.5))
     head.build((None, None, 4))
     losses = head.compute_losses(hidden, {"label": np.array([0, 1])}, None)
