@@ -86,10 +86,11 @@ class TaskConfig:
 class OwnTaskConfig:
     """A user's own data, the task called `own`: files and their columns."""
 
-    # One of `TASK_KINDS`, or a module that defines another kind.
+    # classification, multilabel, regression, multiple_choice, ranking, tagging
+    # or qa; or a module that defines another kind.
     kind: str = "classification"
-    train_file: str = ""
-    dev_file: str = ""
+    train_file: str = ""  # learned from
+    dev_file: str = ""  # scored; chooses the best trial
     test_file: str = ""  # predicted; scored too if it has labels
     # `auto` goes by the file's ending.
     file_format: Annotated[str, schema.one_of(*_FILE_FORMATS)] = "auto"
@@ -120,14 +121,18 @@ class OwnTaskConfig:
     # Which of two labels F1 is of; empty: by its name (1, yes, true, positive,
     # spam, fraud, toxic), or else the rarer one.
     positive_label: str = ""
-    metric: str = ""  # chooses the best trial; empty: the kind's default
+    # Chooses the best trial; empty: the first of its kind. Classification:
+    # accuracy, mcc, f1 (of two labels), macro_f1; multilabel: micro_f1,
+    # macro_f1, exact_match; regression: spearman, pearson, mse, mae; ranking:
+    # mrr, ndcg_at_10; tagging and qa: f1, or accuracy and exact_match.
+    metric: str = ""
     # Regression: targets are scaled from this range; 0 and 0: from that of the
     # training file. Ranking: of relevance; 0 and 0: any of at least 0.
     min_value: float = 0.0
-    max_value: float = 0.0
-    question_column: str = "question"
-    context_column: str = "context"
-    answer_column: str = "answer"  # empty where the question has none
+    max_value: float = 0.0  # with `own.min_value`
+    question_column: str = "question"  # qa
+    context_column: str = "context"  # qa: the text with the answer
+    answer_column: str = "answer"  # qa: empty where there is none
     answer_start_column: str = "answer_start"  # characters; empty: searched
 
     @property
