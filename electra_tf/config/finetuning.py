@@ -124,7 +124,8 @@ class OwnTaskConfig:
     # Chooses the best trial; empty: the first of its kind. Classification:
     # accuracy, mcc, f1 (of two labels), macro_f1; multilabel: micro_f1,
     # macro_f1, exact_match; regression: spearman, pearson, mse, mae; ranking:
-    # mrr, ndcg_at_10; tagging and qa: f1, or accuracy and exact_match.
+    # mrr, ndcg_at_10; tagging: f1, accuracy; qa: best_f1, best_exact, f1,
+    # exact.
     metric: str = ""
     # Regression: targets are scaled from this range; 0 and 0: from that of the
     # training file. Ranking: of relevance; 0 and 0: any of at least 0.

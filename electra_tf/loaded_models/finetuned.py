@@ -81,8 +81,9 @@ class LoadedModel(abc.ABC):
             train: rows `(text, label)`, `(text, second text, label)` or
                 `(words, tags)`; or what `pandas.DataFrame` takes, with the
                 columns `text`, `text_pair` and `label`, or `question`,
-                `context` and `answer`. Labels that are floats make a
-                regression.
+                `context` and `answer`; or a split of a `datasets.Dataset`,
+                whose classes keep their names. The kind follows from the
+                labels: lists, fractions, names or whole numbers. It is printed.
             dev: the same, to score the model on.
             output_dir: gets all that the command writes, and the same call
                 goes on where it was stopped; None keeps nothing.
