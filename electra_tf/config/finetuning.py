@@ -153,6 +153,11 @@ class OwnTaskConfig:
         return names
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The column of the labels, or those of each label."""
+        return _split_names(self.label_column)
+
+    @property
     def has_range(self) -> bool:
         """Whether a range of numbers is set."""
         return self.min_value < self.max_value

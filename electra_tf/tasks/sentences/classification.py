@@ -114,7 +114,7 @@ class ClassificationTask(text_task.TextTask):
         task.use_own(own)
         if not labels and own.train_file:
             task.counts = label_lib.count(task.read_split("train"))
-        columns = label_lib.split_columns(own)
+        columns = own.label_columns
         found = columns if len(columns) > 1 else sorted(task.counts)
         task.use_labels(task.labels or tuple(found))
         if own.train_file and len(task.labels) < 2:
@@ -131,10 +131,6 @@ class ClassificationTask(text_task.TextTask):
         if not has_whole or len({*numbers}) > max(20, len(numbers) // 10):
             return ""
         return f"its labels, {len({*numbers})} whole numbers, are classes"
-
-    def label_columns(self, own: OwnSettings) -> list[str]:
-        """Lists one column, or one for each label."""
-        return label_lib.split_columns(own)
 
     def parse_labels(
         self, records: Sequence[files.Record], own: OwnSettings
@@ -211,10 +207,8 @@ class ClassificationTask(text_task.TextTask):
         splits = [s for s in self.dev_splits if s in counts]
         if not splits or not counts.get("train") or self.has_several:
             return []
-        dev, name = (
-            examples[splits[0]],
-            max(counts["train"], key=counts["train"].get),
-        )
+        dev, trained = examples[splits[0]], counts["train"]
+        name = max(trained, key=trained.get)
         classes = np.full(len(dev), self.labels.index(name))
         scores = self.score(dev, ClassPredictions(classes, classes))
         value = f"{self.metric} {scores[self.metric]:.2f} on {splits[0]}"

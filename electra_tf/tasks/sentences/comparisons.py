@@ -87,6 +87,34 @@ class ComparisonTask(text_task.TextTask):
     def check_settings(cls, own: OwnSettings) -> None:
         """Raises `ConfigError` for columns that do not fit."""
 
+    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says how many texts are compared, and where the best ones stand."""
+        lines = []
+        for split, own in examples.items():
+            groups = _find_groups(own)
+            sizes = [*map(len, groups)] or [0]
+            line = f"{split}: {len(groups):,} groups of {min(sizes)} to "
+            line += f"{max(sizes)} texts"
+            if self.has_labels(own):
+                relevance = self.targets(own)
+                places = collections.Counter(
+                    int(relevance[g].argmax()) if any(relevance[g]) else -1
+                    for g in groups
+                )
+                named = {-1: "none is relevant"}
+                shown = [
+                    f"{named.get(place, place)} {count:,}"
+                    for place, count in sorted(places.items())
+                ]
+                line += f"; place of the best: {files.list_some(shown)}"
+                is_odd = 0 not in places and len(groups) > 10
+                if is_odd and not self.texts_are_names:
+                    line += ". It is never 0: perhaps it is counted from 1"
+            if sizes.count(1):
+                line += f"; {sizes.count(1):,} of one text, which teach nothing"
+            lines.append(f"{line}.")
+        return lines
+
     def build_rows(
         self,
         examples: Examples,
@@ -236,25 +264,6 @@ class MultipleChoiceTask(ComparisonTask):
             raise files.unexpected(record.place, expected, name, remedy)
         return place
 
-    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says how many choices there are, and which places are right."""
-        lines = []
-        for split, own in examples.items():
-            groups = _find_groups(own)
-            sizes = sorted({*map(len, groups)}) or [0]
-            line = f"{split}: {sizes[0]} to {sizes[-1]} choices"
-            if own and self.has_labels(own):
-                places = collections.Counter(
-                    next(i for i, place in enumerate(group) if own[place].label)
-                    for group in groups
-                )
-                counts = [f"{n} {c:,}" for n, c in sorted(places.items())]
-                line += f"; the right one's place: {', '.join(counts)}"
-                if 0 not in places and len(groups) > 10:
-                    line += ". It is never 0: perhaps it is counted from 1"
-            lines.append(f"{line}.")
-        return lines
-
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
     ) -> list[Example]:
@@ -312,23 +321,6 @@ class RankingTask(ComparisonTask):
         if name in ("false", "true"):
             return float(name == "true")
         return cells.read_number(record, own.label_column, *bounds)
-
-    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says how many texts are compared, and how many are relevant."""
-        lines = []
-        for split, own in examples.items():
-            groups = _find_groups(own)
-            relevant = [max(own[i].label or 0.0 for i in g) for g in groups]
-            line = f"{split}: {len(own):,} texts of {len(groups):,} queries"
-            if self.has_labels(own):
-                without = sum(most <= 0 for most in relevant)
-                line += f", {without:,} without a relevant text"
-            alone = sum(len(group) < 2 for group in groups)
-            if alone:
-                line += f", {alone:,} with one text, which teach nothing"
-            lines.append(f"{line}. Rows of one query are told by its ")
-            lines[-1] += "id." if self.own and self.own.id_column else "text."
-        return lines
 
     def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
         """Raises `DataError` if nothing is relevant."""

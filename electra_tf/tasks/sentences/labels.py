@@ -27,9 +27,11 @@ def read(
     has_several: bool,
 ) -> list[Names]:
     """Reads the labels of every row; of `known` ones, if there are any."""
-    columns = split_columns(own)
     separator = own.label_separator if has_several else ""
-    rows = [cells.read_labels(r, columns, separator, known) for r in records]
+    rows = [
+        cells.read_labels(r, own.label_columns, separator, known)
+        for r in records
+    ]
     if has_several or own.labels:
         rows = _name_bits(records, rows, own.label_names)
     if not has_several:
@@ -38,11 +40,6 @@ def read(
     if not known:
         _refuse_glued(records, rows, own, has_several)
     return [tuple(dict.fromkeys(names)) for names in rows]
-
-
-def split_columns(own: finetuning_config.OwnTaskConfig) -> list[str]:
-    """The column of the labels, or those of each label."""
-    return [name.strip() for name in own.label_column.split(",")]
 
 
 def _require_one(record: files.Record, names: Names, column: str) -> None:

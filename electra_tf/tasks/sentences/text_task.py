@@ -79,10 +79,6 @@ class TextTask(base.Task):
         self.metrics = tuple(metrics)
         self.metric = self.metrics[0]
 
-    def label_columns(self, own: OwnSettings) -> list[str]:
-        """Lists the columns of an own file that hold labels."""
-        return [own.label_column]
-
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
         """Reads the label of a row of an own file; raises `DataError`."""
         raise NotImplementedError
@@ -253,10 +249,10 @@ def add_swapped(examples: Sequence[Example]) -> list[Example]:
 
 def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
     """Reads a user's table; labels of a test file may be empty, or absent."""
-    path, labels = storage.path(own.files[split]), task.label_columns(own)
+    path, labels = storage.path(own.files[split]), own.label_columns
     columns = task.text_columns(own)
     columns += [own.id_column] * bool(own.id_column)
-    columns += labels if split != "test" else []
+    columns += labels if split != "test" else ()
     records = files.read_table(path, own.file_format, columns, labels)
     examples = [
         _read_texts(task, own, record, number)
