@@ -45,6 +45,7 @@ _COMMAS = re.compile(r"[^\s,\[(][^\s,]*(,\s*[^\s,]+)+")
 # Of an object, what holds its labels, as label tools and libraries call it.
 _LABEL_KEYS = "labels", "label", "choices", "choice", "value"
 _TRUE = {"1", "true"}
+_STARTS = {"start", "start_offset"}
 _BOOLEANS = {"0", "false", *_TRUE}
 
 
@@ -189,7 +190,7 @@ def _open_labels(record: files.Record, value: Any) -> list[Any]:
     found = list[Any]()
     for item in value if isinstance(value, list) else [value]:
         # What has a start is about a part of the text.
-        if isinstance(item, dict) and "start" not in item:
+        if isinstance(item, dict) and not _STARTS & {*item}:
             key = next((key for key in _LABEL_KEYS if key in item), None)
             if key:
                 found += _open_labels(record, item[key])
@@ -361,7 +362,7 @@ def open_spans(cell: Any) -> list[Any] | None:
         return None
     are_spans = all(
         isinstance(item, list | tuple)
-        or (isinstance(item, dict) and {"start", "start_offset"} & {*item})
+        or (isinstance(item, dict) and _STARTS & {*item})
         for item in value
     )
     return value if are_spans else None
