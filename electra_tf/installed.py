@@ -78,6 +78,7 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
     Raises `FileNotFoundError` if there is none, `ModelError` for an export.
     """
     given = storage.path(path)
+    storage.require_unicode(given)
     if is_export(given):
         raise errors.ModelError(
             "A model must be given whose weights can be read. Received: the "

@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import types
@@ -37,6 +38,8 @@ _OS_ERRORS = {"NotFound": FileNotFoundError, "AlreadyExists": FileExistsError,
               "PermissionDenied": PermissionError,
               "Unauthenticated": PermissionError}  # fmt: skip
 _BUFFER_BYTES = 1 << 20
+MAX_TEXT_BYTES = 1 << 26
+"""More than any file of settings, of tokens or of names of tensors has."""
 
 
 def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
@@ -267,6 +270,39 @@ def append_text(target: pathlib.Path, text: str) -> None:
     """Appends to a file; stores write it anew."""
     with naming(target), target.open("a", encoding="utf-8") as file:
         file.write(text)
+
+
+def require_unicode(given: str | os.PathLike[str]) -> None:
+    """Raises `ValueError` for a name that TensorFlow could not spell."""
+    try:
+        os.fspath(given).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"The name of a folder to write to, or of a model, must be UTF-8. "
+            f"Received: {os.fsencode(given)!r}. Rename it, or give another."
+        ) from error
+
+
+def require_regular(source: pathlib.Path, most: int = MAX_TEXT_BYTES) -> int:
+    """Returns the bytes of a file; `ValueError` for more than `most`.
+
+    Devices and pipes, which may never end, are refused too. The message says
+    what was found there.
+    """
+    found = source.stat()
+    if is_local(source) and not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{source.name} is a folder, a device or a pipe")
+    if found.st_size > most:
+        raise ValueError(f"{found.st_size:,} bytes, of at most {most:,}")
+    return found.st_size
+
+
+def read_bytes(source: pathlib.Path, most: int = MAX_TEXT_BYTES) -> bytes:
+    """Reads a file; raises `ValueError` as `require_regular` does."""
+    size = require_regular(source, most)
+    with source.open("rb") as file:
+        # No more than that: the system has files that say 0 and never end.
+        return typing.cast(bytes, file.read(size))
 
 
 def load_rows(

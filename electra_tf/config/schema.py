@@ -19,6 +19,7 @@ import pydantic
 import pydantic_core
 
 from electra_tf import errors
+from electra_tf import storage
 
 _T = typing.TypeVar("_T")
 
@@ -163,11 +164,11 @@ def read_object(
         return value
 
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = storage.read_bytes(path).decode("utf-8")
         content = json.loads(text, parse_constant=parse, parse_float=parse)
         if not isinstance(content, dict):
             raise ValueError(f"{content!r:.60}")
-    except (ValueError, RecursionError, IsADirectoryError) as cause:
+    except (ValueError, RecursionError) as cause:
         raise error(
             f"{path} must hold a JSON object in UTF-8. Received: {cause}. It "
             "may be cut off or damaged: restore it."

@@ -101,14 +101,13 @@ def save(
 ) -> portable.PortableModel:
     """Writes a model in one of `SAVED_FORMATS`; otherwise as `convert`."""
     schema.require_choice("format", target_format, SAVED_FORMATS)
-    atomic.refuse_existing(output_dir, "folder")
     if target_format == SAVED_MODEL:
         with tempfile.TemporaryDirectory() as scratch:
             trained = pathlib.Path(scratch) / "model"
             written = save(model, reading.OURS, trained)
             saved_model.export(trained, output_dir)
         return written
-    with atomic.creating_folder(output_dir) as folder:
+    with atomic.creating_folder(output_dir, refuses="folder") as folder:
         try:
             written = write(model, target_format, folder)
             if target_format == reading.HUGGING_FACE:
@@ -116,8 +115,6 @@ def save(
         except _ERRORS as error:
             raise atomic.not_written(output_dir, error) from error
         require_equal(written, read_model(folder))
-        # Another process may have made it while this one was at work.
-        atomic.refuse_existing(output_dir, "folder")
     return written
 
 

@@ -123,7 +123,8 @@ def export(
     module = trained.module
     module.prepare(options.weights, options.device)
     metadata = trained.describe(trial or model_dir, options)
-    with atomic.creating_folder(export_dir, installed.EXPORTED) as folder:
+    target = export_dir, installed.EXPORTED, "--export_dir"
+    with atomic.creating_folder(*target) as folder:
         extra = folder / export_metadata.EXTRA_FOLDER
         try:
             _save_graphs(module, folder, options.device)
@@ -137,8 +138,6 @@ def export(
         difference = self_check.check(
             folder, module, self_check.TOLERANCES[options.precision]
         )
-        # Another process may have made it while this one was at work.
-        atomic.refuse_existing(export_dir, "--export_dir")
     return ExportedModel(export_dir, trained.checkpoint, difference)
 
 

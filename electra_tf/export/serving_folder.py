@@ -123,7 +123,8 @@ def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
             inputs = self_check.build_request(module, names[name], batch)
             for key, value in inputs.items():
                 request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-            writer.write(log.SerializeToString())
+            # Else the order of the inputs would change from one to the next.
+            writer.write(log.SerializeToString(deterministic=True))
 
 
 def _parse(text: str) -> model_server_config_pb2.ModelServerConfig:

@@ -189,6 +189,16 @@ HEAD_CLASSES: Mapping[str, HeadClass] = {
     )
 }
 _CLASSES = (*_HEAD_PARTS, _ENCODER, *HEAD_CLASSES)
+# Tensors that only models of a class have, of which a config may be silent.
+_TOLD_BY = {
+    "discriminator_predictions.": "ElectraForPreTraining",
+    "generator_predictions.": "ElectraForMaskedLM",
+    "sequence_summary.": "ElectraForMultipleChoice",
+    "classifier.out_proj.": "ElectraForSequenceClassification",
+    "classifier.": "ElectraForTokenClassification",
+    "qa_outputs.": "ElectraForQuestionAnswering",
+}
+_WRAPPERS = r"(module|_orig_mod|model)\."
 
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
@@ -204,7 +214,9 @@ class _Config:
     """Fields of a config that are read, beside a kind's `options_class`."""
 
     model_type: Literal["electra"] = "electra"
-    architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
+    architectures: (
+        tuple[Annotated[str, schema.one_of(*_CLASSES)]] | tuple[()] | None
+    ) = None
     hidden_act: Literal["gelu"] = "gelu"
     layer_norm_eps: _Epsilon = 1e-12
     position_embedding_type: Literal["absolute"] = "absolute"
@@ -238,11 +250,17 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     file = path / CONFIG_FILE
     stated = schema.read_object(file, errors.ModelError)
     known = portable.build_known(_Config, stated, file)
-    architecture = known.architectures[0] if known.architectures else _ENCODER
     # What a config leaves out is the same there as in ours.
     encoder = portable.build_known(config.EncoderConfig, stated, file)
     model = PortableModel({}, encoder)
     expected = portable.part_shapes(portable.MAIN, model)
+    arrays, source = tensor_files.read_tensors(path, expected)
+    arrays, notes = _take_plain_names(arrays)
+    if known.architectures:
+        (architecture,) = known.architectures
+    else:
+        architecture = _find_class(arrays)
+        notes.append(f"{CONFIG_FILE} names no class, it is an {architecture}")
     task, table = None, parameter_names.HUGGING_FACE
     head = HEAD_CLASSES.get(architecture)
     if head is not None:
@@ -255,8 +273,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         )
     elif architecture != _ENCODER:
         expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
-    arrays, source = tensor_files.read_tensors(path)
-    notes = parameter_names.precision_notes(
+    notes += parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
     )
     if (repeated := arrays.pop(_TIED_OUTPUT, None)) is not None:
@@ -286,6 +303,33 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         task=task,
         origin=f"Hugging Face {architecture} {path}",
         notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
+    )
+
+
+def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
+    """Takes off what wrappers put before the names of all tensors.
+
+    These are PyTorch's `DataParallel` and `compile`, and Lightning.
+    """
+    notes = []
+    while arrays and (first := re.match(_WRAPPERS, next(iter(arrays)))):
+        prefix = first[0]
+        if not all(name.startswith(prefix) for name in arrays):
+            break
+        arrays = {n.removeprefix(prefix): arrays[n] for n in arrays}
+        notes.append(f"took {prefix} off the names of all tensors")
+    return arrays, notes
+
+
+def _find_class(arrays: Arrays) -> str:
+    """Finds the class whose head the tensors have."""
+    return next(
+        (
+            name
+            for beginning, name in _TOLD_BY.items()
+            if any(tensor.startswith(beginning) for tensor in arrays)
+        ),
+        _ENCODER,
     )
 
 
@@ -337,9 +381,12 @@ def _find_kind(
 
 
 def _require_labels(labels: tuple[str, ...], source: str) -> None:
+    known = set[str]()
     for number, label in enumerate(labels):
         is_line = label.strip() and label.splitlines() == [label]
-        if not is_line or label in labels[:number]:
+        if is_line and label not in known:
+            known.add(label)
+        else:
             raise errors.ModelError(
                 f"{source} must give every output a name of one line, and no "
                 f"two the same. Received: {label!r:.80} for output {number}. "

@@ -27,6 +27,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 CONFIG_FILE = "config.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense"
+_OPENED = ".json", ".txt", ".h5"
 # Our sizes and KerasHub's arguments.
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -138,23 +139,22 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
     """
     kinds: set[str] = set()
     wrong, size = [], 0
-
-    def collect(name: str, entry: Any) -> None:
-        nonlocal size
-        if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
-            tensor_files.require_stored(name, entry)
-            # HDF5 has no bfloat16; Keras writes beside it that it is.
-            kind = str(entry.attrs.get("dtype", entry.dtype))
-            if kind not in portable.FLOATS:
-                floats = " or ".join(portable.FLOATS)
-                wrong.append(f"{name} holds {kind}, expected {floats}")
-            kinds.add(kind)
-            size += math.prod(entry.shape or ())
-
+    # KerasHub opens the other files by itself.
+    opened = [f for f in path.rglob("*") if f.suffix in _OPENED]
+    tensor_files.require_sizes(opened, expected)
     try:
         for file in path.glob("*.h5"):
             with h5py.File(file) as stream:
-                stream.visititems(collect)
+                for name, entry in tensor_files.walk(stream):
+                    if "seed_generator" in name:
+                        continue
+                    # HDF5 has no bfloat16; Keras writes beside it that it is.
+                    kind = str(entry.attrs.get("dtype", entry.dtype))
+                    if kind not in portable.FLOATS:
+                        floats = " or ".join(portable.FLOATS)
+                        wrong.append(f"{name} holds {kind}, expected {floats}")
+                    kinds.add(kind)
+                    size += math.prod(entry.shape or ())
     except (OSError, RuntimeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
     portable.require_none(wrong, f"KerasHub preset {path}")

@@ -6,8 +6,11 @@ for every 64) unless there is an `hparams.json`, as for `--hparams` there.
 """
 
 import dataclasses
+import glob
 import operator
 import pathlib
+import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,21 +67,31 @@ class OriginalCheckpoint(NamedTuple):
     global_step: int | None  # number of updates made
 
 
-def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
-    """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
-    indices = sorted(path.glob("*.index"))
+def read_checkpoint(
+    path: pathlib.Path, read: Callable[[str], Arrays] = checkpoints.read_tensors
+) -> OriginalCheckpoint:
+    """Reads all tensors at a prefix, or of a folder's checkpoint.
+
+    Of several in a folder it is the one that its file `checkpoint` names.
+    """
+    pattern, folder = "*", path
     if not path.is_dir():
-        indices = list(path.parent.glob(f"{path.name}.index"))
+        pattern, folder = glob.escape(path.name), path.parent
+    indices = sorted(folder.glob(f"{pattern}.index"))
+    if len(indices) > 1 and (named := _find_newest(folder)) in indices:
+        indices = [named]
     if len(indices) != 1:
         raise FileNotFoundError(
-            f"Expected one checkpoint (*.index) at {path}. Received: "
-            f"{[file.name for file in indices]}. Name the prefix of one."
+            f"Expected one checkpoint (*.index) at {path}, or a file "
+            "`checkpoint` that names one of several. Received: "
+            f"{', '.join(file.name for file in indices) or 'none'}. Name the "
+            "prefix of one, such as DIR/model.ckpt-1000."
         )
     prefix, step = str(indices[0].with_suffix("")), None
     try:
-        tensors = checkpoints.read_tensors(prefix)
+        tensors = read(prefix)
         if _STEP in tensors:
-            step = operator.index(tensors.pop(_STEP))
+            step = operator.index(tensors.pop(_STEP)[()])
     except _READ_ERRORS as error:
         raise errors.ModelError(
             "Expected a readable TensorFlow 1 checkpoint, with one whole "
@@ -94,26 +107,30 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
     return OriginalCheckpoint(prefix, tensors, first, second, step)
 
 
+def _find_newest(folder: pathlib.Path) -> pathlib.Path | None:
+    """Returns the index that the file of TensorFlow 1 in a folder names."""
+    try:
+        text = storage.read_bytes(folder / "checkpoint").decode("utf-8")
+    except (FileNotFoundError, ValueError):
+        return None
+    # It may stand there with the folder of another machine.
+    newest = r'(?m)^model_checkpoint_path: "(?:.*[/\\])?(.+)"'
+    named = re.search(newest, text)
+    return folder / f"{named[1]}.index" if named else None
+
+
 def read_model(path: pathlib.Path) -> PortableModel:
     """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
-    checkpoint = read_checkpoint(path)
-    origin = f"TF1 checkpoint {checkpoint.path}"
-    hparams_file = storage.path(checkpoint.path).with_name(HPARAMS_FILE)
-    variables, task = _name_task(checkpoint.variables, origin)
-    sizes = config.EncoderConfig()
-    model = PortableModel(variables, sizes, task=task, origin=origin)
-    if hparams_file.is_file():
-        model = _read_hparams(hparams_file, model)
-        origin += f", by its {HPARAMS_FILE},"
-    else:
-        model = _infer_sizes(model)
-    expected = portable.expected_shapes(model)
-    tensors = parameter_names.take(
-        variables, expected, parameter_names.ORIGINAL, origin
-    )
-    vocabulary = tokenizer_files.load_if_there(
-        hparams_file.parent, model.encoder
-    )
+    # By the index alone at first: a file may hold more than its model.
+    for read in (checkpoints.read_shapes, checkpoints.read_tensors):
+        checkpoint = read_checkpoint(path, read)
+        model = _describe(checkpoint)
+        named = parameter_names.ORIGINAL, model.origin
+        expected = portable.expected_shapes(model)
+        parameter_names.require(model.tensors, expected, *named)
+    tensors = parameter_names.take(model.tensors, expected, *named)
+    folder = storage.path(checkpoint.path).parent
+    vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
     notes = tokenizer_files.notes_of(vocabulary)
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
@@ -123,7 +140,24 @@ def read_model(path: pathlib.Path) -> PortableModel:
         tensors=tensors,
         vocabulary=vocabulary,
         step=checkpoint.global_step or 0,
+        origin=f"TF1 checkpoint {checkpoint.path}",
     ).with_notes(*notes)
+
+
+def _describe(checkpoint: OriginalCheckpoint) -> PortableModel:
+    """Finds out task and sizes; the tensors stay as they are."""
+    origin = f"TF1 checkpoint {checkpoint.path}"
+    variables, task = _name_task(checkpoint.variables, origin)
+    model = PortableModel(
+        variables, config.EncoderConfig(), task=task, origin=origin
+    )
+    hparams_file = storage.path(checkpoint.path).with_name(HPARAMS_FILE)
+    if not hparams_file.exists():
+        return _infer_sizes(model)
+    model = _read_hparams(hparams_file, model)
+    return dataclasses.replace(
+        model, origin=f"{origin}, by its {HPARAMS_FILE},"
+    )
 
 
 def _name_task(

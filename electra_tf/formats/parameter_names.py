@@ -119,18 +119,18 @@ KERAS_HUB = NameTable(
 """The variables of an `ElectraBackbone`, without the axis for the heads."""
 
 
-def take(
+def require(
     tensors: portable.Tensors,
     expected: portable.Shapes,
     table: NameTable,
     origin: str,
     may_be_unused: str = "",
-) -> portable.Arrays:
-    """Turns the tensors of a file into a model's, as float32.
+) -> None:
+    """Raises `ModelError` unless the tensors of a file are a model's.
 
     `expected` has our paths; foreign names that match `may_be_unused` may be
-    left over. `ModelError` lists what is missing, left over, of another shape,
-    or no finite floating point number.
+    left over. The error lists what is missing, left over, of another shape, or
+    no finite floating point number.
     """
     parts = table.all_shapes(expected)
     problems = [
@@ -143,6 +143,17 @@ def take(
         for name, part in parts.items()
     ]
     portable.require_none(problems, origin)
+
+
+def take(
+    tensors: portable.Tensors,
+    expected: portable.Shapes,
+    table: NameTable,
+    origin: str,
+    may_be_unused: str = "",
+) -> portable.Arrays:
+    """Turns the tensors of a file into a model's, as float32; see `require`."""
+    require(tensors, expected, table, origin, may_be_unused)
     return {
         path: np.ascontiguousarray(table.join(path, tensors), np.float32)
         for path in expected

@@ -18,6 +18,7 @@ from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import PortableModel
 from electra_tf.modeling import encoder as encoder_lib
@@ -65,11 +66,14 @@ def detect(path: str | pathlib.Path) -> str:
     for name, is_one in {
         OURS: stated.is_file() and checkpoints.all_checkpoints(path),
         KERAS_HUB: str(content.get("module")).split(".")[0] == "keras_hub",
-        HUGGING_FACE: content.keys() & {"architectures", "model_type"},
+        HUGGING_FACE: content.keys() & {"architectures", "model_type"}
+        or any((path / name).exists() for name in tensor_files.FILES),
         TF1: any(path.glob("*.index")),
     }.items():
         if is_one:
             return name
+    if stated.exists():
+        schema.read_object(stated, errors.ModelError)  # or its fault
     raise errors.ModelError(
         f"{path} must hold a model: a run of ours (config.json, checkpoints/), "
         "a Hugging Face model (config.json, model.safetensors), a KerasHub "

@@ -1,9 +1,10 @@
 """The weights of a Hugging Face model; a pickle where nothing else is."""
 
+import math
 import pathlib
 import zipfile
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import h5py
 import ml_dtypes
@@ -11,6 +12,7 @@ import pydantic
 import safetensors.numpy
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.config import schema
 from electra_tf.formats import portable
 from electra_tf.formats.portable import Arrays
@@ -18,7 +20,12 @@ from electra_tf.formats.portable import Arrays
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TORCH_FILE = "pytorch_model.bin"
-_FILES = (SAFETENSORS_FILE, INDEX_FILE, "tf_model.h5", TORCH_FILE)
+FILES = (SAFETENSORS_FILE, INDEX_FILE, "tf_model.h5", TORCH_FILE)
+_NUM_SHOWN = 8
+# Bytes of names, of tables that some files repeat, and of heads.
+_ROOM_BESIDE = 1 << 26
+# Of an HDF5 file; models have about a thousand groups and arrays.
+_MAX_MEMBERS, _MAX_NAME = 20_000, 1_000
 
 
 @schema.frozen
@@ -28,16 +35,58 @@ class _Index:
     weight_map: dict[str, Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]]
 
 
-def read_tensors(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
-    """Reads all tensors of a model's folder."""
-    for path in map(folder.joinpath, _FILES):
-        if path.is_file():
-            is_index = path.name == INDEX_FILE
-            return (_read_parts if is_index else _read_file)(path), path
+def read_tensors(
+    folder: pathlib.Path, expected: portable.Shapes
+) -> tuple[Arrays, pathlib.Path]:
+    """Reads all tensors of a model's folder.
+
+    `expected` are the shapes of most of the model: a file that is much larger
+    than these is not read.
+    """
+    for path in map(folder.joinpath, FILES):
+        if path.exists():
+            paths = [path]
+            if path.name == INDEX_FILE:
+                stated = schema.read_object(path, errors.ModelError)
+                parts = portable.build_known(_Index, stated, path).weight_map
+                paths = [folder / name for name in sorted({*parts.values()})]
+            require_sizes(paths, expected)
+            if path.name == INDEX_FILE:
+                return _read_parts(path, parts), path
+            return _read_file(path), path
+    is_adapter = (folder / "adapter_config.json").is_file()
+    found = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
     raise FileNotFoundError(
-        f"Expected {', '.join(_FILES)} in {folder}. Received: none of them. "
-        "Give the folder of a model, downloaded whole."
+        f"Expected {', '.join(FILES)} in {folder}. Received: "
+        f"{', '.join(found) or 'nothing'}. "
+        + (
+            "An adapter holds a part of a model: merge it by peft's "
+            "merge_and_unload() and save that."
+            if is_adapter
+            else "Give the folder of a model, downloaded whole; transformers "
+            "writes such a file: from_pretrained(...).save_pretrained(...)."
+        )
     )
+
+
+def require_sizes(
+    paths: Sequence[pathlib.Path], expected: portable.Shapes
+) -> None:
+    """Raises `ModelError` for what is no file, or much larger than the model.
+
+    Tensors of the shapes `expected` take up to 8 bytes a number. Nothing of the
+    files is read.
+    """
+    room = _ROOM_BESIDE + 8 * sum(map(math.prod, expected.values()))
+    for path in paths:
+        try:
+            room -= storage.require_regular(path, room)
+        except (OSError, ValueError) as error:
+            raise errors.ModelError(
+                f"{path} must be a file of the tensors that the config beside "
+                f"it describes. Received: {error}. Take the files of one model "
+                "from where they come from."
+            ) from error
 
 
 def _read_file(path: pathlib.Path) -> Arrays:
@@ -55,9 +104,7 @@ def _read_file(path: pathlib.Path) -> Arrays:
         ) from error
 
 
-def _read_parts(index: pathlib.Path) -> Arrays:
-    stated = schema.read_object(index, errors.ModelError)
-    parts = portable.build_known(_Index, stated, index).weight_map
+def _read_parts(index: pathlib.Path, parts: Mapping[str, str]) -> Arrays:
     tensors: Arrays = {}
     for name in sorted(set(parts.values())):
         part = _read_file(index.parent / name)
@@ -75,27 +122,41 @@ def _read_parts(index: pathlib.Path) -> Arrays:
 def _read_keras(path: pathlib.Path) -> Arrays:
     """Reads what transformers saved of its models for TensorFlow."""
     tensors: Arrays = {}
-
-    def collect(name: str, entry: Any) -> None:
-        if isinstance(entry, h5py.Group):
-            return
-        require_stored(name, entry)
-        # After the layer's name and the model's: electra/encoder/layer_._0/...
-        *layers, last = name.removesuffix(":0").split("/")[2:]
-        value = entry[()].T if last == "kernel" else entry[()]
-        kind = "bias" if last in ("bias", "beta") else "weight"
-        tensors[".".join([*layers, kind]).replace("_._", ".")] = value
-
     with h5py.File(path) as file:
-        file.visititems(collect)
+        for name, entry in walk(file):
+            # After the layer's name and the model's:
+            # electra/encoder/layer_._0/...
+            *layers, last = name.removesuffix(":0").split("/")[2:]
+            value = entry[()].T if last == "kernel" else entry[()]
+            kind = "bias" if last in ("bias", "beta") else "weight"
+            name = ".".join([*layers, kind]).replace("_._", ".")
+            tensors[name] = value
     return tensors
 
 
-def require_stored(name: str, entry: h5py.Dataset) -> None:
-    """Raises `ValueError` if a few bytes claim to be a large tensor."""
-    is_whole = entry.id.get_storage_size() == entry.nbytes
-    is_whole = is_whole and not entry.external
-    schema.require(is_whole, f"{name} is compressed or cut off")
+def walk(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yields name and dataset of all that is stored in a file of HDF5.
+
+    Raises `ValueError` for more groups than any model has, and if a few bytes
+    claim to be a large tensor. Links to other places are left alone.
+    """
+    waiting, num_members = [(file, "")], 0
+    while waiting:
+        group, before = waiting.pop()
+        num_members += len(group)
+        is_plain = num_members < _MAX_MEMBERS and len(before) < _MAX_NAME
+        schema.require(is_plain, f"{before:.80} has too many groups")
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            entry, path = group[name], f"{before}{name}"
+            if isinstance(entry, h5py.Group):
+                waiting.append((entry, f"{path}/"))
+            elif isinstance(entry, h5py.Dataset):
+                is_whole = entry.id.get_storage_size() == entry.nbytes
+                is_whole = is_whole and not entry.external
+                schema.require(is_whole, f"{path} is compressed or cut off")
+                yield path, entry
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:
@@ -119,7 +180,7 @@ def _read_torch(path: pathlib.Path) -> Arrays:
     for name, tensor in state.items():
         if is_bfloat16 := tensor.dtype == torch.bfloat16:
             # PyTorch makes no arrays of these.
-            tensor = tensor.detach().contiguous().view(torch.uint16)
+            tensor = tensor.detach().view(torch.uint16)
         array = tensor.detach().numpy()
         arrays[str(name)] = (
             array.view(ml_dtypes.bfloat16) if is_bfloat16 else array

@@ -24,8 +24,8 @@ from electra_tf.text.vocabulary import Vocabulary
 TOKENIZER_FILE = "tokenizer.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
-            "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
-_NO_TOKEN = "[no_token_"
+            "ElectraTokenizerFast", "PreTrainedTokenizerFast",
+            "TokenizersBackend")  # fmt: skip
 # What a tokenizer that splits words as ours does says of itself.
 _EXPECTED = (
     ("model", "type", "WordPiece"),
@@ -66,21 +66,21 @@ def load_if_there(
     listed = folder / vocabulary_lib.VOCABULARY_FILE
     described = folder / TOKENIZER_FILE
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
-    if not listed.is_file() and not described.is_file():
+    if not listed.exists() and not described.exists():
         return None
     stated = _read_object(settings_file)
     ours = {field.name for field in dataclasses.fields(TokenizerSettings)}
     is_ours = stated.keys() <= ours and None not in stated.values()
-    if is_ours and not described.is_file():
+    if is_ours and not described.exists():
         return fit_rows(Vocabulary.load(folder), encoder, folder)
     known = portable.build_known(_Stated, stated, settings_file)
     lowers, strips = known.do_lower_case, known.strip_accents
-    if not described.is_file():
+    if not described.exists():
         tokens = vocabulary_lib.read_tokens(listed)
         tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
         # Words of Hugging Face's slow tokenizer, whatever the original had.
         return build(folder, encoder, tokens, lowers, strips, 100)
-    tokenizer = _read_tokenizer(described)
+    tokenizer = _read_tokenizer(described, encoder.vocab_size)
     normalizer = tokenizer.normalizer
     # Which file Hugging Face follows depends on the tokenizer's class.
     if {normalizer.strip_accents, strips} == {True, False} or (
@@ -103,7 +103,7 @@ def load_if_there(
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
-    return schema.read_object(path, errors.ModelError) if path.is_file() else {}
+    return schema.read_object(path, errors.ModelError) if path.exists() else {}
 
 
 def build(
@@ -144,7 +144,8 @@ def fit_rows(
             f"{encoder.vocab_size} tokens. Received: {vocabulary.size} tokens. "
             "Give the one that the model was trained with."
         )
-    names = tuple(f"{_NO_TOKEN}{number}]" for number in range(num_missing))
+    beginning = vocabulary_lib.NO_TOKEN
+    names = tuple(f"{beginning}{number}]" for number in range(num_missing))
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens + names)
 
 
@@ -158,8 +159,8 @@ def notes_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
 
 
 def is_no_token(token: str) -> bool:
-    """Returns whether `fit_rows` made up a token's name."""
-    return token.startswith(_NO_TOKEN)
+    """Returns whether the name was made up for a row without a token."""
+    return token.startswith(vocabulary_lib.NO_TOKEN)
 
 
 def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
@@ -176,11 +177,22 @@ def effective(settings: TokenizerSettings) -> TokenizerSettings:
     return dataclasses.replace(settings, strip_accents=settings.is_stripping)
 
 
-def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
+def _read_tokenizer(
+    path: pathlib.Path, vocab_size: int
+) -> tokenizers.Tokenizer:
     """Reads `tokenizer.json`, if it splits words as ours does."""
     content = schema.read_object(path, errors.ModelError)
+    stated = (content.get("model") or {}).get("vocab") or {}
+    most = max(vocab_size, len(stated) + len(content.get("added_tokens", ())))
+    if not all(number in range(most) for number in dict(stated).values()):
+        # The library would count up to any number.
+        raise errors.ModelError(
+            f"{path} must number its tokens below the `vocab_size` of the "
+            f"model, {vocab_size}. Received: ids beyond. Give the file that "
+            "the model was trained with."
+        )
     try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
     except Exception as error:  # It raises nothing more special.
         raise errors.ModelError(
             f"{path} must describe a tokenizer. Received: {error}. Take the "
@@ -199,11 +211,11 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
     ids = tokenizer.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     added = {t["content"]: t["id"] for t in content.get("added_tokens", ())}
-    if {**ids, **added} != ids or {*ids.values()} != {*range(len(ids))}:
+    if {**ids, **added} != ids or len({*ids.values()}) != len(ids):
         raise errors.ModelError(
-            f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
-            "ids with gaps or repetitions. Take the file again from where it "
-            "comes from."
+            f"{path} must give each token an id of its own, and added ones "
+            "those that follow. Received: repetitions or others. Give the file "
+            "that the model was trained with."
         )
     return tokenizer
 
@@ -212,12 +224,14 @@ def _described_tokens(
     tokenizer: tokenizers.Tokenizer, folder: pathlib.Path
 ) -> tuple[str, ...]:
     """Returns all tokens in the order of their ids, those of vocab.txt."""
-    ids = tokenizer.get_vocab()
-    tokens = tuple(sorted(ids, key=ids.__getitem__))
+    # A gap is the id of a line of vocab.txt whose token came again.
+    ids = {number: token for token, number in tokenizer.get_vocab().items()}
+    no_token = f"{vocabulary_lib.NO_TOKEN}at_{{}}]"
+    tokens = tuple(ids.get(n, no_token.format(n)) for n in range(max(ids) + 1))
     added = [t.content for t in tokenizer.get_added_tokens_decoder().values()]
     _warn_of_added(added, folder)
     file = folder / vocabulary_lib.VOCABULARY_FILE
-    listed = vocabulary_lib.read_tokens(file) if file.is_file() else tokens
+    listed = vocabulary_lib.read_tokens(file) if file.exists() else tokens
     # Added tokens need not be in vocab.txt.
     is_whole = set(added) >= set(tokens[len(listed) :])
     if tokens[: len(listed)] != listed or not is_whole:

@@ -75,15 +75,20 @@ def _copying(path: pathlib.Path, marker: str = "") -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def creating_folder(
-    path: str | os.PathLike, marker: str = "config.json"
+    path: str | os.PathLike,
+    marker: str = "config.json",
+    refuses: str = "",
 ) -> Iterator[pathlib.Path]:
     """Yields an empty folder, which becomes `path` if the block succeeds.
 
     If another process has created `path` in the meantime, its folder stays:
-    both should have the same content. If the block raises, the folder is
-    deleted, with those above that were made for it. In a store, a folder is
-    complete when it has the file `marker`.
+    both should have the same content. With the name of a flag as `refuses`
+    that is a `FileExistsError`, as if it had been there before. If the block
+    raises, the folder is deleted, with those above that were made for it. In a
+    store, a folder is complete when it has the file `marker`.
     """
+    if refuses:
+        refuse_existing(path, refuses)
     path = storage.path(path)
     if not storage.is_local(path):
         with _copying(path, marker) as made:
@@ -105,6 +110,8 @@ def creating_folder(
             except OSError:
                 if not path.is_dir():
                     raise
+                if refuses:
+                    refuse_existing(path, refuses)
                 shutil.rmtree(partial)
             _flush(path.parent)
         except BaseException:
@@ -156,8 +163,12 @@ def first_line(error: Exception) -> str:
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
-    """Raises `FileExistsError` if a folder to create exists already."""
+    """Raises `FileExistsError` if a folder to create exists already.
+
+    Raises `ValueError` if its name is not UTF-8.
+    """
     path = storage.path(path)
+    storage.require_unicode(path)
     if path.exists() or (storage.is_local(path) and path.is_symlink()):
         raise FileExistsError(
             f"The folder to create must not exist yet. Received: {path}. "

@@ -29,6 +29,7 @@ def hold(
     if not is_needed or not storage.is_local(folder):
         yield
         return
+    storage.require_unicode(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path, since = folder / LOCK_FILE, time.strftime("%Y-%m-%d %H:%M:%S")

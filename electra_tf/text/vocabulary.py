@@ -24,6 +24,9 @@ from electra_tf.processes import atomic
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
+NO_TOKEN = "[no_token_"
+"""Beginning of the names of rows that no text has."""
+
 # A vocabulary with a larger share of tokens with capitals is a cased one.
 _CASED_SHARE = 0.01
 _NUM_SHOWN = 5
@@ -172,8 +175,9 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     if repeated:
         raise errors.DataError(
             f"Tokens must be unique, but {len(repeated)} occur again, such as "
-            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the later ones by "
-            "unused names such as [unused0], so that no id shifts."
+            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the earlier ones, of "
+            "which no other tokenizer takes the id, by unused names such as "
+            "[unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
@@ -185,13 +189,43 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; bytes that are not UTF-8 become lone surrogates."""
-    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    """Reads the lines; bytes that are not UTF-8 become lone surrogates.
+
+    A line whose token comes again gets a name that no text has. Raises
+    `DataError` for what is no file, or larger than any vocabulary.
+    """
+    try:
+        content = storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    except ValueError as error:
+        raise errors.DataError(
+            f"{path} must be a file of tokens, one a line. Received: {error}. "
+            "Take the file that the model came with."
+        ) from error
     text = content.decode("utf-8", "surrogateescape")
     lines = text.removesuffix("\n").split("\n")
     if all(line.endswith("\r") for line in lines):
         lines = [line.removesuffix("\r") for line in lines]
-    return tuple(lines)
+    return _name_repeated(lines, path)
+
+
+def _name_repeated(lines: list[str], path: pathlib.Path) -> tuple[str, ...]:
+    """Gives each token its last id alone, as all other tokenizers do."""
+    places = {token: place for place, token in enumerate(lines)}
+    repeated = [
+        place
+        for place, token in enumerate(lines)
+        if place != places[token] and token.strip(" \t\r")
+    ]
+    if repeated:
+        first = lines[repeated[0]]
+        logging.warning(
+            f"{path}: tokens stand on several lines, as {first!r:.80} on lines "
+            f"{repeated[0] + 1} and {places[first] + 1}. The last one counts, "
+            f"as in transformers and in the original; {len(repeated)} rows are "
+            "of no token."
+        )
+    names = {place: f"{NO_TOKEN}at_{place}]" for place in repeated}
+    return tuple(names.get(n, token) for n, token in enumerate(lines))
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:

@@ -15,14 +15,14 @@ from tensorflow.core.protobuf import tensor_bundle_pb2
 from electra_tf import storage
 from electra_tf.config import schema
 
-_MAX_INDEX_BYTES, _MAX_NAME_BYTES, _MAX_AXES = 1 << 26, 4096, 8
+_MAX_NAME_BYTES, _MAX_AXES = 4096, 8
 _FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
 
 
 def check(prefix: str) -> None:
     """Raises `ValueError` unless the index at a prefix describes its files."""
     path = storage.path(f"{prefix}.index")
-    data = path.read_bytes() if path.stat().st_size < _MAX_INDEX_BYTES else b""
+    data = storage.read_bytes(path)
     schema.require(data.endswith(_END), f"{path} lists no tensors")
     sizes, last, num_bytes = list[int](), b"", -1
     try:
@@ -56,6 +56,8 @@ def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
     dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
     axes = [axis.size for axis in shape.dim]
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+    # At a reference to numbers TensorFlow would end the process.
+    is_number &= dtype == dtype.base_dtype
     is_whole = is_number and not shape.unknown_rank and not entry.slices
     # With an axis of 0 the product could not show that others are too large.
     is_shape = len(axes) <= _MAX_AXES and min(axes, default=1) > 0

@@ -11,10 +11,12 @@ it is removed. In a store such as gs:// it is there while it has `state.json`.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import pathlib
 import re
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -270,7 +272,7 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """Reads the state that `save` was given, and its `step`."""
     path = checkpoint / _STATE_FILE
     with _naming_damage(checkpoint):
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(storage.read_bytes(path))
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
             raise ValueError(f"{_STATE_FILE} has changed")
@@ -351,10 +353,40 @@ def read_tensors(prefix: str, beginning: str = "") -> Arrays:
     TensorFlow verifies the checksums. It would end the process at sizes that
     cannot be: the index is checked first, with `ValueError`.
     """
+    with _open(prefix) as reader:
+        names = sorted(reader.get_variable_to_shape_map())
+        wanted = (name for name in names if name.startswith(beginning))
+        return {name: reader.get_tensor(name) for name in wanted}
+
+
+def read_shapes(prefix: str) -> Arrays:
+    """Reads what `read_tensors` would give from the index alone, as zeros.
+
+    They take no memory.
+    """
+    with _open(prefix) as reader:
+        dtypes = reader.get_variable_to_dtype_map()
+        return {
+            name: np.broadcast_to(np.zeros([], dtypes[name].as_numpy_dtype), s)
+            for name, s in reader.get_variable_to_shape_map().items()
+        }
+
+
+@contextlib.contextmanager
+def _open(prefix: str) -> Iterator[Any]:
+    """Yields a reader of the checkpoint at a prefix."""
     checkpoint_index.check(prefix)
-    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    names = sorted(reader.get_variable_to_shape_map())
-    return {n: reader.get_tensor(n) for n in names if n.startswith(beginning)}
+    build = tf.compat.v1.train.NewCheckpointReader
+    # TensorFlow takes the prefix for a pattern.
+    if not set(prefix) & set("*?[\\") or not storage.is_local(prefix):
+        yield build(prefix)
+        return
+    path = pathlib.Path(prefix).absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        for file in path.parent.glob(f"{glob.escape(path.name)}.*"):
+            link = pathlib.Path(folder, _PREFIX + file.name[len(path.name) :])
+            link.symlink_to(file)
+        yield build(f"{folder}/{_PREFIX}")
 
 
 @contextlib.contextmanager

@@ -263,7 +263,7 @@ def convert(
     metadata = export_metadata.read_metadata(export_dir)
     extra = export_dir / export_metadata.EXTRA_FOLDER
     vocabulary = vocabulary_lib.Vocabulary.load(extra)
-    with atomic.creating_folder(out_dir) as folder:
+    with atomic.creating_folder(out_dir, refuses="--out") as folder:
         path = folder / runtime.file_name
         try:
             path.write_bytes(runtime.convert(frozen))

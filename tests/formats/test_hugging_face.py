@@ -34,22 +34,23 @@ def _refuses(folder, message, kind=errors.ModelError):
         hugging_face.read_model(folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "architecture"),
-    [
-        ("discriminator", "ElectraForPreTraining"),
-        ("masked_lm", "ElectraForMaskedLM"),
-        ("encoder", "ElectraModel"),
-        ("classification", "ElectraForSequenceClassification"),
-        ("hidden_layer", "ElectraForSequenceClassification"),
-        ("regression", "ElectraForSequenceClassification"),
-        ("multilabel", "ElectraForSequenceClassification"),
-        ("multiple_choice", "ElectraForMultipleChoice"),
-        ("ranking", "ElectraForSequenceClassification"),
-        ("tagging", "ElectraForTokenClassification"),
-        ("answering", "ElectraForQuestionAnswering"),
-    ],
-)
+_SEQUENCE = "ElectraForSequenceClassification"
+_CLASSES = {
+    "discriminator": "ElectraForPreTraining",
+    "masked_lm": "ElectraForMaskedLM",
+    "encoder": "ElectraModel",
+    "classification": _SEQUENCE,
+    "hidden_layer": _SEQUENCE,
+    "regression": _SEQUENCE,
+    "multilabel": _SEQUENCE,
+    "multiple_choice": "ElectraForMultipleChoice",
+    "ranking": _SEQUENCE,
+    "tagging": "ElectraForTokenClassification",
+    "answering": "ElectraForQuestionAnswering",
+}
+
+
+@pytest.mark.parametrize(("kind", "architecture"), _CLASSES.items())
 def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
     folder, model = tmp_path, _write(tmp_path, kind)
     content = json.loads((folder / "config.json").read_text())
@@ -112,7 +113,6 @@ _REGRESSION = {"problem_type": "regression"}
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps.*1e-06"),
         ({"is_decoder": True}, "is_decoder"),
         ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),
-        ({"architectures": None}, "discriminator_predictions.*not used"),
         # Of a task, which has to say what the outputs are.
         ({"id2label": {"0": None}}, ""),
         ({"id2label": {"1": "a", "2": "b", "3": "c"}}, ""),
@@ -143,11 +143,34 @@ def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
     _refuses(tmp_path, "tied to. Received: another")
 
 
-def test_a_bare_encoder_may_have_its_prefix(tmp_path):
-    model, tensors = _write(tmp_path, "encoder"), _tensors(tmp_path)
-    assert "embeddings.LayerNorm.bias" in tensors
-    _put_tensors(tmp_path, {f"electra.{n}": v for n, v in tensors.items()})
+@pytest.mark.parametrize(
+    ("kind", "prefix"),
+    [
+        ("encoder", "electra."),
+        ("encoder", "module."),
+        ("encoder", "_orig_mod.module.electra."),
+        ("discriminator", "module."),
+        ("discriminator", "_orig_mod."),
+        ("classification", "model."),
+    ],
+)
+def test_what_wrappers_put_before_all_names_is_taken_off(
+    tmp_path, kind, prefix
+):
+    model, tensors = _write(tmp_path, kind), _tensors(tmp_path)
+    _put_tensors(tmp_path, {f"{prefix}{n}": v for n, v in tensors.items()})
     tiny_models.require_same(hugging_face.read_model(tmp_path), model)
+
+
+@pytest.mark.parametrize("kind", tuple(_CLASSES))
+def test_a_config_without_a_class_leaves_it_to_the_tensors(tmp_path, kind):
+    model = _write(tmp_path, kind)
+    for absent in (None, [], ...):
+        path = tmp_path / "config.json"
+        tiny_models.change_json(path, architectures=absent)
+        found = hugging_face.read_model(tmp_path)
+        tiny_models.require_same(found, model)
+        assert f"is an {_CLASSES[kind]}" in " ".join(found.notes)
 
 
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):

@@ -114,12 +114,18 @@ def test_hparams_of_another_model_are_refused(tmp_path):
         _refuses(tmp_path, message)
 
 
-def test_no_checkpoint_and_several_are_errors(tmp_path):
+def test_of_several_checkpoints_the_file_names_one(tmp_path):
     _write(tmp_path)
-    with pytest.raises(FileNotFoundError, match="absent. Received: "):
+    with pytest.raises(FileNotFoundError, match="absent.* Received: none"):
         original_model.read_model(tmp_path / "absent")
-    _put_tensors(tmp_path, _tensors(tmp_path), "model.ckpt-2")
-    with pytest.raises(FileNotFoundError, match=r"model.ckpt-2.index"):
+    changed = _tensors(tmp_path) | {"global_step": np.int64(7)}
+    _put_tensors(tmp_path, changed, "model.ckpt-7")
+    listed = tmp_path / "checkpoint"
+    for newest, step in (("model.ckpt", 41), ("/of/another/model.ckpt-7", 7)):
+        listed.write_text(f'model_checkpoint_path: "{newest}"\n')
+        assert original_model.read_model(tmp_path).step == step
+    listed.write_text('model_checkpoint_path: "model.ckpt-9"\n')
+    with pytest.raises(FileNotFoundError, match=r"model.ckpt-7.index"):
         original_model.read_model(tmp_path)
 
 
@@ -236,6 +242,8 @@ def test_an_index_is_checked_before_tensorflow_reads_it(tmp_path):
         ([_HEADER, (b"a", _entry([2**31], size=2**33))], "a must be"),
         ([_HEADER, (b"a", _entry(dtype=77))], "index is damaged.*77"),
         ([_HEADER, (b"a", _entry(dtype=7))], "Received: string"),
+        ([_HEADER, (b"a", _entry(dtype=101))], "Received: float32_ref"),
+        ([_HEADER, (b"a", _entry(dtype=129, size=6))], "int4_ref"),
         ([_HEADER, (b"a", _entry(size=20))], "20 bytes"),
         ([_HEADER, (b"a", _entry(shard_id=1))], "a must be"),
         ([_HEADER, (b"a", _entry(shard_id=-1))], "a must be"),

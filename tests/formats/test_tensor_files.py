@@ -21,7 +21,7 @@ TENSORS = {
 
 
 def _read(path):
-    return tensor_files.read_tensors(path.parent)[0]
+    return tensor_files.read_tensors(path.parent, {})[0]
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_parts_are_put_together_or_refused(tmp_path, changes, message):
     content = json.dumps({"weight_map": names | changes})
     (folder / "model.safetensors.index.json").write_text(content)
     with pytest.raises(errors.ModelError, match=message):
-        tensor_files.read_tensors(folder)
+        tensor_files.read_tensors(folder, {})
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"weight_map": names})
     )
-    tiny_models.require_tensors(tensor_files.read_tensors(folder)[0], TENSORS)
+    tiny_models.require_tensors(_read(folder / "x"), TENSORS)
 
 
 def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path):
@@ -134,7 +134,7 @@ def test_without_pytorch_the_extra_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     path.write_bytes(b"PK")
     with pytest.raises(ImportError, match=r"safetensors, or .*-tf\[torch\]"):
-        tensor_files.read_tensors(path.parent)
+        _read(path)
 
 
 def _write_keras(folder, tensors):

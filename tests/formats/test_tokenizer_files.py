@@ -112,8 +112,30 @@ def test_added_tokens_come_after_the_others(folder):
     assert found.tokens == (*VOCABULARY.tokens, "[ENTITY]")
     for wrong in (added[-1] | {"id": 77}, added[0] | {"id": 3}):
         _change(folder, added_tokens=[wrong])
-        with pytest.raises(errors.ModelError, match="gaps or repet"):
+        with pytest.raises(errors.ModelError, match="an id of its own"):
             _load(folder, VOCABULARY.size + 1)
+
+
+def test_a_token_that_vocab_txt_repeats_has_its_last_id(folder):
+    """And tokenizer.json, made of it, has a gap."""
+    tokens, described = list(VOCABULARY.tokens), _described(folder)
+    place = tokens.index("mat")
+    tokens[place] = tokens[-1]
+    (folder / "vocab.txt").write_text("\n".join([*tokens, ""]))
+    del described["model"]["vocab"]["mat"]
+    _change(folder, model=described["model"])
+    tokens[place] = f"[no_token_at_{place}]"
+    for missing in (None, "tokenizer.json", "vocab.txt"):
+        content = missing and (folder / missing).read_bytes()
+        if missing:
+            (folder / missing).unlink()
+        assert _load(folder).tokens == tuple(tokens)
+        if missing:
+            (folder / missing).write_bytes(content)
+    described["model"]["vocab"]["mat"] = 1 << 31
+    _change(folder, model=described["model"])
+    with pytest.raises(errors.ModelError, match="`vocab_size` of .* 24"):
+        _load(folder)
 
 
 def _with(stage, **fields):
@@ -125,7 +147,7 @@ def _with(stage, **fields):
     [
         (_with("model", type="BPE", merges=[]), "model.type` must be 'WordP"),
         ({"model": None}, "must describe a tokenizer"),
-        (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
+        (_with("model", vocab={"a": 0, "b": 0}), "an id of its own"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
         ({"normalizer": None}, "must be 'BertNorm.*None"),
         ({"pre_tokenizer": {"type": "Whitespace"}},

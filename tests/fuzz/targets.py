@@ -250,13 +250,13 @@ TARGETS: dict[str, Callable[[], Target]] = {
     ),
     "index": lambda: Target(_index, [_tiny_index()], ["x.index"]),
     "safetensors": lambda: Target(
-        lambda path: tensor_files.read_tensors(path.parent),
+        lambda path: tensor_files.read_tensors(path.parent, {}),
         [safetensors.numpy.save({"a": np.ones([2], np.float32)}),
          _json({"weight_map": {"a": "x.safetensors"}})],
         ["model.safetensors", "model.safetensors.index.json"],
     ),
     "hdf5": lambda: Target(
-        lambda path: tensor_files.read_tensors(path.parent),
+        lambda path: tensor_files.read_tensors(path.parent, {}),
         [_hdf5()],
         ["tf_model.h5"],
     ),

@@ -73,11 +73,6 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path):
     ("content", "message"),
     [
         (_lines(*TOKENS[:-1]), r"missing: \[MASK\].*6 tokens.*train"),
-        (
-            _lines(*TOKENS, *"cdefgh", *"cdefgh"),
-            "6 occur again, such as 'c' on lines 8 and 14;",
-        ),
-        (_lines(*TOKENS, "[MASK]"), r"'\[MASK\]' on lines 7 and 8"),
         (_lines("[PAD]", "", *TOKENS[1:]), "Line 2 must hold one"),
         (_lines(*TOKENS, " \t"), "Line 8 must hold one token"),
         (_lines(*TOKENS) + b"c\r\n", r"Line 8 .*end alike. Received: 'c\\r'"),
@@ -88,6 +83,16 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path):
 def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
     with pytest.raises(errors.DataError, match=f"(?s)vocab.txt: .*{message}"):
         Vocabulary.load(_write(tmp_path, content))
+
+
+def test_the_last_of_repeated_lines_counts(tmp_path, caplog):
+    content = _lines(*TOKENS, "c", "d", "[MASK]", "c")
+    found = Vocabulary.load(_write(tmp_path, content))
+    names = "[no_token_at_6]", "[no_token_at_7]"
+    assert found.tokens == (*TOKENS[:6], *names, "d", "[MASK]", "c")
+    assert "'[MASK]' on lines 7 and 10" in caplog.text
+    with pytest.raises(errors.DataError, match="Replace the earlier ones"):
+        Vocabulary((*TOKENS, "c", "c"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@
 
 const LEVELS = [0.1, 0.25, 0.5, 0.75];
 const NUM_SUSPICIOUS = 5;
-const EXAMPLE_SCORE = "This method is called when the garden is created.";
-const EXAMPLE_FILL = "This method is called when the [MASK] is created.";
+const EXAMPLE_SCORE =
+  "He was born in New York and studied law at the table of Chicago.";
+const EXAMPLE_FILL = "She won the gold [MASK] at the Olympic Games.";
 // How the answers of fine-tuned models are shown, by the `view` of their kind.
 const VIEWS = {
   labels: showLabels,
