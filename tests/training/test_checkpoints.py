@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf import storage
 from electra_tf.formats import own_run
 from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -268,7 +269,7 @@ def test_a_disk_or_store_that_fails_is_no_damage(error, tmp_path, monkeypatch):
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr(pathlib.Path, "read_text", fail)
+    monkeypatch.setattr(storage, "read_bytes", fail)
     with pytest.raises(errors.ModelError, match="error. Repair the file sys"):
         checkpoints.load_state(path)
 
