@@ -8,6 +8,7 @@ For a cased vocabulary add --nodo_lower_case. Accents are removed unless a
 sample of the text shows that they are letters, as in Hindi, Thai or Japanese.
 """
 
+import sys
 from collections.abc import Iterator
 
 from absl import flags
@@ -101,6 +102,7 @@ def _read_sample(corpus: corpus_lib.Corpus) -> str:
 
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:
     """Yields the corpus line by line and shows how far it is."""
+    print("\n".join(corpus_lib.preview(corpus)), file=sys.stderr)
     title = f"Reading {corpus.name}"
     total = sum(source.num_bytes for source in corpus.sources)
     with WorkProgress(title, total, "characters") as progress:

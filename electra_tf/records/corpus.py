@@ -184,7 +184,8 @@ def preview(corpus: Corpus) -> list[str]:
             break
     begins = "The first " * (size > _MOST_CHARACTERS)
     mean = f"{size / max(1, number):,.0f} characters on average"
-    return [*lines, f"{begins}{number:,} documents, {mean}.", shown]
+    counted = f"{begins}{number:,} documents, {mean}."
+    return [*lines, counted, shown or "None has a text."]
 
 
 def _texts(source: Source, options: readers.ReadingOptions) -> Iterator[str]:

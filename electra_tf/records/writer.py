@@ -11,7 +11,6 @@ machines or interruptions.
 import collections
 import contextlib
 import functools
-import itertools
 import json
 import pathlib
 import re
@@ -88,7 +87,7 @@ def build_dataset(
         WorkerError: if a process dies.
     """
     plan = shards.build_plan(settings)
-    _check_documents(plan)
+    print("\n".join(corpus_lib.preview(plan.corpus)), file=sys.stderr)
     output, record = plan.output_folder, plan.record()
     is_merge = merge and not _is_complete(output)
     if is_merge and (missing := _list_missing(plan, PARTS)):
@@ -149,7 +148,7 @@ def run_task(
             f"for example 3/64. Received: {task}."
         )
     plan = shards.build_plan(settings)
-    _check_documents(plan)
+    print("\n".join(corpus_lib.preview(plan.corpus)), file=sys.stderr)
     output, record = plan.output_folder, plan.record()
     _check_folder(output, record, resume=not _is_complete(output))
     with (
@@ -251,7 +250,6 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
 def _open_pool(
     plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
-    print("\n".join(corpus_lib.preview(plan.corpus)), file=sys.stderr)
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)
@@ -349,20 +347,6 @@ def _shard_share(
     return shards.BuildShare(
         f"{split} shard {index}", index, split, tuple(residues)
     )
-
-
-def _check_documents(plan: BuildPlan) -> None:
-    counts = dict.fromkeys(plan.num_shards, 0)
-    for source in itertools.chain.from_iterable(plan.units):
-        is_continued = False
-        for document in corpus_lib.open_source(source, plan.corpus.options):
-            if not is_continued:
-                split = shards.choose_split(plan, document)
-                counts[split] = plan.num_shards[split]
-            if all(counts.values()):
-                return
-            is_continued = document.is_continued
-    _require_examples(plan, counts)
 
 
 def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
