@@ -209,7 +209,9 @@ class Session:
             prepared.conventions,
             prepared.digests("train"),
         )
-        distribution.require_same(self.strategy, {"data": description.data})
+        vocabulary = loaded.vocabulary.sha256, loaded.vocabulary.settings
+        same = {"data": description.data, "vocabulary": vocabulary}
+        distribution.require_same(self.strategy, same | {"weights": source})
         if self.is_chief:
             trial_lib.claim(trial.folder, description, loaded.vocabulary)
         return trial
