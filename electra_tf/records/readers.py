@@ -60,8 +60,10 @@ _REFUSED = {
     rb"(?i)\s*<(!doctype|html|head|\?xml|mediawiki)\b": (
         f"HTML or XML. Take the text out of it, {_ALL}"
     ),
-    rb"From \S+ .*\n[\w-]+: ": f"an mbox. Take the mails' texts out, {_ALL}",
-    rb"WARC/": "a web archive. Take the text of the pages out of it",
+    rb"From \S+ .*\d:\d\d.*\n[\w-]+: ": (
+        f"an mbox. Take the mails' texts out of it, {_ALL}"
+    ),
+    rb"WARC/\d": "a web archive. Take the text of the pages out of it",
     rb"%PDF-|\{\\rtf|PK\x03\x04|\xd0\xcf\x11\xe0": (
         "a PDF, a document of an office program or a ZIP. Save its text"
     ),
@@ -297,7 +299,7 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
         if re.match(pattern, head):
             raise errors.DataError(
                 f"{path} must hold text, JSON lines or a table. Received: "
-                f"{kind}."
+                f"{kind}; or name the others by a pattern, as 'texts/*.txt'."
             )
     for file_format, pattern in _BEGINNINGS.items():
         if re.match(pattern, head):

@@ -131,7 +131,7 @@ def test_what_a_file_holds_is_seen_from_its_name_or_beginning(
         ("dump", '<mediawiki lang="en">', "HTML or XML. Take the text out"),
         (
             "mails",
-            "From a@b Mon\nSubject: x\n",
+            "From a@b 1:01:01\nTo: x\n",
             "an mbox. Take the mails' texts",
         ),
         ("a.txt", "%PDF-1.4\n", "a PDF, .* Save its text"),
