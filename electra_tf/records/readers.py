@@ -247,8 +247,12 @@ class FileReader:
                 f"--text_column, {_ALL}."
             )
         csv.field_size_limit(_MAX_LINE_BYTES)
-        quoting = csv.QUOTE_NONE if sign == "\t" else csv.QUOTE_MINIMAL
-        rows = csv.reader(lines, delimiter=sign, quoting=quoting, strict=True)
+        rows = csv.reader(
+            lines,
+            delimiter=sign,
+            quoting=csv.QUOTE_NONE if sign == "\t" else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
         try:
             for row in filter(None, rows):
                 if len(row) != len(names):
