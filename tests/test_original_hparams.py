@@ -107,12 +107,9 @@ def test_the_objective_flags_name_one_objective(
         ({"debug": 1}, "`debug` must be true or false"),
         ({"vocab_file": "vocab.txt"}, "vocab_file.*dataset folder"),
         ({"do_lower_case": False}, "casing is stored beside the vocabulary"),
-        ({"tpu_name": "node-1"}, "`training.tpu` needs"),
         ({"num_train_steps": 200}, r"200 steps\. Set num_warmup_steps=20\.$"),
         ({"num_train_steps": "many"}, "num_train_steps.*'many'"),
         ({"max_seq_length": 1024}, "max_position_embeddings=512"),
-        ({"uniform_generator": True, "electric_objective": True},
-         "At most one of"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_one_clear_error(hparams, pattern):

@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -287,7 +287,7 @@ def convert(
     return ConvertedModel(out_dir / path.name, frozen.name, difference)
 
 
-def _check(frozen: FrozenSignature, ask: Ask, limits: tuple) -> float:
+def _check(frozen: FrozenSignature, ask: Ask, limits: tuple[Any, ...]) -> float:
     """The largest difference of a converted model from the export.
 
     `limits` are positions, vocabulary and number of segments.
