@@ -100,6 +100,25 @@ def test_units_hold_every_document_once(tmp_path):
         assert (num_units > 1) == (unit_bytes < 10**6)
 
 
+def test_how_a_corpus_is_read_is_told_first(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text('{"text": "one"}\n' * 2)
+    (tmp_path / "b.txt").write_text("two\n\nthree")
+    (tmp_path / "c.txt").write_text("x")
+    corpus = open_corpus(str(tmp_path))
+    assert corpus_lib.preview(corpus) == [
+        "Corpus: 1 file of jsonl, a document each 'text'.",
+        "Corpus: 2 files of text, blank lines between documents.",
+        "5 documents, 3 characters on average.",
+        "The first, of a: one",
+    ]
+    monkeypatch.setattr(corpus_lib, "_MOST_CHARACTERS", 3)
+    monkeypatch.setattr(corpus_lib, "_MOST_FILES", 1)
+    assert corpus_lib.preview(corpus)[1:3] == [
+        "2 more files were not looked at yet.",
+        "The first 2 documents, 3 characters on average.",
+    ]
+
+
 JSON = [f'{{"text": "{"x" * n}"}}\n' for n in (9, 3 << 20, 9, 9)]
 WIKI = '<doc id="1">\nTitle\n\nText.\n</doc>\n'
 
