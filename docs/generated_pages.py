@@ -100,9 +100,7 @@ def _list_fields(kind: type) -> list[tuple[str, ...]]:
             f"`{field.name}`",
             _quote(field.default),
             _list_values(hints[field.name]),
-            comments.get(field.name, "")
-            .replace("|", "\\|")
-            .replace("`TASK_KINDS`", ", ".join(finetuning.TASK_KINDS)),
+            comments.get(field.name, "").replace("|", "\\|"),
         )
         for field in dataclasses.fields(kind)
     ]
