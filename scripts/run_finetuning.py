@@ -1,12 +1,13 @@
 r"""Fine-tunes a pre-trained model on tasks: trials, scores, predictions.
 
+    electra-finetune --config=configs/finetune/own.py:classification \
+        --config.own.train_file=train.csv --config.own.dev_file=dev.csv \
+        --pretrained_dir=tiny-en --output_dir=DIR
     electra-finetune --config=configs/finetune/table7.py:small \
         --config.task.names=sst2 --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=MODEL_DIR --output_dir=DIR --trials=5
 
-Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
-task of your own: --config=configs/finetune/own.py:classification
---config.own.train_file=train.csv --config.own.dev_file=dev.csv ...
+Any field of the config can be set: --config.optimizer.learning_rate=1e-4.
 
 Several rates and lengths, with a table of what they reach:
 --search=learning_rate=1e-4,3e-4,1e-3 --search=num_train_epochs=3,10
@@ -19,6 +20,7 @@ import json
 import pathlib
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -153,7 +155,25 @@ def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
     )
 
 
+def require_config(argv: Sequence[str]) -> None:
+    """Ends the process with a sentence if no `--config` is given."""
+    names = {argument.lstrip("-").partition("=")[0] for argument in argv[1:]}
+    is_asking = any(name.startswith(("help", "flagfile")) for name in names)
+    if "config" not in names and not is_asking and names != {"h"}:
+        print(
+            "error: --config must say what is learned: "
+            "--config=configs/finetune/own.py:KIND is for your own files, "
+            f"where KIND is one of {', '.join(finetuning_config.TASK_KINDS)}; "
+            "--config=configs/finetune/table7.py:SIZE, with small, base or "
+            "large, is for GLUE, SQuAD and the like. Both come with the "
+            "package. See --help.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
 if __name__ == "__main__":
+    require_config(sys.argv)
     command_line.run(
         main,
         required=["config", "output_dir"],

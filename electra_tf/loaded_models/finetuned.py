@@ -205,6 +205,13 @@ class FinetunedModel(LoadedModel):
         )
 
     @property
+    def own(self) -> finetuning_config.OwnTaskConfig:
+        """The settings of the files that it was trained on."""
+        own: finetuning_config.OwnTaskConfig
+        own = self._portable.history.description.settings.own
+        return own
+
+    @property
     def summary(self) -> str:
         """Its task, sizes and deciding score in one line."""
         about, result = self.metadata, self._portable.history.result

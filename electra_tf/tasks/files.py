@@ -234,16 +234,17 @@ def read_table(
     names = (*columns, *optional_columns)
     records = [
         Record(place, {name: row[name] for name in names if name in row})
-        for place, row in _read_rows(path, resolved, columns)
+        for place, row in read_rows(path, resolved, columns)
     ]
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records
 
 
-def _read_rows(
-    path: pathlib.Path, file_format: str, columns: Sequence[str]
+def read_rows(
+    path: pathlib.Path, file_format: str, columns: Sequence[str] = ()
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields where each row of a table begins, and all its cells by column."""
     if file_format == "jsonl":
         for place, row in _read_objects(path):
             _require_columns(place, list(row), columns)

@@ -52,7 +52,8 @@ class StubExport:
 
 
 def describe(export, **inputs):
-    return list(predictions.describe(export, inputs))
+    metadata = predictions.require_finetuned(export)
+    return list(predictions.describe(export, metadata, inputs))
 
 
 def test_texts_of_another_kind_are_named():

@@ -61,7 +61,7 @@ def test_its_export_and_the_loaded_model_answer_alike(trial, tmp_path):
     folder = tmp_path / "export"
     conftest.export_unchecked(trial, folder)
     export = text_models.LoadedExport(folder)
-    lines = predictions.describe(export, {"texts": texts})
+    lines = predictions.describe(export, export.metadata, {"texts": texts})
     assert list(lines) == [
         f"{text}\n  {prediction.count} words"
         for text, prediction in zip(texts, counts, strict=True)

@@ -46,12 +46,23 @@ def predict(
 
 
 def describe(
-    export: text_models.LoadedExport, inputs: Mapping[str, Iterable[str]]
+    model: text_models.TextModel,
+    metadata: export_metadata.ExportMetadata,
+    inputs: Mapping[str, Iterable[str]],
 ) -> Iterator[str]:
-    """Describes the answers of a fine-tuned export, a string for each row.
+    """Describes the answers of a fine-tuned model, a string for each row.
 
     Inputs are those of `predict`; empty ones count as not given.
     """
+    given = {name: texts or None for name, texts in inputs.items()}
+    rows = predict(model, metadata, given)
+    yield from base.find_kind(metadata.kind).show_all(metadata, rows)
+
+
+def require_finetuned(
+    export: text_models.LoadedExport,
+) -> export_metadata.ExportMetadata:
+    """Returns the metadata of an export of a fine-tuned model."""
     metadata = export.metadata
     if metadata is None or metadata.task is None:
         raise ValueError(
@@ -59,6 +70,4 @@ def describe(
             f"{export.folder}, of {metadata.kind if metadata else 'nothing'}. "
             "electra-score is for pre-trained ones."
         )
-    given = {name: texts or None for name, texts in inputs.items()}
-    rows = predict(export, metadata, given)
-    yield from base.find_kind(metadata.kind).show_all(metadata, rows)
+    return metadata

@@ -1,0 +1,212 @@
+"""Answers for every row of a table: the same rows, with columns added.
+
+Parts of the answer are kept beside the file until all is there, so the same
+command goes on where it was stopped.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.processes import atomic
+from electra_tf.processes import locks
+from electra_tf.processes import progress
+from electra_tf.tasks import cells
+from electra_tf.tasks import files
+
+Texts = dict[str, list[str]]
+"""Name of an input of a model to a text of each row."""
+# Rows whose answers are kept together.
+_PART = 1_024
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+@dataclasses.dataclass(frozen=True)
+class AnsweredTable:
+    """A table of texts, and the one that is made of it."""
+
+    source: pathlib.Path
+    target: pathlib.Path  # its ending says in which format it is written
+
+    def __post_init__(self) -> None:
+        flags = ("--input_file", self.source), ("--output_file", self.target)
+        for flag, path in flags:
+            if path.suffix.lower() not in files.ENDINGS:
+                expected = (
+                    f"as {flag} a name that ends with one of "
+                    f"{', '.join(files.ENDINGS)}"
+                )
+                raise files.unexpected(
+                    path, expected, path.suffix, "Rename it."
+                )
+        files.require_table(self.source)
+        if self.target.exists():
+            raise FileExistsError(
+                f"Answers go into a new file. Received: {self.target}, which "
+                "is there. Give another --output_file, or remove that one."
+            )
+
+    def write(
+        self,
+        columns: Mapping[str, str],
+        answer: Callable[[Texts], Iterable[Mapping[str, Any]]],
+        key: str,
+    ) -> None:
+        """Writes all rows with the columns that `answer` gives for each.
+
+        All texts are looked at before the first answer; `DataError` names file
+        and line.
+
+        Args:
+            columns: of the table, by input of the model.
+            answer: takes some rows' texts.
+            key: tells the model apart: parts that another one left do not
+                count.
+        """
+        total = sum(len(rows) for rows, _ in self._read_parts(columns))
+        if not total:
+            expected = f"rows of {', '.join(columns.values())}"
+            raise files.unexpected(self.source, expected)
+        with self.source.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        text = f"{key} {content} {sorted(columns.items())}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        folder = self.target.with_name(f".{self.target.name}.parts")
+        parts = []
+        with locks.hold(folder):
+            with progress.WorkProgress("Answers", total, "rows") as shown:
+                shown.advance(0, 0)  # Its clock starts here.
+                for rows, texts in self._read_parts(columns):
+                    parts.append(folder / f"{digest}-{len(parts):06d}.jsonl")
+                    if not parts[-1].exists():
+                        lines = self._add_columns(rows, answer(texts))
+                        atomic.write_text(parts[-1], "".join(lines))
+                    shown.advance(len(rows), len(rows))
+            self._join(parts)
+            for path in folder.glob("*.jsonl"):
+                path.unlink()
+        with contextlib.suppress(OSError):  # Another process may hold it.
+            folder.rmdir()
+
+    def _read_parts(
+        self, columns: Mapping[str, str]
+    ) -> Iterator[tuple[list[dict[str, Any]], Texts]]:
+        """Yields some rows at a time, with their texts."""
+        rows, texts = list[dict[str, Any]](), Texts()
+        file_format = files.resolve_format(self.source, "auto")
+        for place, row in files.read_rows(self.source, file_format):
+            for name, column in columns.items():
+                text = self._read_text(files.Record(place, dict(row)), column)
+                texts.setdefault(name, []).append(text)
+            rows.append(dict(row))
+            if len(rows) == _PART:
+                yield rows, texts
+                rows, texts = [], {}
+        if rows:
+            yield rows, texts
+
+    def _read_text(self, record: files.Record, column: str) -> str:
+        if column not in record.values:
+            listed = files.list_some(list(record.values))
+            remedy = "Name the right ones by --columns=NAME,..."
+            expected = f"a column {column!r}"
+            raise files.unexpected(record.place, expected, listed, remedy)
+        text = cells.read_text(record, column)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            expected = f"valid Unicode in column {column!r}"
+            raise files.unexpected(
+                record.place, expected, ascii(text)
+            ) from error
+        return text
+
+    def _add_columns(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        answers: Iterable[Mapping[str, Any]],
+    ) -> Iterator[str]:
+        for row, added in zip(rows, answers, strict=True):
+            if common := set(row) & set(added):
+                expected = f"no columns called {', '.join(sorted(added))}"
+                received = ", ".join(sorted(common))
+                remedy = "Rename them."
+                raise files.unexpected(self.source, expected, received, remedy)
+            yield json.dumps({**row, **added}, ensure_ascii=False) + "\n"
+
+    def _join(self, parts: Sequence[pathlib.Path]) -> None:
+        """Makes the file of all parts: it is there whole, or not at all."""
+        delimiter = _DELIMITERS.get(files.ENDINGS[self.target.suffix.lower()])
+        with (
+            atomic.replacing_file(self.target) as partial,
+            partial.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            if delimiter is None:
+                stream.writelines(path.read_text("utf-8") for path in parts)
+                return
+            names: dict[str, None] = {}
+            for row in _read_objects(parts):
+                names |= dict.fromkeys(row)
+            table = csv.DictWriter(stream, list(names), delimiter=delimiter)
+            table.writeheader()
+            for row in _read_objects(parts):
+                table.writerow({n: _to_cell(row[n]) for n in row})
+
+
+def _read_objects(parts: Iterable[pathlib.Path]) -> Iterator[dict[str, Any]]:
+    for path in parts:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            yield from map(json.loads, lines)
+
+
+def _to_cell(value: Any) -> Any:
+    is_nested = isinstance(value, list | dict | bool)
+    return json.dumps(value, ensure_ascii=False) if is_nested else value
+
+
+def add_prefix(prediction: Any) -> dict[str, Any]:
+    """Returns the columns that a prediction, a dataclass, is written in."""
+    fields = dataclasses.asdict(prediction)
+    return {f"predicted_{name}": value for name, value in fields.items()}
+
+
+def find_columns(
+    inputs: Sequence[str],
+    given: Sequence[str],
+    own: finetuning_config.OwnTaskConfig | None = None,
+) -> dict[str, str]:
+    """Returns the column of each input of a model: given, or the usual one.
+
+    `own` has those of the training file. Raises `ValueError` if the wrong
+    number is given.
+    """
+    own = own or finetuning_config.OwnTaskConfig()
+    usual = {
+        "texts": own.text_column,
+        "text_pairs": own.text_pair_column or "text_pair",
+        "questions": own.question_column,
+        "contexts": own.context_column,
+    }
+    if given and len(given) != len(inputs):
+        raise ValueError(
+            f"--columns must name a column for each of {', '.join(inputs)}. "
+            f"Received: {','.join(given)}. Name {len(inputs)} between commas."
+        )
+    names = given or [usual.get(name, name) for name in inputs]
+    return dict(zip(inputs, names, strict=True))
+
+
+def digest_export(folder: pathlib.Path) -> str:
+    """Tells an export apart by the content of its files."""
+    hashed = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as stream:
+                hashed.update(hashlib.file_digest(stream, "sha256").digest())
+    return hashed.hexdigest()
