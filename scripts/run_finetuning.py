@@ -112,7 +112,9 @@ def main() -> None:
         print(f"\nDev examples with gold and prediction: {listed}")
     first, *others = catalog.build_tasks(settings)
     name = first.name if others else ""
-    print("\nTo try it in the browser, predict, serve, and load it in Python:")
+    print(
+        "\nTo try it in the browser, predict, export, serve, load it in Python:"
+    )
     print("\n".join(list_next_commands(output_dir, first.input_names, name)))
 
 
@@ -136,8 +138,8 @@ def list_next_commands(
     make = f"  electra-export --model_dir={model}{flag}"
     return [
         f"  electra-serve-demo --model={model}{flag}",
+        f"  electra-predict --model={model}{flag} {asked}",
         f"{make} --export_dir={export}",
-        f"  electra-predict --saved_model={export} {asked}",
         f"{make} --serving_dir=serving --model_name={served or 'model'}",
         f"  python -c {python}",
     ]

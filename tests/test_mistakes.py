@@ -55,6 +55,12 @@ MISTAKES = [
     ("score_text", "--model=nothing --text=a", NOTHING),
     ("score_text", "--text=a", "Give --model or --saved_model"),
     ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
+    ("predict_text", "--model=tiny-en --text=a --input_file=tabs.csv",
+     "Give texts, by --text or --question"),
+    ("predict_text", "--model=tiny-en --input_file=a.csv --output_file=b.xlsx",
+     "b.xlsx: expected as --output_file a name that ends with one of .csv"),
+    ("score_text", "--model=tiny-en --input_file=a.csv --output_file=b.csv",
+     "a.csv, no such file"),
     ("serve_demo", "--saved_model=run", NO_EXPORT),
     ("serve_demo", "--model=export --task=cola",
      "Received: the export export. Leave them out"),
@@ -98,10 +104,12 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
 
 
 def test_mistaken_flags_are_one_sentence():
-    commands = [["score_text"], ["score_text", "--xyzzy=a"]]
-    given, unknown = script_modules.run_in_forks(commands)
-    assert given.returncode == unknown.returncode == 2
-    assert given.stderr.startswith("error: --text must be given. See --help.")
+    commands = [["evaluate_words"], ["score_text", "--xyzzy=a"]]
+    commands.append(["run_finetuning", "--config.own.dev_file=a.csv"])
+    given, unknown, bare = script_modules.run_in_forks(commands)
+    assert given.returncode == unknown.returncode == bare.returncode == 2
+    assert "own.py:KIND is for your own files" in bare.stderr
+    assert given.stderr.startswith("error: --model must be given. See --help.")
     message = "error: Unknown command line flag 'xyzzy'. See --help."
     assert unknown.stderr.startswith(message)
 
@@ -118,7 +126,7 @@ def test_what_a_fine_tuning_suggests_can_be_pasted(inputs, call):
     lines = run_finetuning.list_next_commands(
         pathlib.Path("my runs/-a b"), inputs, "sst2"
     )
-    demo, export, predict, serve, python = map(shlex.split, lines)
+    demo, predict, export, serve, python = map(shlex.split, lines)
     model = {"--model_dir=my runs/-a b", "--task=sst2"}
     assert demo[1:] == ["--model=my runs/-a b", "--task=sst2"]
     assert {*export[1:]} == model | {"--export_dir=my runs/-a b/export"}
@@ -126,7 +134,7 @@ def test_what_a_fine_tuning_suggests_can_be_pasted(inputs, call):
     named = {"--serving_dir=serving", "--model_name=_a_b"}
     assert {*serve[1:]} == model | named
     flags = {word.removeprefix("--").partition("=")[0] for word in predict[1:]}
-    assert flags == {"saved_model", *(name[:-1] for name in inputs)}
+    assert flags == {"model", "task", *(name[:-1] for name in inputs)}
     load = "electra_tf.load('my runs/-a b', task='sst2')"
     assert ast.unparse(ast.parse(python[2])).endswith(
         f"print({load}.predict{call})"

@@ -19,11 +19,11 @@ from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.finetuning import trial_training
-from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
@@ -133,7 +133,8 @@ def refuse_model(output_dir: pathlib.Path) -> None:
         not model_files,
         "A fine-tuning goes into a folder without a model. Received: "
         f"{output_dir} with {', '.join(model_files)}. Give another "
-        "--output_dir.",
+        "--output_dir; a fine-tuned model that is to be scored is the "
+        "--pretrained_dir, beside --do=eval.",
     )
 
 
@@ -165,10 +166,12 @@ class Session:
                 return trial_training.run_trial(trial, stop) is not None
             if "eval" in self.request.actions:
                 trial = self.load(number)
-                scores = trial.evaluate()
+                scores, metrics = trial.evaluate(), trial.deciding_metrics
                 done = trial_lib.read_result(trial.folder)
                 if done is not None and self.is_chief:
-                    done = dataclasses.replace(done, scores=scores)
+                    # A model from elsewhere has neither before.
+                    new = {"scores": scores, "metrics": metrics}
+                    done = dataclasses.replace(done, **new)
                     if trial.is_rescored:
                         self.rescored[number] = done
                     else:
@@ -222,7 +225,9 @@ class Session:
         settings = self.request.trial_settings(number)
         described = trial_lib.read_description(folder)
         wanted = dataclasses.replace(described, settings=settings)
-        changed = trial_lib.require_same(folder, wanted)
+        changed = set[str]()
+        if not described.is_converted:
+            changed = trial_lib.require_same(folder, wanted)
         with self.strategy.scope():
             loaded = trial_lib.load_encoder(folder, settings.training.precision)
         trial = self._build(
@@ -337,6 +342,8 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
 
 def _finetune_model(request: Request) -> results.Summary | None:
     """Makes one model of all tasks named."""
+    if "train" not in request.actions:
+        request = _adopt_model(request)
     rescored: Mapping[int, trial_lib.TrialResult] = {}
     numbers = range(1, request.num_trials + 1)
     was_done = "train" in request.actions and all(
@@ -362,15 +369,26 @@ def _finetune_model(request: Request) -> results.Summary | None:
         if was_done:
             print("Nothing to train: all trials are done. Their scores:")
         print(f"\n{summary.format_table()}", flush=True)
+    splits: tuple[str, ...] = ()
     if "predict" in actions:
         number = results.best_trial(results.read_trials(request.output_dir))
-        _write_predictions(best or _load_best(request, number), request)
+        best, splits = best or _load_best(request, number), request.splits
     elif best is not None and summary is not None and not summary.test:
         # A test file without labels is there to be predicted.
-        asked = {"actions": ("predict",), "splits": ("test",)}
-        alone = dataclasses.replace(request, num_parallel=1, **asked)
-        _write_predictions(best, alone)
+        splits = ("test",)
+    else:
+        return summary
+    trial_lib.write_predictions(best, request.output_dir, splits)
     return summary
+
+
+def _adopt_model(request: Request) -> Request:
+    """Takes a fine-tuned model from elsewhere as its trial if it has none."""
+    folder = request.folder(1)
+    if request.pretrained_dir is not None and not folder.exists():
+        portable_trial.place(request.pretrained_dir, folder)
+    settings = portable_trial.adopt_files(folder, request.settings)
+    return dataclasses.replace(request, settings=settings)
 
 
 def _load_best(request: Request, number: int) -> trial_lib.Trial:
@@ -384,40 +402,6 @@ def _load_best(request: Request, number: int) -> trial_lib.Trial:
         request, settings=settings, actions=("predict",), num_parallel=1
     )
     return Session(own).load(number)
-
-
-def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
-    """Predicts splits of all tasks, by default all but `train` with a file."""
-    written: list[pathlib.Path] = []
-    splits = request.splits
-    for name, task in trial.prepared.tasks.items():
-        if not set(splits) <= set(task.splits):
-            raise ValueError(
-                f"The splits of {name} are {', '.join(task.splits)}. Received: "
-                f"{', '.join(splits)}. Correct --splits."
-            )
-        for split in splits or [s for s in task.splits if s != "train"]:
-            try:
-                examples = trial.prepared.examples(name, split)
-            except FileNotFoundError as error:
-                if splits:
-                    raise
-                print(f"Not predicted, {name} {split}: {error}", flush=True)
-                continue
-            folder = request.output_dir / "predictions" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            atomic.remove_partial(folder)
-            written += task.write_predictions(
-                folder, split, examples, trial.predict(name, split)
-            )
-    if not written:
-        raise FileNotFoundError(
-            "There must be a file to predict. Received: none for any split of "
-            f"{', '.join(trial.prepared.tasks)}. Name one, for example by "
-            "--config.own.test_file or --config.task.data_dir."
-        )
-    for path in written:
-        print(f"Wrote {path}", flush=True)
 
 
 def _run_in_turn(session: Session) -> None:

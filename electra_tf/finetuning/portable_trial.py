@@ -9,13 +9,16 @@ import pathlib
 from typing import Any, NamedTuple, cast
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import portable
+from electra_tf.formats import reading
 from electra_tf.modeling import networks
+from electra_tf.processes import atomic
 from electra_tf.tasks import base
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
@@ -123,7 +126,7 @@ def write_trial(
         _settings(task, renamed),
         model.encoder,
         {task.name: task.labels},
-        f"converted from {model.origin}",
+        f"{trial_lib.CONVERTED} {model.origin}",
         conventions,
     )
     history: History | None = model.history
@@ -141,6 +144,61 @@ def write_trial(
     if result and task.name in result.scores:  # It may have another name now.
         trial_lib.write_result(folder, result)
     return model
+
+
+def place(path: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes a fine-tuned model of any format as a trial that can be scored.
+
+    A pre-trained one is none, and leaves nothing.
+    """
+    found = installed.find_model(path)
+    trial = results.find_trial(found)
+    model = read_trial(trial) if trial else reading.read_model(found)
+    if model.task is None:
+        return
+    with atomic.creating_folder(folder) as partial:
+        write_trial(model, partial)
+        if trial_lib.read_result(partial) is None:
+            unknown = trial_lib.TrialResult(
+                seed=1,
+                scores={},
+                metrics={},
+                num_steps=model.step,
+                origin=model.origin,
+                seconds=0.0,
+                device="",
+                versions={},
+            )
+            trial_lib.write_result(partial, unknown)
+
+
+def adopt_files(
+    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
+) -> finetuning_config.FinetuningConfig:
+    """Returns settings to score a trial with, by those of a model in it.
+
+    A model that was trained elsewhere says of which task it is; everything
+    about files is as `settings` have it. Those of other trials are unchanged.
+    """
+    if not (folder / trial_lib.CONFIG_FILE).is_file():
+        return settings
+    described = trial_lib.read_description(folder)
+    if not described.is_converted:
+        return settings
+    model, given = described.settings, settings.own
+    schema.require(
+        given.kind == model.own.kind,
+        f"The model is one of {model.own.kind}. Received: own.kind="
+        f"{given.kind}. Give --config=configs/finetune/own.py:{model.own.kind}",
+    )
+    names = "kind", "labels", "min_value", "max_value"
+    own = {name: getattr(model.own, name) for name in names}
+    if model.own.text_pair_column and not given.text_pair_column:
+        own["text_pair_column"] = model.own.text_pair_column
+    head = dataclasses.asdict(model.qa)
+    head |= {n: getattr(settings.qa, n) for n in trial_lib.DECODING}
+    hidden = {"hidden_layer": model.task.hidden_layer}
+    return schema.replace_fields(settings, task=hidden, own=own, qa=head)
 
 
 def _find_conventions(task: portable.PortableTask) -> dict[str, Any] | None:

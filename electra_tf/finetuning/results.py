@@ -343,7 +343,8 @@ def _format(values: Sequence[float]) -> list[str]:
 def _explain(table: str, trials: Sequence[trial_lib.TrialResult] = ()) -> str:
     """Explains the marks of a table, and says what may be behind low scores."""
     note, remedy = "", "Try another seed, a lower rate or a longer warm-up."
-    num_steps = min((t.num_steps for t in trials), default=trial_lib.FEW_STEPS)
+    known = [t.num_steps for t in trials if t.num_steps]
+    num_steps = min(known, default=trial_lib.FEW_STEPS)
     share_cut = max((trial.share_cut for trial in trials), default=0.0)
     if num_steps < trial_lib.FEW_STEPS:
         remedy = (

@@ -49,6 +49,8 @@ PLACES = {
     "settings.own.dev_file",
     "settings.own.file_format",
 }
+DECODING = ("n_best_size", "max_answer_length", "qa_na_threshold")
+"""Fields of the section `qa` that a head does not depend on."""
 # Fields that may differ when a trained trial is scored anew or predicts.
 SAFE_TO_LOAD = (
     SAFE_TO_RESUME
@@ -60,6 +62,8 @@ SAFE_TO_LOAD = (
         "settings.qa.qa_na_threshold",
     }
 )
+CONVERTED = "converted from"
+"""How the source of a trial begins that was trained elsewhere."""
 
 
 @schema.frozen
@@ -75,6 +79,11 @@ class TrialDescription:
     # Of what it learns from and is scored on; older trials have none.
     data: Digests | None = None
     format: Literal[1] = 1  # version of the file
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether it was trained elsewhere, by settings that are not known."""
+        return self.source.startswith(CONVERTED)
 
 
 @schema.frozen
@@ -339,6 +348,41 @@ def build_model(
     }
     parts, norm = training.num_micro_batches, settings.optimizer.clip_norm
     return model_lib.FinetuningModel(loaded.encoder, heads, seed, parts, norm)
+
+
+def write_predictions(
+    trial: Trial, output_dir: pathlib.Path, splits: Sequence[str] = ()
+) -> None:
+    """Predicts splits of all tasks, by default all but `train` with a file."""
+    written: list[pathlib.Path] = []
+    for name, task in trial.prepared.tasks.items():
+        if not set(splits) <= set(task.splits):
+            raise ValueError(
+                f"The splits of {name} are {', '.join(task.splits)}. Received: "
+                f"{', '.join(splits)}. Correct --splits."
+            )
+        for split in splits or [s for s in task.splits if s != "train"]:
+            try:
+                examples = trial.prepared.examples(name, split)
+            except FileNotFoundError as error:
+                if splits:
+                    raise
+                print(f"Not predicted, {name} {split}: {error}", flush=True)
+                continue
+            folder = output_dir / "predictions" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            atomic.remove_partial(folder)
+            written += task.write_predictions(
+                folder, split, examples, trial.predict(name, split)
+            )
+    if not written:
+        raise FileNotFoundError(
+            "There must be a file to predict. Received: none for any split of "
+            f"{', '.join(trial.prepared.tasks)}. Name one, for example by "
+            "--config.own.test_file or --config.task.data_dir."
+        )
+    for path in written:
+        print(f"Wrote {path}", flush=True)
 
 
 def describe_result(folder: pathlib.Path) -> str:

@@ -10,11 +10,13 @@ from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from tests.export import finetuned_tiny
+from tests.finetuning import little_task
 from tests.formats import tiny_models
 
 
@@ -108,6 +110,19 @@ def test_labels_must_be_known_and_as_many_as_outputs(
     with pytest.raises(errors.ModelError, match="--vocab_file"):
         portable_trial.write_trial(model, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_from_elsewhere_is_scored(tmp_path, ask, done):
+    conversion.convert(done[0].folder(1), "huggingface", tmp_path / "hf")
+    expected = trial_lib.read_result(done[0].folder(1)).scores
+    request = ask(pretrained_dir=tmp_path / "hf", actions=("eval",))
+    for _ in range(2):
+        summary = finetune.finetune(request)
+        assert summary.trials[0].scores == expected
+    assert saved_model.load_task(request.folder(1)).module.task.labels
+    other = little_task.replace(request, "own", kind="regression")
+    with pytest.raises(ValueError, match="own.py:classification"):
+        finetune.finetune(other)
 
 
 def test_one_task_of_several_is_taken(tmp_path):
