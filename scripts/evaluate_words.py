@@ -47,8 +47,6 @@ def main() -> None:
     from electra_tf.formats import reading
     from electra_tf.loaded_models import pretrained
 
-    read = reading.read_model(model)
-    electra = pretrained.PretrainedModel.from_portable(read)
     results, seed = {}, FLAGS.seed
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
@@ -56,6 +54,9 @@ def main() -> None:
         drawn = word_tests.read_sentences(
             FLAGS.sentences, FLAGS.num_sentences, seed
         )
+    read = reading.read_model(model)
+    electra = pretrained.PretrainedModel.from_portable(read)
+    if FLAGS.sentences:
         results["sentences"] = word_tests.run(electra, drawn, seed)
     if FLAGS.swaps:
         ranked = word_tests.rank_swaps(electra, swaps)

@@ -5,6 +5,7 @@ weights and the same request is read back instead of measured anew.
 """
 
 import dataclasses
+import glob
 import hashlib
 import importlib
 import json
@@ -139,6 +140,7 @@ class Stored(NamedTuple):
     model: str  # one line, where the weights came from
     request: Request
     findings: Findings
+    data: str = ""  # `digest_data`; empty in those of earlier versions
 
 
 def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
@@ -163,12 +165,18 @@ def run(
 ) -> Findings:
     """Runs an analysis unless it was run, and leaves its three files."""
     analysis, folder = find_analysis(name), output_dir / name
-    key = digest(electra, request)
+    key, data = digest(electra, request), digest_data(request.data)
     stored = read_stored(folder)
-    if stored is not None and stored.key == key:
-        return stored.findings
+    if stored is not None:
+        # The same data may lie elsewhere; findings of earlier versions do not
+        # tell what was in them.
+        same = dataclasses.replace(request, data=stored.request.data)
+        is_same = stored.data == data if stored.data else same == request
+        if is_same and stored.key == digest(electra, same):
+            print("Nothing to do: it was measured before.\n", flush=True)
+            return stored.findings
     folder.mkdir(parents=True, exist_ok=True)
-    findings = analysis.measure(Work(electra, request, folder, key))
+    findings = analysis.measure(Work(electra, request, folder, f"{key}-{data}"))
     columns = min(analysis.panels, 2)
     rows = analysis.panels // columns
     size = (1.0 + 6.0 * columns, 4.8 * rows)
@@ -242,7 +250,8 @@ def read_stored(folder: pathlib.Path) -> Stored | None:
         table, notes = _from_json(read["table"]), tuple(read["notes"])
         findings = Findings(table, notes, series)
         request = Request(**read["request"])
-        return Stored(read["key"], read["model"], request, findings)
+        about = read["key"], read["model"], request
+        return Stored(*about, findings, read.get("data", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
             f"{path} must be what electra-analyze writes. Received: {error!r}. "
@@ -257,6 +266,21 @@ def digest(electra: pretrained.PretrainedModel, request: Request) -> str:
     asked = json.dumps(dataclasses.asdict(request), sort_keys=True)
     text = f"{model_lib.checksum(weights)} {asked}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def digest_data(data: str) -> str:
+    """Tells the files at a path, or of a pattern, apart by their content."""
+    hashed = hashlib.sha256()
+    for found in sorted(glob.glob(data, recursive=True)):
+        top = pathlib.Path(found)
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file():
+                # Its name within the folder, which may be another one.
+                hashed.update(f"{path.relative_to(top)}\n".encode())
+                with path.open("rb") as stream:
+                    content = hashlib.file_digest(stream, "sha256")
+                hashed.update(content.digest())
+    return hashed.hexdigest()[:16]
 
 
 def _to_json(frame: pd.DataFrame) -> dict[str, Any]:

@@ -50,8 +50,14 @@ def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     assert (tmp_path / "toy" / analysis.PICTURE).exists()
     written = (tmp_path / "toy" / analysis.TABLE).read_text()
     assert "| all | 1 | 5,205,208,750 | 3e-12 |" in written
-    analysis.run("toy", electra, analysis.Request("other"), folder)
-    assert calls == ["unused", "other"]
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    for path in (one, two):
+        path.write_text("the cat")
+        analysis.run("toy", electra, analysis.Request(str(path)), folder)
+    assert calls == ["unused", str(one)]
+    two.write_text("the dog")
+    analysis.run("toy", electra, analysis.Request(str(two)), folder)
+    assert calls == ["unused", str(one), str(two)]
 
 
 def test_damaged_findings_are_refused_with_their_path(electra, calls, tmp_path):

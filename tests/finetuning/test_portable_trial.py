@@ -115,7 +115,9 @@ def test_labels_must_be_known_and_as_many_as_outputs(
 def test_a_model_from_elsewhere_is_scored(tmp_path, ask, done):
     conversion.convert(done[0].folder(1), "huggingface", tmp_path / "hf")
     expected = trial_lib.read_result(done[0].folder(1)).scores
-    request = ask(pretrained_dir=tmp_path / "hf", actions=("eval",))
+    request = dataclasses.replace(
+        ask(), pretrained_dir=tmp_path / "hf", actions=("eval",)
+    )
     for _ in range(2):
         summary = finetune.finetune(request)
         assert summary.trials[0].scores == expected
