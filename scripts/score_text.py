@@ -1,8 +1,7 @@
 r"""Shows which words of a text look replaced to a model, or to its export.
 
-    electra-score --model=tiny-en --text="The cat sat on the mat."
-    electra-score --saved_model=runs/tiny/export \
-        --text="The cat sat on the mat." --swap=mat:banana
+    electra-score --model=tiny-en \
+        --text="The king was born in London in the year 1820." --swap=born:table
     electra-score --model=tiny-en --input_file=texts.csv \
         --output_file=scores.csv
 

@@ -185,7 +185,8 @@ def run(
         analysis.draw(findings, axes)
     atomic.write_text(folder / TABLE, findings.describe(analysis.question))
     described = {
-        "analysis": name, "question": analysis.question, "key": key, "data": data,
+        "analysis": name, "question": analysis.question,
+        "key": key, "data": data,
         "model": electra.origin, "request": dataclasses.asdict(request),
         "notes": findings.notes, "table": _to_json(findings.table),
         "series": {k: _to_json(v) for k, v in findings.series.items()},
