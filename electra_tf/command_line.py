@@ -41,7 +41,7 @@ _USER_ERRORS = (
     errors.ExportError,
 )
 _TOO_LARGE = (
-    "The device has too little memory for the model and a batch. Take fewer "
+    "has too little memory for the model and a batch. Take fewer "
     "or shorter rows at once, a smaller model, or bfloat16."
 )
 
@@ -322,7 +322,11 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         if _SHOW_TRACEBACK.value or not is_known:
             traceback.print_exc()
         else:
-            text = _TOO_LARGE if is_full else f"{error}"
+            # Some errors of Python have no text of their own.
+            text = f"{error}" or type(error).__name__
+            if is_full or isinstance(error, MemoryError):
+                place = "The device" if is_full else "This machine"
+                text = f"{place} {_TOO_LARGE}"
             if isinstance(error, OSError) and error.errno:
                 error.filename = error.filename or _find_full_output()
             if isinstance(error, OSError) and error.filename:

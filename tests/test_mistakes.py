@@ -145,6 +145,14 @@ def _fill_device():
     raise tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen")
 
 
+def _fill_memory():
+    raise MemoryError
+
+
+def _say_nothing():
+    raise ValueError
+
+
 def _interrupted_import():
     raise ImportError("initialization failed") from KeyboardInterrupt()
 
@@ -153,6 +161,8 @@ def _interrupted_import():
     ("fail", "code", "said"),
     [
         (_fill_device, 1, "error: The device has too little memory"),
+        (_fill_memory, 1, "error: This machine has too little memory"),
+        (_say_nothing, 1, "error: ValueError"),
         (
             pathlib.Path("/nothing/a").mkdir,
             1,

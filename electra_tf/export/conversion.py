@@ -167,11 +167,11 @@ def _describe_task(
         )
     if task is None:
         return model
-    count = len(task.labels or labels)
-    if labels and not len(set(labels)) == len(labels) == count:
+    outputs = model.tensors.get(f"{task.head}/dense/bias", task.labels)
+    if labels and not len(set(labels)) == len(labels) == len(outputs):
         raise ValueError(
-            f"--labels must differ, and be {count} as the model's outputs. "
-            f"Received: {','.join(labels)}."
+            f"--labels must differ, and be {len(outputs)} as the model's "
+            f"outputs. Received: {','.join(labels)}."
         )
     has_pairs = task.has_pairs or options.has_pairs
     if has_pairs and task.name in glue.TASKS:
@@ -245,7 +245,8 @@ def write(
                 f"A TF1 checkpoint of {task.name!r} has outputs for "
                 f"{', '.join(known.labels)}, in this order. Received: "
                 f"{', '.join(task.labels)} in {model.origin}. Take another "
-                f"format, or leave the head out: --drop={portable.TASK_HEADS}."
+                "format, or leave the head out: "
+                f"{portable.without(portable.TASK_HEADS)}."
             )
     return reading.write(model, target_format, folder)
 

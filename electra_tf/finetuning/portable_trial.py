@@ -110,12 +110,9 @@ def write_trial(
         )
     if not base.find_kind(task.kind).outputs_are_labels:
         task = dataclasses.replace(task, labels=())
-    elif not (task := _with_labels(task)).labels:
-        raise errors.ModelError(
-            f"The labels of {task.name!r} must be known, in the order of "
-            f"the outputs. Received: none in {model.origin}. Give them "
-            "with --labels=NAME,NAME,..."
-        )
+    else:
+        task = _with_labels(task)
+        portable.require_labels(task.name, task.labels, model.origin)
     renamed = portable.rename_part(model.tensors, old_head, task.head)
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)

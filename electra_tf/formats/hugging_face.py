@@ -68,7 +68,7 @@ def _write_sentence_head(tensors: Tensors, head: str) -> Tensors:
         raise errors.ModelError(
             f"A class of Hugging Face can stand for a linear layer of up to "
             f"{width // 2} labels, half its width. Received: {outputs}. "
-            f"Leave the head out with --drop={portable.TASK_HEADS}."
+            f"Leave the head out: {portable.without(portable.TASK_HEADS)}."
         )
     return {**tensors, **_gelu_twin(kernel, head)}
 
@@ -128,8 +128,8 @@ def _write_span_head(tensors: Tensors, head: str) -> Arrays:
         raise errors.ModelError(
             "ElectraForQuestionAnswering predicts start and end apart, each by "
             "one linear layer. Received: a head that has others. Fine-tune "
-            f"with {answering_task.PLAIN_HEAD_FLAGS}, or leave it out with "
-            f"--drop={portable.TASK_HEADS}."
+            f"with {answering_task.PLAIN_HEAD_FLAGS}, or leave it out: "
+            f"{portable.without(portable.TASK_HEADS)}."
         )
     joined = {
         f"{head}/outputs/{variable}": np.concatenate([own[p] for p in ends], -1)
@@ -424,7 +424,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
             raise errors.ModelError(
                 "Hugging Face has no class for tasks of the kind "
                 f"{model.task.kind!r}. "
-                f"Leave the head out with --drop={portable.TASK_HEADS}."
+                f"Leave the head out: {portable.without(portable.TASK_HEADS)}."
             )
         head = HEAD_CLASSES[architecture]
         tensors, table = head.write(tensors, model.task.head), head.table
@@ -463,12 +463,7 @@ def _task_fields(
     kind = base.find_kind(task.kind)
     if head.names_outputs:
         labels = task.labels if kind.outputs_are_labels else ("LABEL_0",)
-        if not labels:
-            raise errors.ModelError(
-                f"The labels of {task.name!r} must be known, in the order of "
-                f"the outputs. Received: none in {origin}. Give them with "
-                "--labels=NAME,NAME,..."
-            )
+        portable.require_labels(task.name, labels, origin)
         _require_labels(labels, f"{origin}: the task {task.name!r}")
         fields["id2label"] = dict(enumerate(labels))
         fields["label2id"] = {label: n for n, label in enumerate(labels)}

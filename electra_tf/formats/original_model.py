@@ -265,8 +265,8 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
             raise errors.ModelError(
                 "The original has one linear layer for each of its tasks "
                 f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). "
-                f"Received: {task}. Leave the head out with "
-                f"--drop={portable.TASK_HEADS}."
+                f"Received: {task}. Leave the head out: "
+                f"{portable.without(portable.TASK_HEADS)}."
             )
         ours = {name: alias for alias, name in catalog.ALIASES.items()}
         scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"

@@ -341,7 +341,22 @@ def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
     if unknown:
         raise errors.ModelError(
             f"{why} Received: {model.origin} with {', '.join(unknown)}. Leave "
-            f"them out with --drop='{'|'.join(unknown)}'."
+            f"them out: {without(*unknown)}."
+        )
+
+
+def without(*parts: str) -> str:
+    """Returns the flag that leaves parts out, which one command has."""
+    return f"electra-convert --drop='{'|'.join(parts)}'"
+
+
+def require_labels(task: str, labels: tuple[str, ...], origin: str) -> None:
+    """Raises `ModelError` if a task's labels are not known."""
+    if not labels:
+        raise errors.ModelError(
+            f"The labels of {task!r} must be known, in the order of the "
+            f"outputs. Received: none in {origin}. Write a model that has "
+            "them: electra-convert --labels=NAME,NAME,..."
         )
 
 
@@ -391,7 +406,7 @@ def require_generator(
         raise errors.ModelError(
             f"{rule}. Received: {model.origin}, whose generator has other "
             f"sizes (its own, and by this rule): {'; '.join(wrong)}. Leave it "
-            f"out with --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
+            f"out: {without(GENERATOR, MASKED_LM_HEAD)}."
         )
 
 
@@ -469,6 +484,6 @@ def _find_tying(main: PortableModel, generator: PortableModel) -> str:
             f"width. Received: {generator.origin}, embedding_size="
             f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
             f"other embeddings than {main.origin}. Take one of them; of one "
-            f"model, --drop='{GENERATOR}|{MASKED_LM_HEAD}'."
+            f"model, {without(GENERATOR, MASKED_LM_HEAD)}."
         )
     return "none"

@@ -14,6 +14,7 @@ from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.objectives import registry
+from electra_tf.processes import atomic
 from tests import full_disk
 from tests import tiny_electra
 from tests.formats import tiny_models
@@ -67,6 +68,7 @@ _LABELS = ("yes", "maybe", "no")
         ("regression", {"labels": ("a", "b")}, "model of regression task"),
         ("classification", {"labels": ("a", "a", "b")}, "must differ"),
         ("classification", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
+        ("tagging", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
         # Files of TF1 do not name them: they would be read as the usual ones.
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
@@ -203,6 +205,23 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path, target_format):
             source, "could not be written.*Free space",
             (OSError, errors.ModelError), target_format=target_format,
         )  # fmt: skip
+
+
+def test_of_two_conversions_into_one_folder_the_later_fails(
+    tmp_path, source, monkeypatch
+):
+    flush, output = atomic._flush, tmp_path / "output"
+
+    def convert_another(path):
+        monkeypatch.setattr(atomic, "_flush", flush)
+        _convert(source, output, "tf1")
+        flush(path)
+
+    monkeypatch.setattr(atomic, "_flush", convert_another)
+    with pytest.raises(FileExistsError, match="must not exist yet"):
+        _convert(source, output, "huggingface")
+    assert reading.detect(output) == "tf1"
+    assert not list(tmp_path.glob(".output*"))
 
 
 def test_what_reads_back_otherwise_is_not_kept(source, monkeypatch):

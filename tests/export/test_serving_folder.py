@@ -118,6 +118,8 @@ def read_warm_up(folder):
     path = folder / "assets.extra" / "tf_serving_warmup_requests"
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         log = prediction_log_pb2.PredictionLog.FromString(record)
+        # The same model has the same bytes, in every process.
+        assert log.SerializeToString(deterministic=True) == record
         assert log.WhichOneof("log_type") == "predict_log"
         request = log.predict_log.request
         inputs = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}

@@ -358,11 +358,11 @@ def serve(server: DemoServer) -> None:
             "and take its time; there is no password. Leave --host away to "
             "keep it to yourself."
         )
+    # Werkzeug takes Ctrl-C as the end, and closes the server.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=server.warm_up, daemon=True).start()
     about = f"{server.model.description}\nOpen {server.url}"
     print(f"{about}\nCtrl-C ends it.", flush=True)
-    # Werkzeug takes Ctrl-C as the end, and closes the server.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     server.serve_forever()
     server.finish()
     print("\nEnded.", flush=True)

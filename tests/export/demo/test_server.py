@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -238,6 +239,43 @@ def test_who_sends_slowly_is_cut_off_and_others_wait(monkeypatch):
         slow.settimeout(1)
         # What it had sent was no whole request.
         assert slow.recv(100).startswith(b"HTTP/1.1 421 ")
+
+
+def test_sigterm_ends_the_server_after_the_answer_under_way(capsys):
+    begun, answers = threading.Event(), []
+
+    def score(texts):
+        if texts == ["the cat"]:
+            begun.set()
+            time.sleep(0.7)
+        return stubs.PRETRAINED.score(texts)
+
+    model = server_lib.DemoModel("slow", score)
+    server = server_lib.DemoServer(model)
+    port = server.server_address[1]
+
+    def ask_and_end():
+        asking = threading.Thread(
+            target=lambda: answers.append(
+                _post(port, "/api/score", {"text": "the cat"})
+            )
+        )
+        asking.start()
+        begun.wait(20)
+        os.kill(os.getpid(), signal.SIGTERM)
+        asking.join(20)
+
+    before = signal.getsignal(signal.SIGTERM)
+    other = threading.Thread(target=ask_and_end)
+    other.start()
+    try:
+        server_lib.serve(server)
+        other.join(20)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    ((status, answer),) = answers
+    assert (status, len(answer["parts"])) == (200, 3)
+    assert "Ended." in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
