@@ -94,7 +94,8 @@ class OwnTaskConfig:
     test_file: str = ""  # predicted; scored too if it has labels
     # `auto` goes by the file's ending.
     file_format: Annotated[str, schema.one_of(*_FILE_FORMATS)] = "auto"
-    # Empty: examples are numbered. Ranking: rows with one value are one query.
+    # Empty: examples are numbered. Ranking: rows with one value are one query;
+    # tagging: rows of a word each with one value are one sentence.
     id_column: str = ""
     # Sentence; tagging: the words; multiple choice, ranking: what is asked.
     text_column: str = "text"

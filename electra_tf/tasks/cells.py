@@ -40,8 +40,10 @@ _QUOTED = re.compile(r"""b?(['"]).*\1""", re.DOTALL)
 _BITS = re.compile(r"[01](?:[\s,;|]+[01])+")
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 # A string that may be a list: a bracket, then a quote or a number.
-_STARTS_LIST = re.compile(r"""\s*(\w[\w.]*\()?[\[(]\s*(b?['"]|[-\d.])""")
-_COMMAS = re.compile(r"[^\s,\[(][^\s,]*(,\s*[^\s,]+)+")
+_STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
+# What is left of a list that was split at blanks in the place of a tag.
+_BROKEN_TAG = re.compile(r"""[\[({'"]+\w.*|.*\w[\])}'"]+,?""")
+_COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
 # Of an object, what holds its labels, as label tools and libraries call it.
 _LABEL_KEYS = "labels", "label", "choices", "choice", "value"
 _TRUE = {"1", "true"}
@@ -324,12 +326,14 @@ def read_words(
         are_numbers = all(isinstance(item, int | float) for item in items)
         is_text = cell.split()[-1] in ("]", ")") or len(items) < 2
         items = cell if are_numbers and is_text else items
-    if isinstance(items, str) and not re.match(r"\s*\[\s*b?['\"]", items):
+    is_split = isinstance(items, str)
+    if is_split and not re.match(r"\s*\[\s*b?['\"]", items):
         items = items.split()
     items = items if isinstance(items, list) else [None]
     takes_numbers = are_tags or any(isinstance(item, str) for item in items)
     words = [_to_word(item, are_tags, takes_numbers) for item in items]
-    if not words or "" in words:
+    is_broken = is_split and are_tags and any(map(_BROKEN_TAG.fullmatch, words))
+    if not words or "" in words or is_broken:
         expected = f"in {column!r} a list of strings, none of them empty"
         remedy = "Write a JSON list, or put blanks between the strings."
         if isinstance(cell, str) and "..." in cell:

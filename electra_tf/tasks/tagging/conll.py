@@ -43,6 +43,7 @@ class Sentences(list[Sentence]):
     """The sentences of a file, and notes on what was understood of it."""
 
     notes: tuple[str, ...] = ()
+    are_texts: bool = False  # whether the file has texts in place of words
 
 
 class _Line(NamedTuple):
@@ -199,6 +200,9 @@ class _Reader:
 
     def _require_word(self, line: _Line) -> None:
         place, number = f"{self._path}, line {line.number}", line.fields[0]
+        if "\r" in line.text:
+            expected, remedy = "line feeds between lines", "Save the file so."
+            raise files.unexpected(place, expected, line.text, remedy)
         if self._is_numbered and not _NUMBER.fullmatch(number):
             expected = "the word's number in the first column, as elsewhere"
             raise files.unexpected(place, expected, line.text)

@@ -40,12 +40,15 @@ def read_own(
         places = _read_places(own)
         sentences = conll.read_columns(path, needs_tags, *places)
     else:
+        # Texts are split as those of the training file are.
+        has_train = not needs_tags and storage.path(own.train_file).is_file()
+        are_texts = has_train and read_own(own, "train").are_texts
         sentences = read_table(
-            path, file_format, *columns, needs_tags, own.id_column
+            path, file_format, *columns, needs_tags, own.id_column, are_texts
         )
     notes = (f"{path}: {note}" for note in sentences.notes)
     named = _name_classes(sentences, own.label_names, split == "train")
-    named.notes = tuple(notes)
+    named.notes, named.are_texts = tuple(notes), sentences.are_texts
     if split == "train":
         _require_choice(named)
     return named
@@ -54,7 +57,8 @@ def read_own(
 def _require_choice(sentences: conll.Sentences) -> None:
     """Raises `DataError` where all tags are the same, as in a wrong column."""
     place = sentences[0].place
-    if all(word.endswith(",") for s in sentences for word in s.words):
+    ends = {word[-1:] for sentence in sentences for word in sentence.words}
+    if len(ends) == 1 and ends <= {",", ";", "|"}:
         expected, word = "blanks or tabs between columns", sentences[0].words[0]
         raise files.unexpected(place, expected, word)
     tags = {tag for sentence in sentences for tag in sentence.tags or ()}
@@ -124,13 +128,14 @@ def read_table(
     tag_column: str,
     needs_tags: bool = True,
     id_column: str = "",
+    are_texts: bool = False,
 ) -> conll.Sentences:
     """Reads the sentences of a CSV, TSV or JSON lines file, in its order.
 
     Words and tags are lists, or strings that are split at blanks; tags also
     spans of a text. With `id_column` every row is a word, and those of one id,
     one after another, are a sentence. Without `needs_tags` tags may be absent,
-    or empty.
+    or empty; `are_texts` then says that strings are texts for spans.
     """
     columns = [word_column, *[tag_column] * needs_tags]
     required = [*columns, *[id_column] * bool(id_column)]
@@ -143,7 +148,7 @@ def read_table(
     texts = [record.values[word_column] for record in records]
     if all(isinstance(text, str) for text in texts):
         first = records[tagged.index(True) if any(tagged) else 0]
-        if cells.open_spans(first.values.get(tag_column)):
+        if are_texts or cells.open_spans(first.values.get(tag_column)):
             return text_spans.read_sentences(records, word_column, tag_column)
     sentences = conll.Sentences(
         _read_lists(record, word_column, tag_column * (needs_tags or is_tagged))

@@ -27,6 +27,7 @@ def read_sentences(
     texts = [cells.read_text(record, text_column) for record in records]
     split = words_lib.split_text(rows_lib.encode(texts), True)
     sentences, num_cut, num_spans = conll.Sentences(), 0, 0
+    sentences.are_texts = True
     bounds = zip(split.starts.to_list(), split.ends.to_list(), strict=True)
     for record, text, own in zip(records, texts, bounds, strict=True):
         cell = cells.open_spans(record.values.get(span_column)) or ()

@@ -85,6 +85,7 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path, content):
         (b"a\nb O\nc O\n", r"line 1: expected 2 fields.*instead of 1.*'a'"),
         (b"# s 1\na O\n# s 2\nb O\n", r"line 3: .*blank line before a com"),
         (b"1 a O\n2 b O\nb c O\n", r"line 3: expected the word's number"),
+        (b"a O\rb B-X\r", r"line 1: expected line feeds between lines"),
         (b"a b\tB-X O\n", r"line 1: expected a word and its tag, without bl"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
         (b"", r"train.txt: expected sentences.*Received: none"),

@@ -38,6 +38,8 @@ def _csv(words, tags):
         ("New York is", "['B-LOC', 'I-LOC', 'O']"),
         ("['New', 'York', 'is']", "['B-LOC', 'I-LOC', 'O']"),
         ("('New', 'York', 'is')", "('B-LOC', 'I-LOC', 'O')"),
+        ('c("New", "York", "is")', 'c("B-LOC", "I-LOC", "O")'),
+        ("New York is", "[np.str_('B-LOC'), np.str_('I-LOC'), np.str_('O')]"),
         ("['New' 'York'\n 'is']", "['B-LOC' 'I-LOC'\n 'O']"),
         ('[ "New",\n "York", "is" ]', '[ "B-LOC ",\n "I-LOC", "O" ]'),
         ("array(['New', 'York', 'is'], dtype=object)", "[3 4 0]"),
@@ -89,6 +91,16 @@ def test_spans_of_texts_tag_the_words(tmp_path, label):
         _read(tmp_path, "x.json", json.dumps(lines, indent=1))[1].tags == TAGS
     )
     assert "1 spans of texts" in rows.notes[0]
+
+
+def test_texts_to_predict_are_split_as_those_of_the_training_file(tmp_path):
+    text = json.dumps({"text": "a.", "label": [[0, 1, "X"]]})
+    _read(tmp_path, "train.jsonl", text)
+    train_file = str(tmp_path / "train.jsonl")
+    for label in ([], None):
+        test = json.dumps({"text": "a.", "label": label})
+        rows = _read(tmp_path, "x.jsonl", test, "test", train_file=train_file)
+        assert [row[:2] for row in rows] == [(("a", "."), None)]
 
 
 def test_a_word_with_the_end_of_a_span_is_cut_and_told(tmp_path):
@@ -151,6 +163,8 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ("[101 102]", "O O", "'text' a list of strings"),
         ('["a", "b"', "O O", "'text' a list of strings"),
         ("['a' ... 'b']", "O O O", "NumPy left some out"),
+        ("a b", "'B-X' 'O'", "'label' a list of strings"),
+        ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "none of another.*2 to 3, Y"),
         ("\u5317\u4eac\u5e02", [[0, 2, "X"]], "between words.*1 of 1"),

@@ -36,25 +36,6 @@ def test_spans_survive_every_scheme(scheme):
     assert spans.find_scheme(sentences) == scheme
 
 
-@pytest.mark.parametrize(
-    ("scheme", "tags"),
-    [
-        ("BIO", "B-A I-A O B-A B-B"),
-        ("IOB1", "I-A I-A O I-A B-A I-B"),
-        ("BIEO", "B-A E-A O B-A B-B"),
-        ("BIOES", "B-A E-A O S-A S-B"),
-        ("BILOU", "B-A L-A O U-A U-B"),
-        ("BMES", "B-A E-A O S-A B-B M-B E-B"),
-    ],
-)
-def test_schemes_are_told_by_their_letters(scheme, tags):
-    assert spans.find_scheme([tags.split()]) == scheme
-    assert spans.mark_spans(set(tags.split()))
-    # Labels alone tell as much, but for the two of B and I.
-    labels = [[tag] for tag in sorted(set(tags.split()))]
-    assert spans.find_scheme(labels) == scheme or scheme == "IOB1"
-
-
 def test_tags_of_spans_are_told_from_others():
     for tag in ("O", "B-NP", "I-x", "E-X-Y", "S--"):
         assert spans.is_span_tag(tag)

@@ -201,7 +201,7 @@ def test_settings_that_mean_nothing_are_refused(fields, expected):
         ("a B-X\nb O\n", "b NN\n", "dev.* word 1 .*a span"),
         ("a 3\nb 0\n", "", "train.*own.labels"),
         ("a O\nb O\n", "", "two or more different tags.*own.label_column"),
-        ("a, O\nb, B-X\n", "", "blanks or tabs between columns"),
+        ("a; O\nb; B-X\n", "", "blanks or tabs between columns"),
     ],
 )  # fmt: skip
 def test_tags_that_do_not_fit_are_refused(tmp_path, train, dev, message):
