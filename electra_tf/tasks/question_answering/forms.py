@@ -60,7 +60,10 @@ def read_json(
     `own` names the members of rows that are not in a published form.
     """
     for place, value in _parse_values(path):
-        yield from _list_questions(value, place, own)
+        try:
+            yield from _list_questions(value, place, own)
+        except RecursionError as error:
+            raise files.unexpected(place, _EXPECTED, "deep lists") from error
 
 
 def _parse_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
@@ -195,7 +198,9 @@ def _list_answers(
     record: files.Record, found: Any, starts: Any
 ) -> Iterator[Place]:
     starts = _parse_cell(starts)
-    if str(found) not in str(record.values["context"]):
+    is_text = str(found) in str(record.values["context"])
+    # `NA` may be a word; without a place it is the sign of a missing answer.
+    if not is_text or (starts is None and found in cells.MISSING):
         found = _parse_cell(found)
     if isinstance(starts, list) and not isinstance(found, list | Mapping):
         found = [found]

@@ -72,6 +72,7 @@ def read_squad(
     return _build(forms.read_json(path), path, needs_is_impossible)
 
 
+# One reader takes all forms; this name says what is expected.
 read_mrqa = read_squad
 
 
@@ -376,21 +377,21 @@ def _place_answers(
             missing.append(f"{example.id!r} ({said.text[:40]!r})")
         if found or not (said and is_training):
             placed.append(dataclasses.replace(example, answer=found or said))
-    total = f"{path}: {{}} of {sum(e.answer is not None for e in examples)}"
+    total = f"of {sum(e.answer is not None for e in examples)} answers"
     if num_guessed:
         logging.warning(
-            f"{total.format(num_guessed)} answers have no `answer_start` and "
-            "are in their contexts several times; the first time is learned."
+            f"{path}: {num_guessed} {total} have no `answer_start` and are in "
+            "their contexts several times; the first time is learned."
         )
     if moved:
         logging.warning(
-            f"{total.format(len(moved))} answers do not begin where "
-            "`answer_start` says, in characters of the context from 0. The "
-            f"nearest place is learned; the farthest: {max(moved)[1]}."
+            f"{path}: {len(moved)} {total} do not begin where `answer_start` "
+            "says, in characters of the context from 0. The nearest place is "
+            f"learned; the farthest: {max(moved)[1]}."
         )
     if missing:
-        told = f"{total.format(len(missing))} answers are nowhere in their "
-        told += f"contexts: {files.list_some(missing)}."
+        told = f"{path}: {len(missing)} {total} are nowhere in their contexts: "
+        told += f"{files.list_some(missing)}."
         if 2 * len(missing) > sum(e.answer is not None for e in examples):
             remedy = "Is it the right column, and are contexts complete?"
             raise errors.DataError(f"{told} {remedy} Repair the file.")

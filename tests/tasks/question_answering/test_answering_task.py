@@ -125,6 +125,20 @@ def test_own_data_has_the_splits_that_are_named(write):
         own.read_split("dev")
 
 
+def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
+    path = write("train.json", squad_file(QUESTIONS))
+    own = _own(train_file=str(path))
+    examples = {"train": own.read_split("train")}
+    rows = {"train": own.build_rows(examples["train"], tokenizer, 21, True)}
+    lines = own.describe(examples, rows, tokenizer.vocabulary, 512)
+    assert {
+        "Questions of train: 2; 1 contexts, 1 unanswerable.",
+        "The contexts of 2 questions of train are cut into several windows: "
+        "4 rows in all.",
+        "What is learned as its answer: cat ##s",
+    } <= set(lines)
+
+
 def test_own_data_needs_a_file_and_a_known_metric():
     with pytest.raises(ValueError, match=r"\(none\).*own.train_file"):
         _own().read_split("train")

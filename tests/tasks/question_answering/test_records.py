@@ -36,9 +36,14 @@ def _mrqa(question=MRQA):
 def test_a_squad_file_is_read_in_its_order(write):
     bare = {"id": "q3", "question": "where"}
     questions = [squad_question("cats"), squad_question(None, id="q2"), bare]
+    answers = [{"text": t, "answer_start": s} for t, s in (("b", 2), ("a", 0))]
+    questions.append(squad_question(answers=answers, id="q4"))
     path = write("train.json", squad_file(questions))
-    first, second, third = records.read_squad(path)
+    first, second, third, last = records.read_squad(path)
     assert first == example_of("cats")
+    # All answers are gold, and the first is learned.
+    assert last.golds == ("b", "a")
+    assert last.answer == records.Answer("b", 2)
     assert second.is_impossible and second.golds == () and not second.answer
     # Without answers, and without being told that there are none.
     assert third.golds is None and not third.is_impossible
@@ -58,14 +63,6 @@ def test_what_a_flag_says_of_a_question_without_answers(write):
         (example,) = records.read_squad(write("dev.json", content))
         assert example.golds == golds
         assert example.is_impossible == said.get("is_impossible", False)
-
-
-def test_all_answers_are_gold_and_the_first_is_learned(write):
-    answers = [{"text": t, "answer_start": s} for t, s in (("b", 2), ("a", 0))]
-    content = squad_file([squad_question(answers=answers)], "a b")
-    (example,) = records.read_squad(write("dev.json", content))
-    assert example.golds == ("b", "a")
-    assert example.answer == records.Answer("b", 2)
 
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
@@ -241,6 +238,7 @@ def _table(header, answer, none=""):
         ("no_place.csv", _table("answer,answer_start", "cats,-1", ",")),
         ("no_column.csv", _table("answer", "cats")),
         ("flag.csv", _table("is_impossible,answer", "False,cats", "True,")),
+        ("r.csv", _table("answer,answer_start", "cats,27", "NA,NA")),
         ("json.csv", _table("answers", CELL)),
         ("numpy.csv", _table("answers", NUMPY, "\"{'text': array([])}\"")),
         ("list.csv", _table("answer,answer_start", "['cats'],[27]", ",")),
