@@ -75,10 +75,12 @@ def understand(cell: Any) -> Any:
     if called := _CALL.fullmatch(plain):
         plain = called[1].strip()
         plain = plain if plain[:1] + plain[-1:] in _PAIRS else f"[{plain}]"
-    is_list = plain[:1] + plain[-1:] in _PAIRS
-    value = _split_list(plain) if is_list else None
-    if value is None and (is_list or _QUOTED.fullmatch(plain)):
-        value = _evaluate(plain)
+    value = None
+    if plain[:1] + plain[-1:] in _PAIRS:
+        value = _split_list(plain) or _evaluate(plain)
+    elif _QUOTED.fullmatch(plain):
+        value = _split_list(f"[{plain}]")
+        value = value[0] if value and len(value) == 1 else value
     return (text or None) if value is None else value
 
 
@@ -183,7 +185,8 @@ def read_labels(
         _to_name(record, columns[0], name, remedy)
         if name not in known and name[:1] in ("[", "{"):
             expected = f"a label or a whole list in {columns[0]!r}"
-            raise files.unexpected(record.place, expected, name)
+            remedy = "Repair it, or list all labels in --config.own.labels."
+            raise files.unexpected(record.place, expected, name, remedy)
     return found
 
 
@@ -302,7 +305,7 @@ def read_number(
         if math.isfinite(number):
             flags = "--config.own.min_value and --config.own.max_value"
             remedy = f"Repair the row, or set {flags}."
-        elif is_empty(record, column):
+        elif label_name(value) is None:
             remedy = "Remove the row, or give it a number."
         elif isinstance(value, str) and "," in value:
             remedy = "Write numbers with a decimal point, without commas."

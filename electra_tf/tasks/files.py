@@ -212,7 +212,10 @@ def resolve_format(
         found = endings.get(received.lower(), "")
         expected = f"a name that ends with one of {', '.join(endings)}"
     if found not in formats:
-        remedy = "Rename the file or give --config.own.file_format."
+        remedy = (
+            "If it is of one of these formats, give --config.own.file_format; "
+            "else save it as one."
+        )
         raise unexpected(path, expected, received, remedy)
     return found
 
@@ -236,6 +239,15 @@ def read_table(
         Record(place, {name: row[name] for name in names if name in row})
         for place, row in read_rows(path, resolved, columns)
     ]
+    if resolved == "tsv" and not _find_delimiter(path, resolved):
+        found = [cell for record in records for cell in record.values.values()]
+        count = sum(c[:1] == c[-1:] == '"' and len(c) > 1 for c in found)
+        if count:
+            logging.warning(
+                f"{path}: {count} cells stand in quotation marks. They stay, "
+                "as the names in the first line have none: save it as CSV if "
+                "they are no part of the text."
+            )
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records

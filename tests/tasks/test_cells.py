@@ -34,6 +34,8 @@ from electra_tf.tasks import cells
         ("{'a': 1, 'b': 0}", {"a": 1, "b": 0}),
         ('"a"', "a"),
         ("b'a'", "a"),
+        ("'a' 'b'", ["a", "b"]),
+        ("set()", []),
         (" a\xa0\u200b", "a"),
         # What only begins like one of these is a string, and so is a word.
         ("[a b]", "[a b]"),

@@ -73,6 +73,8 @@ def test_columns_are_the_users(tmp_path):
         ("text,b,a\nx,1.0,0.0\ny,0,1\n", COLUMNS, ["b", "a"]),
         (_lines({"label": "b", "score": 0.9}, {"A": 1.0, "B": 0.0}),
          {"name": "t.jsonl"}, ["b", "A"]),
+        ("[" + ",".join(_lines("x", 2.0).splitlines()) + "]",
+         {"name": "t.json"}, ["x", "2"]),
         # Several.
         ("text,label\nx,\"['b' 'a']\"\ny,[]\nz,a\nw,None\n", SEVERAL,
          [("b", "a"), (), ("a",), ()]),
