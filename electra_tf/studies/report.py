@@ -183,8 +183,7 @@ def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
         runs = f"{len(own)}", minutes
         rows.append((f"`{arm.name}`", *steps, *cost, *runs))
     header = ("arm", "steps", "warm-up", "FLOPs", "M weights", "n")
-    header = (*header, "minutes a run")
-    return markdown(header, rows)
+    return markdown((*header, "minutes a run"), rows)
 
 
 def _tasks_section(
