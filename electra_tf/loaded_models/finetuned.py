@@ -25,6 +25,7 @@ from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.processes import atomic
 from electra_tf.tasks import base
 
 _CONFIG = "configs/finetune/own.py"
@@ -248,7 +249,7 @@ def build_settings(
         digest = hashlib.sha256(lines.encode()).hexdigest()[:12]
         path = folder / "data" / f"{split}-{digest}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(lines, "utf-8")
+        atomic.write_text(path, lines)
         own[f"{split}_file"] = str(path)
     frame, given = pandas.concat(frames.values()), sections.get("own", {})
     kind, reason = given.get("kind"), ""
