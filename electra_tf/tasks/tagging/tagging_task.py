@@ -192,7 +192,8 @@ class TaggingTask(base.Task):
             for number, tag in enumerate(tags or (), 1):
                 if right := find(tag):
                     word = f"word {number} ({words[number - 1]!r})"
-                    expected = f"the tag of {word} to be {right[0]}"
+                    begins = "of the sentence that begins here"
+                    expected = f"the tag of {word} {begins} to be {right[0]}"
                     raise files.unexpected(place, expected, tag, right[1])
         return sentences
 
