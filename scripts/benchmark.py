@@ -15,8 +15,9 @@ r"""Times training steps, exports, dataset builds, input, or start-up.
 electra_tf, transformers and KerasHub do the same work in turn. Compare ratios
 within one run only, because machines differ and are noisy. --peer_python is an
 interpreter with torch and transformers; docs/performance.md explains the
-columns. `compile` runs nothing: the compilers of TPUs say what a step in
-bfloat16 takes. There --peer_python is an interpreter with jax and libtpu.
+columns. `compile` runs nothing: the compilers of TPUs and GPUs say what a step
+in bfloat16 takes. There --peer_python is an interpreter with jax, libtpu and
+JAX's plugin for CUDA.
 """
 
 import contextlib
@@ -72,7 +73,18 @@ flags.DEFINE_enum(
     "peer_attention", "sdpa", ["sdpa", "eager"], "Attention of transformers."
 )
 flags.DEFINE_list(
-    "devices", [*compile_lib.CORES], "compile: kinds of TPU, one core of each."
+    "devices",
+    [*compile_lib.DEVICES],
+    "compile: kinds of TPU and GPU, one core of each.",
+)
+flags.DEFINE_enum(
+    "work", "pretrain", compile_lib.WORKS, "compile: what a step does."
+)
+flags.DEFINE_string(
+    "task", "classification", "compile: kind of task to finetune or predict."
+)
+flags.DEFINE_enum(
+    "replicas", "1", ["1", "8"], "compile: cores that add up their gradients."
 )
 flags.DEFINE_string("saved_model", None, "infer: an export.")
 flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
@@ -130,13 +142,21 @@ def _compare(unit: str) -> None:
 
 
 def _compile() -> None:
-    """Prints what each kind of TPU takes."""
-    FLAGS.config.training.jit_compile = "on"  # as a TPU does
-    step = pretrain.prepare(FLAGS.config, "bfloat16", FLAGS.batch_size)
-    facts = compile_lib.compile_step(step, FLAGS.devices, FLAGS.peer_python)
+    """Prints what a core of each kind of device takes."""
+    FLAGS.config.training.jit_compile = "on"  # as accelerators do
+    facts = compile_lib.compile_step(
+        pretrain.prepare(FLAGS.config, "bfloat16", FLAGS.batch_size),
+        FLAGS.devices,
+        FLAGS.peer_python,
+        int(FLAGS.replicas),
+        work=FLAGS.work,
+        kind=FLAGS.task,
+    )
     print(compile_lib.describe(facts))
     if FLAGS.output:
         compile_lib.write_json(storage.path(FLAGS.output), facts)
+    if FLAGS.picture:
+        compile_lib.draw(storage.path(FLAGS.picture), facts)
 
 
 def _list_sides() -> list[timing.Side]:

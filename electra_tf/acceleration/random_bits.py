@@ -49,8 +49,9 @@ def draw_uniform(
     per_stream = math.prod(shape[:-1]) * width
     key, counter = _locate(1, per_stream, place)
     dims = [*outer, width]
-    is_loop = _is_loop(num_streams * per_stream)
-    if fusion.compiles(fusion.Scope.STEP) or is_loop:
+    if fusion.compiles(fusion.Scope.STEP):
+        return _draw_one_by_one(key, counter, dims, size)
+    if _is_loop(num_streams * per_stream):
         numbers = _draw_in_loop(key, counter, dims)
     else:
         words = _draw_words([*dims, _WORDS_PER_COUNT], key, counter)
@@ -142,6 +143,27 @@ def _draw_in_loop(
     return tf.concat([*map(_to_floats, words)], -1)
 
 
+def _draw_one_by_one(
+    key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], size: int
+) -> tf.Tensor:
+    """The first `size` numbers of each row of `_draw_in_loop`.
+
+    Every number chooses its word of its own value of the counter. XLA writes
+    Philox four times for four words that are joined, and fuses this form with
+    the argmax behind it: 3 of 7 MiB of program on a TPU v4, for equal work.
+    """
+    *outer, width = dims
+    low, high = _list_counters(counter, [*outer, 1], width)
+    values = tf.tile(tf.range(width, dtype=tf.int64), [_WORDS_PER_COUNT])
+    low += tf.bitcast(values[:size], tf.uint64)
+    number = tf.range(size) // width
+    words = _make_words(key, (low, tf.broadcast_to(high, low.shape)))
+    chosen = words.pop()
+    for place in reversed(range(len(words))):
+        chosen = tf.where(number == place, words[place], chosen)
+    return _to_floats(chosen)
+
+
 @fusion.fused
 def _decide_in_loop(
     key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], threshold: int
@@ -165,9 +187,9 @@ def _decide(
 
 
 def _list_counters(
-    counter: tf.Tensor, dims: Sequence[int]
+    counter: tf.Tensor, dims: Sequence[int], stride: int = 1
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Consecutive values of the counter from a first one, `[2]` uint64, on.
+    """Values of the counter from a first one, `[2]` uint64, on.
 
     TensorFlow would fold a whole range into the program as a constant, 8 bytes
     a value: 244 MB for Small. A sum of a short range for each axis and of the
@@ -179,7 +201,7 @@ def _list_counters(
     low = counter[0]
     for axis, size in enumerate(dims):
         inner = dims[axis + 1 :]
-        numbers = tf.range(size, dtype=tf.int64) * math.prod(inner)
+        numbers = tf.range(size, dtype=tf.int64) * stride * math.prod(inner)
         numbers = tf.reshape(numbers, [-1] + [1] * len(inner))
         low += tf.bitcast(numbers, tf.uint64)
     return low, tf.fill(dims, counter[1])

@@ -28,6 +28,7 @@ class Device(NamedTuple):
     bandwidth: float  # GB a second
     efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
     peak: float = 0.0  # operations a second; 0: see `peak_flops`
+    num_cores: int = 1  # that programs see as devices with a share each
 
 
 DEVICES = (
@@ -43,9 +44,11 @@ DEVICES = (
     Device("H200", "float32", 141, 4800),
     Device("H200", "bfloat16", 141, 4800),
     # One chip each.
-    Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
-    Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
-    Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
+    Device("TPUv2", "bfloat16", 16, 700, peak=46e12, num_cores=2),
+    Device("TPUv3", "bfloat16", 32, 900, peak=123e12, num_cores=2),
+    Device("TPUv4", "bfloat16", 32, 1228, peak=275e12),
+    Device("TPUv5e", "bfloat16", 16, 819, peak=197e12),
+    Device("TPUv6e", "bfloat16", 32, 1640, peak=918e12),
 )
 # Dense matrix products per second: a part of the driver's name for the device
 # to (16-bit, 32-bit as TensorFlow runs it: TF32 where the device has it).

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import pretrain as steps
+from benchmarks import programs
 from benchmarks import side
 from electra_tf import config
 from electra_tf import fusion
@@ -21,7 +21,6 @@ from electra_tf.modeling import flops
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.records import manifest
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import devices
 from electra_tf.training import distribution
 
@@ -37,72 +36,23 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     experiment = config.freeze(settings)
     cut = devices.cut_batch(experiment, 1, True)
     distribution.configure_process(experiment.training, cut.is_shared)
-    model, features = _build_model(experiment)
+    model, features = programs.build_pretraining(experiment)
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
     row_flops = cost.Cost(experiment).row_flops()
     sizes = {"masked": masked.masked_ids.shape[1]}
     return _build_own_step(model, features, experiment, row_flops, **sizes)
 
 
-def write_program(
-    experiment: config.ExperimentConfig, path: pathlib.Path
-) -> None:
-    """Writes our step as the HLO that the compiler of a device gets."""
-    model, features = _build_model(experiment)
-    model.xla_scope = fusion.Scope.STEP
-    step = tf.function(model.training_step, autograph=False, jit_compile=True)
-    compiled = step.experimental_get_compiler_ir(features)
-    path.write_bytes(compiled(stage="hlo_serialized"))
-
-
-def _build_model(
-    experiment: config.ExperimentConfig,
-) -> tuple[Any, dict[str, tf.Tensor]]:
-    """The model of a config, and a batch of random rows."""
-    vocab_size = experiment.encoder.vocab_size
-    special = vocabulary_lib.SPECIAL_TOKENS
-    tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
-    model = run.build_model_and_optimizer(
-        experiment, vocabulary_lib.Vocabulary((*special, *tokens))
-    )
-    data = experiment.data
-    features = {
-        name: tf.reshape(rows, [data.num_streams, -1, data.max_seq_length])
-        for name, rows in steps.random_rows(experiment).items()
-    }
-    numbers = tf.range(data.num_streams, dtype=tf.int64)
-    return model, features | {"stream_ids": numbers}
-
-
 def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
     """Builds the step of a classifier with the head of transformers."""
-    # Here, because they would count in the start of `pretrain`.
-    from electra_tf.finetuning import model as finetuning_model
-    from electra_tf.modeling import task_heads
-
     experiment = config.freeze(settings)
     distribution.configure_process(experiment.training)
-    encoder = finetuning_model.build_encoder(
-        experiment.encoder, experiment.training.precision
+    model, features = programs.build_finetuning(
+        experiment, "classification", num_labels=2
     )
-    head = task_heads.ClassificationHead(
-        2, seed=1, has_hidden_layer=True, dtype=encoder.dtype_policy
-    )
-    head.build((None, None, experiment.encoder.hidden_size))
-    model = finetuning_model.FinetuningModel(
-        encoder, {"own": head}, clip_norm=experiment.optimizer.clip_norm
-    )
-    model.optimizer = run.build_optimizer(experiment)
-    model.optimizer.build(model.trained_variables)
-    numbers = tf.range(experiment.training.train_batch_size)
-    features = steps.random_rows(experiment) | {
-        "task_id": tf.zeros_like(numbers),
-        "own/label": numbers % 2,
-    }
     count = flops.Convention("exact", experiment)
-    # The head is applied to the first token only, not to all of them.
-    others = (experiment.data.max_seq_length - 1) * count.row_head().total
-    row_flops = count.discriminator().total - others
+    length = experiment.data.max_seq_length
+    row_flops = programs.count_finetuning(count, length)
     return _build_own_step(model, features, experiment, row_flops)
 
 

@@ -131,7 +131,7 @@ def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices():
     def draw(place):
         with fusion.switched(fusion.Scope.STEP):
             return (
-                random_bits.draw_uniform(6, (32,), place),
+                random_bits.draw_uniform(6, (200,), place),
                 random_bits.draw_kept([6, 4, 80], place, 9),
             )
 
@@ -139,7 +139,7 @@ def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices():
     place = tf.zeros([3], tf.int64)
     assert compiled(place)[1].shape == (6, 4, 10)
     program = compiled.experimental_get_compiler_ir(place)(stage="hlo")
-    assert re.search(r"u32\[6,128\]", program)
+    assert re.search(r"u32\[6,200\]", program)
     narrow = re.findall(r"u32\[([\d,]+),[14]\]", program)
     # Sums of some axes' ranges, but nothing with a place for each counter.
     assert max(math.prod(map(int, n.split(","))) for n in narrow) < 6 * 4 * 10

@@ -1,9 +1,11 @@
-"""Compiles the program of a step for TPUs, without one.
+"""Compiles the program of a step for devices that are not there.
 
-    PYTHON -m benchmarks.tpu_compiler STEP.hlo v3:2x2x1 v4:2x2x1
+    PYTHON -m benchmarks.device_compiler STEP.hlo REPLICAS TOPOLOGY [...]
 
-Runs where jax, jaxlib and libtpu are installed, and imports nothing else. For
-each topology it prints a line of JSON: what one core needs, or the `error`.
+Runs where jax is installed, and for TPUs libtpu, for GPUs its plugin for CUDA;
+it imports nothing else. A topology is JSON: the arguments of JAX's
+`get_topology_desc`. For each it prints a line of JSON: what one core needs, or
+the `error`.
 """
 
 import json
@@ -50,13 +52,23 @@ def main() -> None:
     """Prints a line for each topology."""
     os.environ.update(_ENVIRONMENT)
     program = _read_program(pathlib.Path(sys.argv[1]))
-    for topology in sys.argv[2:]:
+    for topology in sys.argv[3:]:
         try:
-            facts = _compile(program, topology)
+            facts = _compile(program, int(sys.argv[2]), json.loads(topology))
         except Exception as error:
             # Whatever the compiler does not like of one device.
-            facts = {"error": str(error).partition("\n")[0]}
-        print(json.dumps({"topology": topology} | facts), flush=True)
+            facts = {"error": explain(str(error))}
+        print(json.dumps(facts), flush=True)
+
+
+def explain(message: str) -> str:
+    """The first line of a compiler's message, and the first operation in it.
+
+    Of a step that does not fit it is the one with the largest array.
+    """
+    found = re.search(r'op_name="([^"]+)"', message)
+    line = message.strip().partition("\n")[0]
+    return line + (f" Operation: {found[1]}." if found else "")
 
 
 def _read_program(path: pathlib.Path) -> str:
@@ -71,28 +83,28 @@ def _read_program(path: pathlib.Path) -> str:
     return text
 
 
-def _compile(program: str, topology: str) -> dict[str, Any]:
+def _compile(
+    program: str, num_replicas: int, topology: dict[str, str]
+) -> dict[str, Any]:
     from jax._src import compiler
     from jax._src.interpreters import mlir
     from jax._src.lib import _jax
     from jax._src.lib.mlir import ir
     from jax.experimental import topologies
 
-    described = topologies.get_topology_desc(
-        platform="tpu", topology_name=topology
-    )
-    device = described.devices[0]
-    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    described = topologies.get_topology_desc(**topology)
+    devices = described.devices[:num_replicas]
+    options = compiler.get_compile_options(num_replicas, 1)
     with mlir.make_ir_context():
         module = ir.Module.parse(program)
         start = time.perf_counter()
-        built = device.client.compile(
-            module, _jax.DeviceList((device,)), options
+        built = devices[0].client.compile(
+            module, _jax.DeviceList(tuple(devices)), options
         )
     seconds = time.perf_counter() - start
     memory = built.get_compiled_memory_stats()
     return {
-        "device": device.device_kind,
+        "device": devices[0].device_kind,
         "seconds": seconds,
         "program": memory.generated_code_size_in_bytes,
         "temporary": memory.temp_size_in_bytes,
