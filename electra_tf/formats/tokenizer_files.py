@@ -182,9 +182,11 @@ def _read_tokenizer(
 ) -> tokenizers.Tokenizer:
     """Reads `tokenizer.json`, if it splits words as ours does."""
     content = schema.read_object(path, errors.ModelError)
-    stated = (content.get("model") or {}).get("vocab") or {}
-    most = max(vocab_size, len(stated) + len(content.get("added_tokens", ())))
-    if not all(number in range(most) for number in dict(stated).values()):
+    model, added = content.get("model"), content.get("added_tokens")
+    stated = model.get("vocab") if isinstance(model, dict) else None
+    ids = stated.values() if isinstance(stated, dict) else ()
+    count = len(ids) + (len(added) if isinstance(added, list) else 0)
+    if not all(number in range(max(vocab_size, count)) for number in ids):
         # The library would count up to any number.
         raise errors.ModelError(
             f"{path} must number its tokens below the `vocab_size` of the "
