@@ -166,12 +166,13 @@ class Session:
                 return trial_training.run_trial(trial, stop) is not None
             if "eval" in self.request.actions:
                 trial = self.load(number)
-                scores, metrics = trial.evaluate(), trial.deciding_metrics
+                scores = trial.evaluate()
                 done = trial_lib.read_result(trial.folder)
                 if done is not None and self.is_chief:
-                    # A model from elsewhere has neither before.
-                    new = {"scores": scores, "metrics": metrics}
-                    done = dataclasses.replace(done, **new)
+                    # A model from elsewhere did not have the metrics.
+                    done = dataclasses.replace(
+                        done, scores=scores, metrics=trial.deciding_metrics
+                    )
                     if trial.is_rescored:
                         self.rescored[number] = done
                     else:

@@ -88,9 +88,21 @@ class PreparedTasks:
 
     def _build_rows(self, name: str, split: str) -> rows_lib.EncodedRows:
         examples, length = self.examples(name, split), self.lengths[name]
-        return self.tasks[name].build_rows(
+        rows = self.tasks[name].build_rows(
             examples, self._tokenizer, length, is_training=split == "train"
         )
+        for ragged in rows.ragged.values():
+            for row in np.flatnonzero(ragged.lengths > rows.lengths)[:1]:
+                number = rows.examples[row]
+                place = getattr(examples[number], "place", "")
+                raise errors.DataError(
+                    f"{place or f'{name}, {split}, example {number + 1}'}: "
+                    "expected at least one token for each word, or label. "
+                    f"Received: {ragged.lengths[row]} in a row of "
+                    f"{rows.lengths[row]} tokens. Remove words of invisible "
+                    "characters, or mend what the kind's `build_rows` makes."
+                )
+        return rows
 
     def describe(self) -> list[str]:
         """Makes all rows of a training, and says what was understood.

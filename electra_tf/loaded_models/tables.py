@@ -78,7 +78,7 @@ class AnsweredTable:
         text = f"{key} {content} {sorted(columns.items())}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         folder = self.target.with_name(f".{self.target.name}.parts")
-        parts = []
+        parts = list[pathlib.Path]()
         with locks.hold(folder):
             with progress.WorkProgress("Answers", total, "rows") as shown:
                 shown.advance(0, 0)  # Its clock starts here.
