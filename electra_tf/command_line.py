@@ -327,7 +327,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
             if is_full or isinstance(error, MemoryError):
                 place = "The device" if is_full else "This machine"
                 text = f"{place} {_TOO_LARGE}"
-            if isinstance(error, OSError) and error.errno:
+            if isinstance(error, OSError) and error.strerror:
                 error.filename = error.filename or _find_full_output()
             if isinstance(error, OSError) and error.filename:
                 text = (

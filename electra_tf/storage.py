@@ -260,7 +260,7 @@ def naming(target: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno and error.filename is None:
+        if error.strerror and error.filename is None:
             error.filename = os.fspath(target)
         raise
 
