@@ -323,14 +323,10 @@ def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
 
 def _find_class(arrays: Arrays) -> str:
     """Finds the class whose head the tensors have."""
-    return next(
-        (
-            name
-            for beginning, name in _TOLD_BY.items()
-            if any(tensor.startswith(beginning) for tensor in arrays)
-        ),
-        _ENCODER,
-    )
+    for beginning, name in _TOLD_BY.items():
+        if any(tensor.startswith(beginning) for tensor in arrays):
+            return name
+    return _ENCODER
 
 
 def _read_task(

@@ -54,18 +54,12 @@ def read_tensors(
             if path.name == INDEX_FILE:
                 return _read_parts(path, parts), path
             return _read_file(path), path
-    is_adapter = (folder / "adapter_config.json").is_file()
     found = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
     raise FileNotFoundError(
         f"Expected {', '.join(FILES)} in {folder}. Received: "
-        f"{', '.join(found) or 'nothing'}. "
-        + (
-            "An adapter holds a part of a model: merge it by peft's "
-            "merge_and_unload() and save that."
-            if is_adapter
-            else "Give the folder of a model, downloaded whole; transformers "
-            "writes such a file: from_pretrained(...).save_pretrained(...)."
-        )
+        f"{', '.join(found) or 'nothing'}. Give the folder of a model, "
+        "downloaded whole; of other files transformers makes one, peft of an "
+        "adapter (merge_and_unload): MODEL.save_pretrained(FOLDER)."
     )
 
 
