@@ -173,7 +173,15 @@ def _to_cell(value: Any) -> Any:
 def add_prefix(prediction: Any) -> dict[str, Any]:
     """Returns the columns that a prediction, a dataclass, is written in."""
     fields = dataclasses.asdict(prediction)
-    return {f"predicted_{name}": value for name, value in fields.items()}
+    return {f"predicted_{n}": _name_fields(v) for n, v in fields.items()}
+
+
+def _name_fields(value: Any) -> Any:
+    """Makes objects of named tuples, as words with tags are."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    is_list = isinstance(value, list | tuple)
+    return [_name_fields(item) for item in value] if is_list else value
 
 
 def find_columns(
