@@ -7,13 +7,12 @@ they cannot read.
 """
 
 import ast
-import collections
 import contextlib
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.tasks import files
@@ -22,30 +21,23 @@ MISSING = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null",
            "NULL", "None")  # fmt: skip
 """How programs write that there is no label, as pandas reads it."""
 _BLANKS = " \t\r\n\v\f\xa0\u200b\ufeff"
-_PAIRS = "[]", "()", "{}"
-# One item of a list: in quotes, or bare up to the next comma or blank.
+# One item of a list: in quotes, a number or a truth value.
 _ITEM = re.compile(
-    r"""\s*(?:(b?(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))|"""
-    r"""([^\s,'"\[\](){}:]+))\s*(,?)""",
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w+-][\w.+-]*)\s*,?""",
     re.DOTALL,
 )
-# Calls around lists (NumPy, pandas, R) and around their items (NumPy).
-_CALL = re.compile(
-    r"(?:np\.|numpy\.)?(?:array|list|tuple|set|frozenset|Index|tensor|c)"
-    r"\((.*?)(?:,\s*dtype=[^()]*)?\)",
-    re.DOTALL,
-)
+# What NumPy writes around an item.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
-_QUOTED = re.compile(r"""b?(['"]).*\1""", re.DOTALL)
-_BITS = re.compile(r"[01](?:[\s,;|]+[01])+")
+# A list that is not whole, or of another program; bytes of Python.
+_REST = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 # A string that may be a list: a bracket, then a quote or a number.
 _STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
 # What is left of a list that was split at blanks in the place of a tag.
 _BROKEN_TAG = re.compile(r"""[\[({'"]+\w.*|.*\w[\])}'"]+,?""")
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
-# Of an object, what holds its labels, as label tools and libraries call it.
-_LABEL_KEYS = "labels", "label", "choices", "choice", "value"
+# What holds the labels in an object, if it has no 0 or 1 for each.
+_LABEL_KEYS = "labels", "choices"
 _TRUE = {"1", "true"}
 _STARTS = {"start", "start_offset"}
 _BOOLEANS = {"0", "false", *_TRUE}
@@ -54,9 +46,8 @@ _BOOLEANS = {"0", "false", *_TRUE}
 def understand(cell: Any) -> Any:
     """What a cell is: None, a string, a number, a list or an object.
 
-    A string that is written as a list or an object is one, as JSON, Python,
-    NumPy or R write them; so are zeros and ones between blanks or commas.
-    Strings lose quotes and blanks around them. NaN and empty strings are None,
+    A string that is a list or an object in JSON, Python or NumPy is one. Other
+    strings lose quotes and blanks around them. NaN and empty strings are None,
     but a name such as `NA` (see `MISSING`) stays a string: it may be a word.
     """
     if hasattr(cell, "tolist"):
@@ -69,64 +60,34 @@ def understand(cell: Any) -> Any:
     if text[:1] in ("[", "{", '"'):
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
-    if _BITS.fullmatch(text):
-        return [int(bit) for bit in re.findall("[01]", text)]
     plain = _SCALAR.sub(r"\1", text)
-    if called := _CALL.fullmatch(plain):
-        plain = called[1].strip()
-        plain = plain if plain[:1] + plain[-1:] in _PAIRS else f"[{plain}]"
-    value = None
-    if plain[:1] + plain[-1:] in _PAIRS:
-        value = _split_list(plain) or _evaluate(plain)
-    elif _QUOTED.fullmatch(plain):
-        value = _split_list(f"[{plain}]")
-        value = value[0] if value and len(value) == 1 else value
+    is_quoted = plain[:1] in ("'", '"')
+    plain = f"[{plain}]" if is_quoted else plain
+    value = [] if plain == "set()" else None
+    if plain[:1] + plain[-1:] in ("[]", "{}"):
+        # NumPy puts no commas, and Python would glue its strings together.
+        items = _ITEM.sub(r"\1, ", plain[1:-1])
+        value = _evaluate(f"[{items}]")
+    if value is None and plain[:1] in ("[", "{", "("):
+        value = _evaluate(plain)
+    if is_quoted and value and len(value) == 1:
+        return value[0]
     return (text or None) if value is None else value
 
 
-def _split_list(text: str) -> list[Any] | None:
-    """The items of a flat list, with commas or, as in NumPy, without them.
-
-    Python itself would glue the strings of NumPy's lists together.
-    """
-    body, place = text[1:-1].strip(), 0
-    items, has_names, has_gaps = list[Any](), False, False
-    while place < len(body):
-        item = _ITEM.match(body, place)
-        if item is None:
-            return None
-        quoted, bare, comma = item.groups()
-        place = item.end()
-        has_gaps |= not comma and place < len(body)
-        value = _evaluate(quoted) if quoted else bare
-        if bare in ("True", "False", "None", "nan"):
-            value = {"True": True, "False": False}.get(bare)
-        elif bare and not math.isnan(number := files.parse_number(bare)):
-            value = int(number) if number.is_integer() else number
-        elif bare:
-            has_names = True
-        items.append(value)
-    is_word = text[0] == "(" and (has_names or len(items) == 1)
-    return None if is_word or (has_names and has_gaps) else items
-
-
 def _evaluate(text: str) -> Any:
-    """What a string means in Python, if it is a list, an object or quoted."""
+    """The list or the object that a string is in Python, if it is one."""
     try:
         value = ast.literal_eval(text)
-        value = value.decode() if isinstance(value, bytes) else value
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
-    if isinstance(value, tuple | set):
-        value = list(value)
-    return value if isinstance(value, str | list | dict) else None
+    value = list(value) if isinstance(value, tuple) else value
+    return value if isinstance(value, list | dict) else None
 
 
 def is_empty(record: files.Record, column: str) -> bool:
     """Whether a row has no such cell, or nothing in it."""
-    cell = record.values.get(column)
-    is_blank = isinstance(cell, str) and not cell.strip(_BLANKS)
-    return cell is None or cell != cell or is_blank
+    return understand(record.values.get(column)) is None
 
 
 def read_text(record: files.Record, column: str) -> str:
@@ -169,49 +130,24 @@ def read_labels(
     if label_name(cell, known) in known:
         return (str(label_name(cell, known)),)
     value = understand(cell)
-    values: list[Any] = [value]
+    if isinstance(value, dict):
+        key = next((key for key in _LABEL_KEYS if key in value), None)
+        value = value[key] if key else _held_labels(record, value)
+    values = value if isinstance(value, list) else [value]
     if isinstance(value, str) and separator:
         values = value.split(separator)
-    elif isinstance(value, list | dict):
-        values = _open_labels(record, value)
-    names = (label_name(value, known) for value in values)
-    found = tuple(name for name in names if name is not None)
-    for name in found:
-        remedy = "Repair the file."
-        if separator:
-            remedy = (
-                "Are labels between them? Set --config.own.label_separator."
-            )
-        _to_name(record, columns[0], name, remedy)
-        if name not in known and name[:1] in ("[", "{"):
-            expected = f"a label or a whole list in {columns[0]!r}"
+    for item in values:
+        is_share = isinstance(item, float) and item % 1 and item is not value
+        is_rest = isinstance(item, str) and _REST.match(item)
+        is_none = isinstance(item, list | dict) or is_share or is_rest
+        if is_none and label_name(item) not in known:
+            expected = "a label, a list of labels, or an object of 0 and 1"
             remedy = "Repair it, or list all labels in --config.own.labels."
-            raise files.unexpected(record.place, expected, name, remedy)
-    return found
-
-
-def _open_labels(record: files.Record, value: Any) -> list[Any]:
-    """Returns what a list or an object has for labels, in one list."""
-    found = list[Any]()
-    for item in value if isinstance(value, list) else [value]:
-        # What has a start is about a part of the text.
-        if isinstance(item, dict) and not _STARTS & {*item}:
-            key = next((key for key in _LABEL_KEYS if key in item), None)
-            if key:
-                found += _open_labels(record, item[key])
-                continue
-            if {label_name(cell) for cell in item.values()} <= _BOOLEANS:
-                found += _held_labels(record, item)
-                continue
-        is_share = isinstance(item, float) and item % 1
-        if is_share or isinstance(item, list | dict):
-            expected = (
-                "a label, a list of labels, or an object with one of "
-                f"{', '.join(_LABEL_KEYS)}, or with 0 or 1 for each label"
-            )
-            raise files.unexpected(record.place, expected, value)
-        found.append(item)
-    return found
+            raise files.unexpected(record.place, expected, f"{cell}", remedy)
+    names = (label_name(value, known) for value in values)
+    return tuple(
+        _to_name(record, columns[0], name) for name in names if name is not None
+    )
 
 
 def _held_labels(record: files.Record, held: Mapping[str, Any]) -> list[str]:
@@ -251,39 +187,12 @@ def find_numbers(values: Iterable[Any]) -> list[float]:
     return [] if any(map(math.isnan, numbers)) else numbers
 
 
-def find_separator(
-    names: Collection[str], signs: Iterable[str], needs_all: bool
-) -> str:
-    """The sign between the labels of a cell, if names look like several.
-
-    It is the first of `signs` for which all parts of a name are also elsewhere,
-    or, unless `needs_all`, for which a name has parts.
-    """
-    for sign in signs:
-        parts = {name: {*_split(name, sign)} for name in names}
-        counts = collections.Counter(p for own in parts.values() for p in own)
-        for own in parts.values():
-            is_repeated = all(counts[part] > 1 for part in own)
-            if len(own) > 1 and (is_repeated or not needs_all):
-                return sign
-    return ""
-
-
-def _split(name: str, sign: str) -> Iterator[str]:
-    return filter(None, (part.strip(_BLANKS) for part in name.split(sign)))
-
-
-def _to_name(
-    record: files.Record,
-    column: str,
-    value: Any,
-    remedy: str = "Repair the file.",
-) -> str:
+def _to_name(record: files.Record, column: str, value: Any) -> str:
     name = value if isinstance(value, str) else json.dumps(value)
     if set(name) & set("\t\r\n"):
         # Predictions are written with it, in a table with tabs.
         expected = f"no tabs and line ends in column {column!r}"
-        raise files.unexpected(record.place, expected, name, remedy)
+        raise files.unexpected(record.place, expected, name)
     return name
 
 
@@ -295,20 +204,14 @@ def read_number(
 ) -> float:
     """Reads a finite number of a range."""
     value = record.values.get(column)
-    cell = understand(value)
-    is_one = isinstance(cell, list) and len(cell) == 1
-    number = files.parse_number(cell[0] if is_one else cell)
+    number = files.parse_number(value)
     if not low <= number <= high or math.isinf(number):
         bounds = f" from {low} to {high}" * math.isfinite(high - low)
         expected = f"a number{bounds} as {column!r}"
-        remedy = "Repair the row."
+        remedy = "Write it with a decimal point, or remove the row."
         if math.isfinite(number):
             flags = "--config.own.min_value and --config.own.max_value"
             remedy = f"Repair the row, or set {flags}."
-        elif label_name(value) is None:
-            remedy = "Remove the row, or give it a number."
-        elif isinstance(value, str) and "," in value:
-            remedy = "Write numbers with a decimal point, without commas."
         raise files.unexpected(record.place, expected, value, remedy)
     return number
 
@@ -389,14 +292,9 @@ def read_choices(record: files.Record, columns: Sequence[str]) -> list[str]:
     cells: Any = [record.values[name] for name in columns]
     if len(cells) == 1:
         value = understand(cells[0])
-        value = value.get("text") if isinstance(value, dict) else value
         cells = value if isinstance(value, list) else cells
-    texts = [
-        cell if isinstance(cell, str) else json.dumps(cell)
-        for cell in (
-            "" if cell is None or cell != cell else cell for cell in cells
-        )
-    ]
+    filled = ["" if cell is None or cell != cell else cell for cell in cells]
+    texts = [c if isinstance(c, str) else json.dumps(c) for c in filled]
     count = sum(bool(text.strip()) for text in texts)
     if count < 2 or not all(text.strip() for text in texts[:count]):
         expected = f"two or more texts in {','.join(columns)!r}, none empty"

@@ -185,11 +185,8 @@ class ClassificationTask(text_task.TextTask):
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
         """Lists the labels, and says which one F1 is of, and the weights."""
-        counts = {
-            split: label_lib.count(own)
-            for split, own in examples.items()
-            if own and self.has_labels(own)
-        }
+        told = {s: own for s, own in examples.items() if self.has_labels(own)}
+        counts = {split: label_lib.count(own) for split, own in told.items()}
         lines = label_lib.describe(self.labels, counts)
         if self.conventions is not None:
             name = self.conventions.positive_label
@@ -198,21 +195,8 @@ class ClassificationTask(text_task.TextTask):
             pairs = zip(self.labels, weights, strict=True)
             shown = files.list_some([f"{n!r} {w:.3g}" for n, w in pairs])
             lines.append(f"Weights in the loss: {shown}.")
-        return lines + self._describe_baseline(examples, counts)
-
-    def _describe_baseline(
-        self, examples: Mapping[str, Examples], counts: Mapping[str, Any]
-    ) -> list[str]:
-        """Says what one label for everything scores on dev."""
-        splits = [s for s in self.dev_splits if s in counts]
-        if not splits or not counts.get("train") or self.has_several:
-            return []
-        dev, trained = examples[splits[0]], counts["train"]
-        name = max(trained, key=trained.get)
-        classes = np.full(len(dev), self.labels.index(name))
-        scores = self.score(dev, ClassPredictions(classes, classes))
-        value = f"{self.metric} {scores[self.metric]:.2f} on {splits[0]}"
-        return [f"A model that always says {name!r} has {value}."]
+        none = sum(not e.label for own in told.values() for e in own)
+        return lines + [f"Texts without a label: {none:,}."] * bool(none)
 
     def _find_weights(self) -> tuple[float, ...]:
         own = self.own
@@ -380,41 +364,26 @@ class MultilabelTask(ClassificationTask):
             return ""
         held = map(cells.understand, frame[column])
         pairs = zip(frame[own.text_column], held, strict=True)
-        rows = [pair for pair in pairs if pair[1] is not None]
-        if not all(
+        rows = [(text, value) for text, value in pairs if value is not None]
+        are_lists = all(
             isinstance(text, str)
-            and isinstance(held, list | dict)
-            and not cells.open_spans(held)
-            for text, held in rows
-        ) or all(len(text.split()) == len(held) for text, held in rows):
-            return ""
-        return f"{column!r} holds lists of labels"
+            and isinstance(value, list | dict)
+            and not cells.open_spans(value)
+            for text, value in rows
+        )
+        # As many as there are words are tags.
+        if are_lists and any(len(t.split()) != len(v) for t, v in rows):
+            return f"{column!r} holds lists of labels"
+        return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
         """Finds the column of the labels, and the second text."""
-        other = {"labels": "label"}.get(own["label_column"], "")
-        if own["label_column"] not in frame and other in frame:
-            found = super().describe_frame(
-                frame, {**own, "label_column": other}
-            )
-            return found | {"label_column": other}
-        return super().describe_frame(frame, own)
-
-    def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Lists the labels, and how many a text has."""
-        told: list[Any] = [
-            example.label
-            for own in examples.values()
-            for example in own
-            if example.label is not None
-        ]
-        counts = np.array([*map(len, told)] or [0])
-        return [
-            *super().describe_labels(examples),
-            f"A text has {counts.mean():.2f} labels, at most {counts.max()}; "
-            f"{np.count_nonzero(counts == 0):,} texts have none.",
-        ]
+        column = own["label_column"]
+        if column == "labels" and column not in frame:
+            column = "label"
+        own = {**own, "label_column": column}
+        return super().describe_frame(frame, own) | {"label_column": column}
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the labels of each text, and all probabilities."""

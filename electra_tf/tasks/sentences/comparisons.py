@@ -12,7 +12,7 @@ import itertools
 import math
 import pathlib
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,7 @@ class ComparisonTask(text_task.TextTask):
     head_class = task_heads.ComparisonHead
     has_pairs = True
     is_trained_alone = True
+    told = "relevance"  # what `list_told` lists
     # Of the relevance and the scores of one group
     group_metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 
@@ -88,32 +89,26 @@ class ComparisonTask(text_task.TextTask):
         """Raises `ConfigError` for columns that do not fit."""
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says how many texts are compared, and where the best ones stand."""
+        """Says how many texts are compared, and what is told of them."""
         lines = []
         for split, own in examples.items():
             groups = _find_groups(own)
-            sizes = [*map(len, groups)] or [0]
+            sizes = [len(group) for group in groups]
             line = f"{split}: {len(groups):,} groups of {min(sizes)} to "
             line += f"{max(sizes)} texts"
             if self.has_labels(own):
-                relevance = self.targets(own)
-                places = collections.Counter(
-                    int(relevance[g].argmax()) if any(relevance[g]) else -1
-                    for g in groups
-                )
-                named = {-1: "none is relevant"}
-                shown = [
-                    f"{named.get(place, place)} {count:,}"
-                    for place, count in sorted(places.items())
-                ]
-                line += f"; place of the best: {files.list_some(shown)}"
-                is_odd = 0 not in places and len(groups) > 10
-                if is_odd and not self.texts_are_names:
-                    line += ". It is never 0: perhaps it is counted from 1"
-            if sizes.count(1):
-                line += f"; {sizes.count(1):,} of one text, which teach nothing"
+                counts = collections.Counter(self.list_told(own, groups))
+                pairs = sorted(counts.items())
+                shown = [f"{told:g} {count:,}" for told, count in pairs]
+                line += f"; {self.told}: {files.list_some(shown)}"
             lines.append(f"{line}.")
         return lines
+
+    def list_told(
+        self, examples: Examples, groups: Sequence[np.ndarray]
+    ) -> Iterable[float]:
+        """Lists what is counted before a training: all labels."""
+        return self.targets(examples).tolist()
 
     def build_rows(
         self,
@@ -219,6 +214,7 @@ class MultipleChoiceTask(ComparisonTask):
 
     kind = "multiple_choice"
     hugging_face = "ElectraForMultipleChoice"
+    told = "the right choice, from 0"
     group_metrics = {"accuracy": lambda right, scores: right[scores.argmax()]}
 
     @classmethod
@@ -234,8 +230,8 @@ class MultipleChoiceTask(ComparisonTask):
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
         """Why there are questions with choices, or an empty string."""
         names = own.question_column, own.choices_column
-        is_one = {*names} <= {*frame}
-        return f"there are columns {' and '.join(names)}" if is_one else ""
+        has_all = {*names} <= {*frame}
+        return f"there are columns {' and '.join(names)}" if has_all else ""
 
     def text_columns(self, own: OwnSettings) -> list[str]:
         """Lists the column of the question and those of the choices."""
@@ -244,14 +240,9 @@ class MultipleChoiceTask(ComparisonTask):
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
         """Reads which choice is right: from 0, from A, or its own text."""
         name = cells.label_name(record.values.get(own.label_column)) or ""
-        columns = _choice_columns(own)
-        choices = cells.read_choices(record, columns)
-        keys = cells.understand(record.values[columns[0]])
-        keys = keys.get("label", []) if isinstance(keys, dict) else []
-        if name in (keys := [str(key) for key in keys]):
-            return keys.index(name)
+        choices = cells.read_choices(record, _choice_columns(own))
         letters, count = string.ascii_uppercase, len(choices)
-        place = letters.find(name.upper()) if len(name) == 1 else -1
+        place = letters.find(name) if len(name) == 1 else -1
         place = int(name) if name.isdecimal() else place
         if not 0 <= place < count and choices.count(name) == 1:
             place = choices.index(name)
@@ -263,6 +254,13 @@ class MultipleChoiceTask(ComparisonTask):
             remedy = "Count from 0, or repair the row."
             raise files.unexpected(record.place, expected, name, remedy)
         return place
+
+    def list_told(
+        self, examples: Examples, groups: Sequence[np.ndarray]
+    ) -> Iterable[float]:
+        """Lists the places of the right choices."""
+        relevance = self.targets(examples)
+        return [int(relevance[group].argmax()) for group in groups]
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings

@@ -1,7 +1,8 @@
 """The labels of a user's own files: what they are, and what is said of them."""
 
 import collections
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
@@ -9,12 +10,11 @@ from electra_tf.config import schema
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
 
-BALANCED = "balanced"
-"""The value of `own.class_weights` for weights by the counts of labels."""
 # Labels that say themselves that F1 is of them.
 _POSITIVE = ("1", "true", "yes", "positive", "pos", "spam", "fraud", "toxic")
 _BITS = {"0", "1", "false", "true"}
 _MOST_LISTED = 20
+_SIGNS = ",;|"
 _RARE_SIGNS = "/", "#", "+", "&", " and ", " "
 
 Names = tuple[str, ...]
@@ -27,24 +27,20 @@ def read(
     has_several: bool,
 ) -> list[Names]:
     """Reads the labels of every row; of `known` ones, if there are any."""
-    separator = own.label_separator if has_several else ""
-    rows = [
-        cells.read_labels(r, own.label_columns, separator, known)
-        for r in records
-    ]
-    if has_several or own.labels:
+    columns, separator = own.label_columns, own.label_separator * has_several
+    rows = [cells.read_labels(r, columns, separator, known) for r in records]
+    if len(columns) == 1:
         rows = _name_bits(records, rows, own.label_names)
-    if not has_several:
-        for record, names in zip(records, rows, strict=True):
-            _require_one(record, names, own.label_column)
+    for record, names in zip(records, rows, strict=True):
+        if len(names) != 1 and not has_several:
+            _refuse_number(record, names, own.label_column)
     if not known:
         _refuse_glued(records, rows, own, has_several)
     return [tuple(dict.fromkeys(names)) for names in rows]
 
 
-def _require_one(record: files.Record, names: Names, column: str) -> None:
-    if len(names) == 1:
-        return
+def _refuse_number(record: files.Record, names: Names, column: str) -> None:
+    """Raises for several labels, or none, in the place of one."""
     if names:
         expected = f"one label in {column!r}"
         remedy = "--config.own.kind=multilabel learns several for a text."
@@ -57,47 +53,21 @@ def _require_one(record: files.Record, names: Names, column: str) -> None:
 
 
 def _name_bits(
-    records: Sequence[files.Record], rows: list[Names], known: Names
+    records: Sequence[files.Record], rows: list[Names], listed: Names
 ) -> list[Names]:
-    """Names the labels where each row has a 0 or a 1 for every label."""
-    if _are_digits(rows):
-        rows = [tuple(names[0]) if names else names for names in rows]
-    filled = [names for names in rows if names]
-    lengths = {*map(len, filled)}
-    is_repeated = any(len({*names}) < len(names) for names in filled)
-    has_bits = all(_BITS.issuperset(names) for names in filled)
-    is_even = len(lengths) == 1 and max(lengths) > 1
-    are_names = known and _BITS.issuperset(known)
-    if not (has_bits and (is_repeated or is_even)) or are_names:
+    """Names the labels where rows have a 0 or a 1 for each that is listed."""
+    are_bits = all(_BITS.issuperset(names) for names in rows)
+    are_names = listed and _BITS.issuperset(listed)
+    if not are_bits or are_names or max(map(len, rows)) < 2:
         return rows
     for record, names in zip(records, rows, strict=True):
-        if names and len(names) != len(known):
-            expected = f"a 0 or a 1 for each of {len(known)} labels"
-            expected = expected if known else "names of labels"
-            remedy = (
-                "These zeros and ones need the names of the labels, in their "
-                "order: --config.own.labels=A,B,..."
-            )
+        if names and len(names) != len(listed):
+            expected = f"a 0 or a 1 for each of {len(listed)} labels"
+            expected = expected if listed else "names of labels"
+            remedy = "Name all labels in their order: --config.own.labels=A,B."
             raise files.unexpected(record.place, expected, list(names), remedy)
-    return [
-        tuple(
-            name
-            for name, bit in zip(known, names, strict=False)
-            if bit in ("1", "true")
-        )
-        for names in rows
-    ]
-
-
-def _are_digits(rows: Sequence[Names]) -> bool:
-    """Whether each row is a string such as `010`, all of one length."""
-    names = {name for names in rows for name in names}
-    return (
-        all(len(names) < 2 for names in rows)
-        and {*"".join(names)} == {"0", "1"}
-        and len({*map(len, names)}) == 1
-        and any(name[0] == "0" and len(name) > 1 for name in names)
-    )
+    held = ([bit in ("1", "true") for bit in names] for names in rows)
+    return [tuple(itertools.compress(listed, bits)) for bits in held]
 
 
 def _refuse_glued(
@@ -107,25 +77,53 @@ def _refuse_glued(
     has_several: bool,
 ) -> None:
     """Raises if names look like several labels between other signs."""
-    names = dict.fromkeys(name for own_names in rows for name in own_names)
     if has_several and any(len(row) > 1 for row in rows):
         return
-    sign = cells.find_separator(names, ",;|", needs_all=not has_several)
-    if has_several:
-        sign = sign or cells.find_separator(names, _RARE_SIGNS, needs_all=True)
-    if not sign:
+    names = {name for own_names in rows for name in own_names}
+    for sign in (*_SIGNS, *_RARE_SIGNS) if has_several else _SIGNS:
+        glued = _find_glued(names, sign, has_several)
+        if glued:
+            break
+    else:
         return
     pairs = zip(records, rows, strict=True)
-    record, name = next((r, n) for r, own in pairs for n in own if sign in n)
+    place, name = next(
+        (record.place, name)
+        for record, own_names in pairs
+        for name in own_names
+        if name in glued
+    )
+    expected = f"one label in {own.label_column!r}"
+    if has_several:
+        expected = f"labels with {own.label_separator!r} between them"
     kind = "" if has_several else "--config.own.kind=multilabel and "
     remedy = (
         f"Set {kind}--config.own.label_separator='{sign}'. If it is one label, "
         'list all of them as JSON: --config.own.labels=\'["a", "b"]\'.'
     )
-    expected = f"one label in {own.label_column!r}"
-    if has_several:
-        expected = f"labels with {own.label_separator!r} between them"
-    raise files.unexpected(record.place, expected, name, remedy)
+    raise files.unexpected(place, expected, name, remedy)
+
+
+def _find_glued(names: set[str], sign: str, has_several: bool) -> set[str]:
+    """The names whose parts between signs look like labels.
+
+    They do if all of them are also elsewhere. Where a text has one label, one
+    part that is a label by itself is enough; where it may have several, a usual
+    sign is.
+    """
+    split = {name: set(map(str.strip, name.split(sign))) for name in names}
+    counts = collections.Counter(itertools.chain(*split.values()))
+    is_usual = has_several and sign in _SIGNS
+    return {
+        name
+        for name, parts in split.items()
+        if len(parts) > 1
+        and (
+            is_usual
+            or (not has_several and parts & names)
+            or all(counts[part] > 1 for part in parts)
+        )
+    }
 
 
 def choose_positive(
@@ -142,27 +140,23 @@ def choose_positive(
     named = [name for name in labels if name.lower() in _POSITIVE]
     if len(named) == 1:
         return named[0], f"by its name; {change}"
-    if len(counts := {n: counts.get(n, 0) for n in labels}) == 2:
-        first, second = counts.values()
-        if first != second:
-            rarer = labels[0] if first < second else labels[1]
-            return rarer, f"the rarer one; {change}"
+    first, second = (counts.get(name, 0) for name in labels)
+    if first != second:
+        return labels[first > second], f"the rarer one; {change}"
     return labels[-1], f"the last one; {change}"
 
 
 def parse_weights(
     text: str, labels: Names, counts: Mapping[str, int], total: int
 ) -> tuple[float, ...]:
-    """The weight of each label in the loss; empty if all are 1.
+    """The weight of each label in the loss.
 
     `text` is `balanced`, or `a=2,b=0.5`, where others have 1. Balanced weights
     of classes are N / (C * count), as in scikit-learn; where a text may have
     several labels, they are (N - count) / count and weigh texts that have it.
     `total` is N for several labels, 0 for classes.
     """
-    if not text:
-        return ()
-    if text == BALANCED:
+    if text == "balanced":
         held = [max(counts.get(name, 0), 1) for name in labels]
         if total:
             return tuple(max(total - count, 1) / count for count in held)
@@ -183,14 +177,9 @@ def parse_weights(
 
 def count(examples: Iterable[Any]) -> collections.Counter[str]:
     """How many examples have each label."""
+    told = (example.label or () for example in examples)
     return collections.Counter(
-        name
-        for example in examples
-        for name in (
-            (example.label,)
-            if isinstance(example.label, str)
-            else example.label or ()
-        )
+        itertools.chain(*((x,) if isinstance(x, str) else x for x in told))
     )
 
 
@@ -198,40 +187,29 @@ def describe(
     labels: Names, counts: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
     """Lists labels with their counts by split, and what is odd about them."""
-    ordered = sorted(
-        labels, key=lambda n: -sum(c.get(n, 0) for c in counts.values())
-    )
+    sums = {n: [own.get(n, 0) for own in counts.values()] for n in labels}
+    ordered = sorted(labels, key=lambda name: -sum(sums[name]))
     shown = [
-        f"{name!r} "
-        + " + ".join(f"{own.get(name, 0):,}" for own in counts.values())
+        f"{name!r} {' + '.join(f'{number:,}' for number in sums[name])}"
         for name in ordered[:_MOST_LISTED]
     ]
     if len(ordered) > _MOST_LISTED:
         shown.append(f"and {len(ordered) - _MOST_LISTED} more")
-    splits = " + ".join(counts)
-    lines = [f"{len(labels)} labels ({splits}): {', '.join(shown)}."]
-    trained = counts.get("train", {})
-    for number, what in (1, "one training example"), (0, "no training example"):
-        own = [n for n in labels if trained and trained.get(n, 0) == number]
+    lines = [f"{len(labels)} labels ({' + '.join(counts)}): {', '.join(shown)}"]
+    trained = counts.get("train") or dict.fromkeys(labels, 2)
+    odd = {
+        f"Labels with {word} training example": [
+            name for name in labels if trained.get(name, 0) == number
+        ]
+        for number, word in ((1, "one"), (0, "no"))
+    }
+    folded = collections.Counter(name.casefold() for name in labels)
+    odd["Labels that differ by case alone (write one label alike)"] = [
+        name for name in labels if folded[name.casefold()] > 1
+    ]
+    for what, own in odd.items():
         if own:
-            lines.append(f"Labels with {what}: {_list(own)}.")
-    groups = collections.defaultdict(list)
-    for name in labels:
-        groups[name.casefold()].append(name)
-    alike = [name for own in groups.values() if len(own) > 1 for name in own]
-    if alike:
-        lines.append(
-            f"Labels that differ by case alone: {_list(alike)}. If they are "
-            "one label, write them alike."
-        )
-    numbers = [files.parse_number(name) for name in labels]
-    if all(n == n for n in numbers) and any(n % 1 for n in numbers):
-        lines.append(
-            "All labels are numbers. --config.own.kind=regression learns their "
-            "order and distance too."
-        )
-    return lines
-
-
-def _list(names: Collection[str]) -> str:
-    return files.list_some([repr(name) for name in names])
+            lines.append(f"{what}: {files.list_some(list(map(repr, own)))}")
+    if any(number % 1 for number in cells.find_numbers(labels)):
+        lines.append("Numbers are learned by --config.own.kind=regression")
+    return [f"{line}." for line in lines]

@@ -47,13 +47,9 @@ METRICS: Mapping[str, text_task.Metric] = {
         _correlate, coefficient_fn=scipy.stats.pearsonr
     ),
     # In the unit of the targets, squared.
-    "mse": lambda targets, predictions: float(
-        sklearn_metrics.mean_squared_error(targets, predictions)
-    ),
+    "mse": sklearn_metrics.mean_squared_error,
     # In the unit of the targets.
-    "mae": lambda targets, predictions: float(
-        sklearn_metrics.mean_absolute_error(targets, predictions)
-    ),
+    "mae": sklearn_metrics.mean_absolute_error,
 }
 """Name to function of targets and predictions, `[N]` floats."""
 
@@ -177,17 +173,11 @@ class RegressionTask(text_task.TextTask):
             "mae is in their unit, mse in its square."
         ]
         for split, own in examples.items():
-            told: list[Any] = [example.label for example in own]
-            numbers = [number for number in told if number is not None]
+            numbers: Any = [e.label for e in own if e.label is not None]
             if numbers:
                 lines.append(
                     f"{split}: {min(numbers):g} to {max(numbers):g}, mean "
                     f"{np.mean(numbers):.4g}, {len({*numbers}):,} different."
-                )
-            if split == "train" and len({*numbers}) == 2:
-                lines.append(
-                    "Only two numbers: --config.own.kind=classification "
-                    "learns which of them holds."
                 )
         return lines
 

@@ -258,10 +258,9 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
         _read_texts(task, own, record, number)
         for number, record in enumerate(records)
     ]
-    cell_names = (
+    is_labelled = split != "test" or any(
         cells.label_name(r.values.get(n)) for r in records for n in labels
     )
-    is_labelled = split != "test" or any(n is not None for n in cell_names)
     try:
         told = task.parse_labels(records, own) if is_labelled else []
     except errors.DataError as error:
@@ -290,9 +289,9 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
 def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
     """Raises if all texts are written as lists, objects or bytes."""
     texts = [str(record.values[own.text_column]) for record in records]
-    starts = "[", "{", "b'", 'b"'
     if all(
-        text.startswith(starts) and cells.understand(text) != text.strip()
+        text.startswith(("b'", 'b"'))
+        or isinstance(cells.understand(text), list | dict)
         for text in texts
     ):
         expected = f"plain texts in column {own.text_column!r}"
