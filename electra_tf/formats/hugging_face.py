@@ -5,6 +5,7 @@ A pre-trained ELECTRA is two models there, in `folder/discriminator` and
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 import sys
@@ -198,7 +199,7 @@ _TOLD_BY = {
     "classifier.": "ElectraForTokenClassification",
     "qa_outputs.": "ElectraForQuestionAnswering",
 }
-_WRAPPERS = r"(module|_orig_mod|model)\."
+_WRAPPERS = r"((module|_orig_mod|model)\.)+"
 
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
@@ -246,7 +247,6 @@ def read_model(path: pathlib.Path) -> PortableModel:
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
-    """Reads one folder; a masked LM's encoder is its main one."""
     file = path / CONFIG_FILE
     stated = schema.read_object(file, errors.ModelError)
     known = portable.build_known(_Config, stated, file)
@@ -262,8 +262,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         architecture = _find_class(arrays)
         notes.append(f"{CONFIG_FILE} names no class, it is an {architecture}")
     task, table = None, parameter_names.HUGGING_FACE
-    head = HEAD_CLASSES.get(architecture)
-    if head is not None:
+    if (head := HEAD_CLASSES.get(architecture)) is not None:
         task, table = _read_task(known, head, stated, file), head.table
         width, outputs = encoder.hidden_size, f"{task.head}/outputs"
         expected |= (
@@ -311,22 +310,22 @@ def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
 
     These are PyTorch's `DataParallel` and `compile`, and Lightning.
     """
-    notes = []
-    while arrays and (first := re.match(_WRAPPERS, next(iter(arrays)))):
-        prefix = first[0]
-        if not all(name.startswith(prefix) for name in arrays):
-            break
-        arrays = {n.removeprefix(prefix): arrays[n] for n in arrays}
-        notes.append(f"took {prefix} off the names of all tensors")
-    return arrays, notes
+    # No class of the library has such names itself.
+    shared = re.match(_WRAPPERS, os.path.commonprefix([*arrays]))
+    if not shared:
+        return arrays, []
+    prefix = shared[0]
+    arrays = {n.removeprefix(prefix): arrays[n] for n in arrays}
+    return arrays, [f"took {prefix} off the names of all tensors"]
 
 
 def _find_class(arrays: Arrays) -> str:
-    """Finds the class whose head the tensors have."""
-    for beginning, name in _TOLD_BY.items():
-        if any(tensor.startswith(beginning) for tensor in arrays):
-            return name
-    return _ENCODER
+    told = (
+        name
+        for beginning, name in _TOLD_BY.items()
+        if any(tensor.startswith(beginning) for tensor in arrays)
+    )
+    return next(told, _ENCODER)
 
 
 def _read_task(
@@ -380,14 +379,13 @@ def _require_labels(labels: tuple[str, ...], source: str) -> None:
     known = set[str]()
     for number, label in enumerate(labels):
         is_line = label.strip() and label.splitlines() == [label]
-        if is_line and label not in known:
-            known.add(label)
-        else:
+        if not is_line or label in known:
             raise errors.ModelError(
                 f"{source} must give every output a name of one line, and no "
                 f"two the same. Received: {label!r:.80} for output {number}. "
                 "Rename it."
             )
+        known.add(label)
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
@@ -454,7 +452,6 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
 def _task_fields(
     task: PortableTask, head: HeadClass, origin: str
 ) -> dict[str, Any]:
-    """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
     kind = base.find_kind(task.kind)
     if head.names_outputs:

@@ -108,7 +108,6 @@ def read_checkpoint(
 
 
 def _find_newest(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the index that the file of TensorFlow 1 in a folder names."""
     try:
         text = storage.read_bytes(folder / "checkpoint").decode("utf-8")
     except (FileNotFoundError, ValueError):
@@ -122,13 +121,13 @@ def _find_newest(folder: pathlib.Path) -> pathlib.Path | None:
 def read_model(path: pathlib.Path) -> PortableModel:
     """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
     # By the index alone at first: a file may hold more than its model.
-    for read in (checkpoints.read_shapes, checkpoints.read_tensors):
-        checkpoint = read_checkpoint(path, read)
-        model = _describe(checkpoint)
-        named = parameter_names.ORIGINAL, model.origin
-        expected = portable.expected_shapes(model)
-        parameter_names.require(model.tensors, expected, *named)
-    tensors = parameter_names.take(model.tensors, expected, *named)
+    model = _describe(read_checkpoint(path, checkpoints.read_shapes))
+    expected = portable.expected_shapes(model)
+    table, origin = parameter_names.ORIGINAL, model.origin
+    portable.require_shapes(model.tensors, table.all_shapes(expected), origin)
+    checkpoint = read_checkpoint(path)
+    variables, _ = _name_task(checkpoint.variables, origin)
+    tensors = parameter_names.take(variables, expected, table, origin)
     folder = storage.path(checkpoint.path).parent
     vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
     notes = tokenizer_files.notes_of(vocabulary)
@@ -181,13 +180,11 @@ def _name_task(
 
 
 def _build_task(name: str) -> PortableTask:
-    """Builds a task as the original has it; files name no labels."""
     task = catalog.build_task(name, finetuning_config.FinetuningConfig())
     return portable.describe_task(task, ())
 
 
 def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
-    """Returns the model with the sizes and the objective of a file."""
     hparams = schema.read_object(path, errors.ModelError)
     try:
         settings = original_hparams.from_original_hparams(hparams)
@@ -204,7 +201,6 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
 
 
 def _infer_sizes(model: PortableModel) -> PortableModel:
-    """Returns the model with sizes and tying as its tensors have them."""
     main, tensors = portable.MAIN, model.tensors
     encoder = _infer_encoder(model, main, main)
     generator, tying = None, model.tying
@@ -291,7 +287,6 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 
 
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
-    """Writes hyperparameters with which the original builds this model."""
     sizes = dataclasses.asdict(model.encoder)
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     # The original fills these in from the rest.

@@ -29,11 +29,13 @@ _SAFE_TO_CHANGE = checkpoints.SAFE_TO_CHANGE | {
     "training.peak_flops",
     "data.dataset_dir",
 }
+TRIAL_FIELDS = {"format", "labels"}
+"""Of a config.json, by which a fine-tuned trial is told."""
 
 
 def is_trial(path: pathlib.Path) -> bool:
     """Returns whether a folder is that of a fine-tuned trial."""
-    return {"format", "labels"} <= portable.peek(path / "config.json").keys()
+    return portable.peek(path / "config.json").keys() >= TRIAL_FIELDS
 
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:

@@ -119,32 +119,6 @@ KERAS_HUB = NameTable(
 """The variables of an `ElectraBackbone`, without the axis for the heads."""
 
 
-def require(
-    tensors: portable.Tensors,
-    expected: portable.Shapes,
-    table: NameTable,
-    origin: str,
-    may_be_unused: str = "",
-) -> None:
-    """Raises `ModelError` unless the tensors of a file are a model's.
-
-    `expected` has our paths; foreign names that match `may_be_unused` may be
-    left over. The error lists what is missing, left over, of another shape, or
-    no finite floating point number.
-    """
-    parts = table.all_shapes(expected)
-    problems = [
-        f"{name} {tensors[name].shape} is not used"
-        for name in sorted(tensors.keys() - parts.keys())
-        if not re.fullmatch(may_be_unused, name)
-    ]
-    problems += [
-        portable.find_problem(name, tensors.get(name), part)
-        for name, part in parts.items()
-    ]
-    portable.require_none(problems, origin)
-
-
 def take(
     tensors: portable.Tensors,
     expected: portable.Shapes,
@@ -152,8 +126,12 @@ def take(
     origin: str,
     may_be_unused: str = "",
 ) -> portable.Arrays:
-    """Turns the tensors of a file into a model's, as float32; see `require`."""
-    require(tensors, expected, table, origin, may_be_unused)
+    """Turns the tensors of a file into a model's, as float32.
+
+    `expected` has our paths. Raises as `portable.require_shapes`.
+    """
+    shapes = table.all_shapes(expected)
+    portable.require_shapes(tensors, shapes, origin, may_be_unused)
     return {
         path: np.ascontiguousarray(table.join(path, tensors), np.float32)
         for path in expected

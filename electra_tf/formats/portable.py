@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -307,23 +308,40 @@ def expected_shapes(model: PortableModel) -> Shapes:
 
 def check(model: PortableModel) -> None:
     """Raises `ModelError` unless a model has all tensors, finite, in shape."""
-    tensors, expected = model.tensors, expected_shapes(model)
+    expected = expected_shapes(model)
+    require_shapes(model.tensors, expected, model.origin, dtypes=("float32",))
+
+
+def require_shapes(
+    tensors: Tensors,
+    expected: Shapes,
+    origin: str,
+    may_be_unused: str = "",
+    dtypes: Iterable[str] = FLOATS,
+) -> None:
+    """Raises `ModelError` unless tensors are finite numbers of these shapes.
+
+    Others may be there if their names match `may_be_unused`. The error lists
+    what is missing, left over, of another shape or dtype, or not finite.
+    """
     problems = [
-        find_problem(path, tensors.get(path), shape, ("float32",))
-        for path, shape in expected.items()
+        f"{name} {tensors[name].shape} is not used"
+        for name in sorted(tensors.keys() - expected.keys())
+        if not re.fullmatch(may_be_unused, name)
     ]
-    for path in sorted(tensors.keys() - expected.keys()):
-        problems.append(f"{path} {tensors[path].shape} is not known")
-    require_none(problems, model.origin)
+    problems += [
+        _find_problem(name, tensors.get(name), shape, dtypes)
+        for name, shape in expected.items()
+    ]
+    require_none(problems, origin)
 
 
-def find_problem(
+def _find_problem(
     name: str,
     value: np.ndarray | None,
     shape: tuple[int, ...],
-    dtypes: Iterable[str] = FLOATS,
+    dtypes: Iterable[str],
 ) -> str:
-    """Says why an array cannot be a weight of this shape; empty if it can."""
     if value is None:
         return f"{name} is missing"
     if str(value.dtype) not in dtypes:

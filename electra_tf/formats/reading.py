@@ -54,15 +54,16 @@ def detect(path: str | pathlib.Path) -> str:
     path = storage.path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
-    if own_run.is_trial(path) or any(path.glob("trial_*/config.json")):
+    stated, pair = path / "config.json", path / "discriminator/config.json"
+    content = portable.peek(stated) or portable.peek(pair)
+    is_trial = content.keys() >= own_run.TRIAL_FIELDS
+    if is_trial or any(path.glob("trial_*/config.json")):
         raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned one."
             f" Ask that by electra_tf.load({f'{path}'!r}).predict(TEXTS), or "
             f"take its encoder: electra-convert --to={OURS} --input={path} "
             f"--drop={portable.TASK_HEADS} --output_dir=DIR"
         )
-    stated, pair = path / "config.json", path / "discriminator/config.json"
-    content = portable.peek(stated) or portable.peek(pair)
     for name, is_one in {
         OURS: stated.is_file() and checkpoints.all_checkpoints(path),
         KERAS_HUB: str(content.get("module")).split(".")[0] == "keras_hub",

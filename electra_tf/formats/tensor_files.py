@@ -43,24 +43,23 @@ def read_tensors(
     `expected` are the shapes of most of the model: a file that is much larger
     than these is not read.
     """
-    for path in map(folder.joinpath, FILES):
-        if path.exists():
-            paths = [path]
-            if path.name == INDEX_FILE:
-                stated = schema.read_object(path, errors.ModelError)
-                parts = portable.build_known(_Index, stated, path).weight_map
-                paths = [folder / name for name in sorted({*parts.values()})]
-            require_sizes(paths, expected)
-            if path.name == INDEX_FILE:
-                return _read_parts(path, parts), path
-            return _read_file(path), path
-    found = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
-    raise FileNotFoundError(
-        f"Expected {', '.join(FILES)} in {folder}. Received: "
-        f"{', '.join(found) or 'nothing'}. Give the folder of a model, "
-        "downloaded whole; of other files transformers makes one, peft of an "
-        "adapter (merge_and_unload): MODEL.save_pretrained(FOLDER)."
-    )
+    path = next((p for p in map(folder.joinpath, FILES) if p.exists()), None)
+    if path is None:
+        found = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
+        raise FileNotFoundError(
+            f"Expected {', '.join(FILES)} in {folder}. Received: "
+            f"{', '.join(found) or 'nothing'}. Give the folder of a model, "
+            "downloaded whole; of other files transformers makes one, peft of "
+            "an adapter (merge_and_unload): MODEL.save_pretrained(FOLDER)."
+        )
+    if path.name != INDEX_FILE:
+        require_sizes([path], expected)
+        return _read_file(path), path
+    stated = schema.read_object(path, errors.ModelError)
+    parts = portable.build_known(_Index, stated, path).weight_map
+    files = [folder / name for name in sorted({*parts.values()})]
+    require_sizes(files, expected)
+    return _read_parts(path, parts), path
 
 
 def require_sizes(
@@ -114,7 +113,6 @@ def _read_parts(index: pathlib.Path, parts: Mapping[str, str]) -> Arrays:
 
 
 def _read_keras(path: pathlib.Path) -> Arrays:
-    """Reads what transformers saved of its models for TensorFlow."""
     tensors: Arrays = {}
     with h5py.File(path) as file:
         for name, entry in walk(file):

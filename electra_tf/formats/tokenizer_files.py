@@ -247,7 +247,6 @@ def _described_tokens(
 def _read_added_tokens(
     path: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Returns tokens that follow those of vocab.txt, in order."""
     places = _read_object(path)
     known = dict(zip(listed, range(len(listed)), strict=True))
     new = {t: place for t, place in places.items() if known.get(t) != place}

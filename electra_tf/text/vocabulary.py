@@ -84,7 +84,7 @@ class Vocabulary:
         path = storage.path(path)
         if path.is_dir():
             path = path / VOCABULARY_FILE
-        if not path.is_file():
+        if not path.exists():
             raise FileNotFoundError(
                 f"Expected a vocabulary at {path}, but there is no such file. "
                 "Give a folder with vocab.txt, or make one with "

@@ -1,6 +1,7 @@
 """A conversion writes a whole model, or nothing and says why."""
 
 import dataclasses
+import os
 import re
 
 import numpy as np
@@ -73,22 +74,14 @@ _LABELS = ("yes", "maybe", "no")
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
         ("tagging", {"has_pairs": True}, "model of tagging task"),
-        ("cola", {"has_pairs": True}, "'cola' reads single texts"),
+        ("own", {"has_pairs": True}, "'cola' reads single texts"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_followed_are_refused(
     tmp_path, kind, options, message
 ):
-    fields = {}
-    if kind == "cola":
-        kind, fields = (
-            "own",
-            {
-                "task": portable.PortableTask(
-                    "cola", "classification", ("0", "1")
-                )
-            },
-        )
+    task = portable.PortableTask("cola", "classification", ("0", "1"))
+    fields = {"task": task} if kind == "own" else {}
     _refuses(_write(tmp_path / "source", kind, **fields), message, **options)
 
 
@@ -145,6 +138,8 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     _refuses(source, "of 24 tokens. Received: 25", vocabulary_path=given)
     gone = tmp_path / "gone.txt"
     _refuses(source, "gone", FileNotFoundError, vocabulary_path=gone)
+    os.mkfifo(gone)
+    _refuses(source, "gone.*or a pipe", vocabulary_path=gone)
 
 
 def test_a_generator_is_joined(tmp_path):

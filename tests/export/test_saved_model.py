@@ -260,3 +260,17 @@ def test_folder_that_does_not_load_fails_the_self_check(tiny_trial, tmp_path):
     module = saved_model.load_task(tiny_trial.folder, "sst2").module
     with pytest.raises(errors.ExportError, match="must load and answer"):
         self_check.check(tmp_path, module, 1e-5)
+
+
+def test_an_export_may_be_as_far_as_a_last_bit_moves_its_model(
+    tiny_trial, task_exports
+):
+    folder = task_exports("sst2")
+    module = saved_model.load_task(tiny_trial.folder, "sst2").module
+    module.prepare("float32", "cpu")
+    # Far below what rounding does to this model.
+    assert 1e-9 < self_check.check(folder, module, 1e-9) < 1e-6
+    for variable in module.model_variables:
+        variable.assign(variable * 1.001)
+    with pytest.raises(errors.ExportError, match="Please report"):
+        self_check.check(folder, module, 1e-9)

@@ -202,10 +202,8 @@ def test_a_head_that_differs_anywhere_is_no_twin():
     model = tiny_models.build("classification")
     head_class = hugging_face.HEAD_CLASSES["ElectraForSequenceClassification"]
     head = model.task.head
-    hidden, tensors = (
-        f"{head}/hidden/kernel",
-        head_class.write(model.tensors, head),
-    )
+    tensors = head_class.write(model.tensors, head)
+    hidden = f"{head}/hidden/kernel"
     assert hidden not in head_class.read(tensors, head)
     # The bias of the output is the linear layer's own.
     for layer in ("hidden/kernel", "hidden/bias", "dense/kernel"):
@@ -213,11 +211,8 @@ def test_a_head_that_differs_anywhere_is_no_twin():
         for place in np.ndindex(value.shape):
             changed = value.copy()
             # The least that a number can change by; zeros change their sign.
-            changed[place] = (
-                np.nextafter(value[place], np.float32(9))
-                if value[place]
-                else -value[place]
-            )
+            more = np.nextafter(value[place], np.float32(9))
+            changed[place] = more if value[place] else -value[place]
             found = {**tensors, f"{head}/{layer}": changed}
             assert hidden in head_class.read(found, head), (layer, place)
 

@@ -85,13 +85,6 @@ def test_a_weight_of_another_shape_or_no_number_is_refused(
     _refuses(preset, message)
 
 
-def test_a_weight_larger_than_its_file_takes_no_memory(preset):
-    with h5py.File(preset / "model.weights.h5", "a") as file:
-        # Zeros that are stored nowhere.
-        file.create_dataset("layers/x/vars/0", (2**40,), "f4", chunks=(1024,))
-    _refuses(preset, "layers/x/vars/0 is compressed or cut off")
-
-
 @pytest.mark.parametrize("kind", ["bfloat16", "float64"])
 def test_weights_of_another_precision_become_ours(preset, kind):
     value = _replace_table(preset, lambda value: value.astype(kind), kind)

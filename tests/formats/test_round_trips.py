@@ -125,18 +125,13 @@ def test_parts_of_a_users_own_objective_are_kept(tmp_path):
 
 def test_a_config_of_other_sizes_is_refused(tmp_path):
     sizes = dataclasses.asdict(_write_run(tmp_path).encoder)
-    for field, value, error, message in (
-        (
-            "intermediate_size",
-            32,
-            errors.ModelError,
-            r"24\) should be \(16, 32",
-        ),
-        ("vocab_size", 99, errors.ConfigError, "vocab_size=99, vocab"),
+    for change, message in (
+        ({"intermediate_size": 32}, r"24\) should be \(16, 32"),
+        ({"vocab_size": 99}, "vocab_size=99, vocab"),
     ):
-        changed = sizes | {field: value}
-        tiny_models.change_json(tmp_path / "config.json", encoder=changed)
-        with pytest.raises(error, match=message):
+        path = tmp_path / "config.json"
+        tiny_models.change_json(path, encoder=sizes | change)
+        with pytest.raises(ValueError, match=message):
             own_run.read_model(tmp_path)
 
 
