@@ -37,11 +37,6 @@ PROJECTIONS = ("query", "key", "value",
                "attention_output", "intermediate", "output")  # fmt: skip
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 
-_FIELDS_OF_KINDS = {
-    "class_weights": ("classification", "multilabel"),
-    "positive_label": ("classification",),
-}
-
 
 def require_kind(name: str) -> None:
     """Raises `ConfigError` unless there is a kind of task, or a module."""
@@ -165,14 +160,13 @@ class OwnTaskConfig:
 
     def __post_init__(self) -> None:
         require_kind(self.kind)
-        for field, kinds in _FIELDS_OF_KINDS.items():
-            require(
-                not getattr(self, field)
-                or self.kind in kinds
-                or self.kind not in TASK_KINDS,
-                f"`own.{field}` is for the kinds {', '.join(kinds)}. Received: "
-                f"it with the kind {self.kind}. Leave it out.",
-            )
+        names = self.class_weights or self.positive_label
+        has_classes = self.kind in ("classification", "multilabel")
+        require(
+            not names or has_classes or self.kind not in TASK_KINDS,
+            "`own.class_weights` and `own.positive_label` are for "
+            f"classification. Received: {names!r} with the kind {self.kind}.",
+        )
         require(
             self.has_range or self.min_value == self.max_value == 0,
             "`own.min_value` must be less than `own.max_value`, or both 0, for "

@@ -204,19 +204,16 @@ def resolve_format(
 ) -> str:
     """Returns the format of a file, for `auto` by the ending of its name."""
     require_table(path)
-    found, received = file_format, file_format
-    formats = dict.fromkeys(endings.values())
-    expected = f"one of the formats {', '.join(formats)}"
+    name, formats = file_format, dict.fromkeys(endings.values())
     if file_format == "auto":
-        received = path.suffix
-        found = endings.get(received.lower(), "")
-        expected = f"a name that ends with one of {', '.join(endings)}"
+        name = path.suffix
+    found = endings.get(name.lower(), name)
     if found not in formats:
-        remedy = (
-            "If it is of one of these formats, give --config.own.file_format; "
-            "else save it as one."
+        expected = (
+            f"a name that ends with one of {', '.join(endings)}, or as "
+            f"--config.own.file_format one of {', '.join(formats)}"
         )
-        raise unexpected(path, expected, received, remedy)
+        raise unexpected(path, expected, name, "Save it as one of them.")
     return found
 
 
@@ -228,10 +225,7 @@ def read_table(
 ) -> list[Record]:
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
-    Both tables name their columns in the first line. CSV is quoted as usual,
-    with semicolons or tabs where that line has no comma. TSV is quoted if all
-    names in that line are. Rows must have `columns`; `optional_columns` are
-    read where they are.
+    Rows must have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
     names = (*columns, *optional_columns)
@@ -239,15 +233,6 @@ def read_table(
         Record(place, {name: row[name] for name in names if name in row})
         for place, row in read_rows(path, resolved, columns)
     ]
-    if resolved == "tsv" and not _find_delimiter(path, resolved):
-        found = [cell for record in records for cell in record.values.values()]
-        count = sum(c[:1] == c[-1:] == '"' and len(c) > 1 for c in found)
-        if count:
-            logging.warning(
-                f"{path}: {count} cells stand in quotation marks. They stay, "
-                "as the names in the first line have none: save it as CSV if "
-                "they are no part of the text."
-            )
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records
@@ -256,7 +241,12 @@ def read_table(
 def read_rows(
     path: pathlib.Path, file_format: str, columns: Sequence[str] = ()
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields where each row of a table begins, and all its cells by column."""
+    """Yields where each row of a table begins, and all its cells by column.
+
+    Tables name their columns in the first line. CSV is quoted as usual, with
+    semicolons or tabs where that line has no comma. TSV is quoted if all names
+    in that line are. Rows must have `columns`.
+    """
     if file_format == "jsonl":
         for place, row in _read_objects(path):
             _require_columns(place, list(row), columns)
@@ -273,10 +263,17 @@ def read_rows(
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
     _require_columns(f"{path}, line 1", header, columns)
+    num_quoted = 0
     for number, fields in rows:
         place = f"{path}, line {number}"
         require_width(place, fields, len(header), ", ".join(header))
+        num_quoted += not sign and any(map(_is_quoted, fields))
         yield place, dict(zip(header, fields, strict=True))
+    if num_quoted:
+        logging.warning(
+            f"{path}: in {num_quoted} rows quotation marks around a cell are "
+            "read as text. Save it as CSV if they are no part of it."
+        )
 
 
 def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
@@ -285,9 +282,11 @@ def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
     if file_format == "csv":
         signs = [sign for sign in ",;\t" if sign in line]
         return (signs or [","])[0]
-    names = line.split("\t")
-    is_quoted = all(n[:1] == n[-1:] == '"' and len(n) > 1 for n in names)
-    return "\t" if is_quoted else ""
+    return "\t" if all(map(_is_quoted, line.split("\t"))) else ""
+
+
+def _is_quoted(field: str) -> bool:
+    return len(field) > 1 and field[0] == field[-1] == '"'
 
 
 def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
@@ -325,10 +324,7 @@ def _read_quoted(
                 yield begin, fields
             begin = reader.line_num + 1
     except csv.Error as error:
-        expected = (
-            "fields between commas, those with commas, quotation marks or line "
-            "ends in quotation marks, and quotation marks inside them doubled"
-        )
+        expected = f"fields between {sign!r}, quotation marks in them doubled"
         received = f"{error}, line {reader.line_num}"
         raise unexpected(f"{path}, line {begin}", expected, received) from error
     finally:

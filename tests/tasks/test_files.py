@@ -133,7 +133,7 @@ def test_the_format_may_be_named_instead(tmp_path):
     assert record.values == {"text": "a", "label": "1"}
     with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
         _read(path)
-    with pytest.raises(errors.DataError, match="formats csv, tsv, jsonl.*'con"):
+    with pytest.raises(errors.DataError, match="one of csv, tsv, jsonl.*'con"):
         _read(path, file_format="conll")
     with pytest.raises(FileNotFoundError, match="a.csv"):
         _read(tmp_path / "a.csv")

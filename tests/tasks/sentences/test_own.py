@@ -283,7 +283,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ('text,label\na,"1,5"\n', NUMBERS, "with a decimal point"),
         ("text,label\na,nan\n", NUMBERS, "expected a number"),
         (_lines(1, None), NUMBERS | {"name": "t.jsonl"}, "line 2: .*remove"),
-        (CSV, NUMBERS | {"class_weights": "balanced"}, "is for the kinds"),
+        (CSV, NUMBERS | {"class_weights": "balanced"}, "are for class"),
         (CSV, {"class_weights": "god=2"}, "'god=2'. Did you mean 'good'"),
         (CSV, {"positive_label": "best"}, "one of bad, good. Received: 'best'"),
         (CSV + "x,so\n", {"positive_label": "bad"}, "is for two labels"),
