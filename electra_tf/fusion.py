@@ -42,6 +42,11 @@ def compiles(*scopes: Scope) -> bool:
     return _SCOPE.get() in scopes and not tf.executing_eagerly()
 
 
+def has_accelerator() -> bool:
+    """Whether a step that XLA compiles whole is for a GPU or a TPU."""
+    return any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
+
+
 @functools.cache
 def start_compiler() -> None:
     """Compiles a first function with stderr closed: XLA prints a banner."""

@@ -22,6 +22,7 @@ JAX's plugin for CUDA.
 
 import contextlib
 import dataclasses
+import json
 import sys
 from typing import Any
 
@@ -37,6 +38,7 @@ from electra_tf import command_line
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.export import export_metadata
+from electra_tf.processes import atomic
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
@@ -133,9 +135,7 @@ def _compare(unit: str) -> None:
     print("\n".join(lines + report.describe_peaks(sides)))
     if FLAGS.kind == "curve":
         print(curve.fit(sides).round(2).to_string(index=False))
-    if FLAGS.output:
-        path, facts = storage.path(FLAGS.output), {"kind": FLAGS.kind}
-        report.write_json(path, sides, unit=unit, machine=machine, **facts)
+    _write_json(unit=unit, machine=machine, sides=report.list_results(sides))
     if FLAGS.picture:
         draw = curve.draw if FLAGS.kind == "curve" else report.draw
         draw(storage.path(FLAGS.picture), sides, unit)
@@ -152,11 +152,22 @@ def _compile() -> None:
         work=FLAGS.work,
         kind=FLAGS.task,
     )
-    print(compile_lib.describe(facts))
+    table = compile_lib.tabulate(facts)
+    if len(table):
+        print(table.to_string(float_format="{:,.1f}".format))
+    for fact in facts:
+        if "error" in fact:
+            print(f"{fact['name']}: {fact['error']}")
+    _write_json(cores=facts)
+    if FLAGS.picture and len(table):
+        compile_lib.draw(storage.path(FLAGS.picture), table)
+
+
+def _write_json(**facts: Any) -> None:
     if FLAGS.output:
-        compile_lib.write_json(storage.path(FLAGS.output), facts)
-    if FLAGS.picture:
-        compile_lib.draw(storage.path(FLAGS.picture), facts)
+        with atomic.replacing_file(storage.path(FLAGS.output)) as partial:
+            facts = {"kind": FLAGS.kind, **facts}
+            partial.write_text(json.dumps(facts, indent=1))
 
 
 def _list_sides() -> list[timing.Side]:
@@ -174,8 +185,8 @@ def _list_sides() -> list[timing.Side]:
     if FLAGS.kind == "infer":
         return _list_scorers()
     if FLAGS.kind == "curve":
-        described = FLAGS.config, FLAGS.precisions[0], FLAGS.batch_size
-        return [*curve.list_sides(*described)]
+        precision = FLAGS.precisions[0]
+        return [*curve.list_sides(FLAGS.config, precision, FLAGS.batch_size)]
     return _list_training_steps()
 
 
@@ -183,15 +194,12 @@ def _list_scorers() -> list[timing.Side]:
     export = installed.find_export(FLAGS.saved_model)
     sides = [_own_side(folder=str(export))]
     if FLAGS.peer_dir:
-        peer = _own_side(
-            "transformers",
-            folder=FLAGS.peer_dir,
-            max_length=export_metadata.read_metadata(export).max_length,
-            attention=FLAGS.peer_attention,
-        )
-        peer.module = "torch_peer"
-        peer.python = FLAGS.peer_python or sys.executable
-        sides.append(peer)
+        length = export_metadata.read_metadata(export).max_length
+        peer = {"folder": FLAGS.peer_dir, "attention": FLAGS.peer_attention}
+        side = _own_side("transformers", max_length=length, **peer)
+        side.module = "torch_peer"
+        side.python = FLAGS.peer_python or sys.executable
+        sides.append(side)
     return sides
 
 

@@ -12,49 +12,40 @@ import pandas
 
 from electra_tf import config
 from electra_tf import figures
-from electra_tf.processes import atomic
 
 _SCRIPTS = pathlib.Path(__file__).parents[1]
 WORKS = ("pretrain", "evaluate", "finetune", "predict")
-# The smallest slices that have eight cores, as their compiler names them.
-_SLICES = {
+# Of a GPU beside its memory: major version and kind of the compute capability,
+# multiprocessors, units of each, GHz, bytes of shared memory, of it for a block
+# and of the second cache.
+_HOPPER = 9, "ACCELERATED_FEATURES", 132, 128, 1.98, 233472, 232448, 52428800
+# How a compiler calls a device: TPUs by the smallest slice with eight cores.
+DEVICES: dict[str, Any] = {
     "v2": "v2:2x2",
     "v3": "v3:2x2x1",
     "v4": "v4:2x2x2",
     "v5e": "v5e:2x4",
     "v6e": "v6e:2x4",
-}
-# Of a GPU beside its memory: the compute capability, multiprocessors, units of
-# each, bytes of their shared memory, of the second cache, and GHz.
-_HOPPER = 9, 132, 128, 233_472, 52_428_800, 1.98
-_GPUS = {
-    "A100": (8, 108, 64, 167_936, 41_943_040, 1.41),
+    "A100": (8, "NONE", 108, 64, 1.41, 167936, 166912, 41943040),
     "H100": _HOPPER,
     "H200": _HOPPER,
 }
-# XLA's description of a GPU that is not there.
 _TARGET = """
 gpu_device_info {{
-  name: "NVIDIA {name}" device_vendor: "NVIDIA Corporation"
-  platform_version: "Compute Capability {capability}"
-  cuda_compute_capability {{ major: {major} feature_extension: {extension} }}
-  core_count: {cores} fpus_per_core: {units} clock_rate_ghz: {clock}
-  memory_bandwidth: {bandwidth} device_memory_size: {memory}
-  l2_cache_size: {cache} pcie_bandwidth: 34359738368 device_address_bits: 64
-  shared_memory_per_core: {shared} shared_memory_per_block_optin: {most}
+  cuda_compute_capability {{ major: {} feature_extension: {} }}
+  core_count: {} fpus_per_core: {} clock_rate_ghz: {}
+  shared_memory_per_core: {} shared_memory_per_block_optin: {}
+  l2_cache_size: {} memory_bandwidth: {bandwidth} device_memory_size: {memory}
   shared_memory_per_block: 49152 threads_per_core_limit: 2048
   threads_per_block_limit: 1024 threads_per_warp: 32
   block_dim_limit_x: 2147483647 block_dim_limit_y: 65535
-  block_dim_limit_z: 65535 thread_dim_limit_x: 1024 thread_dim_limit_y: 1024
-  thread_dim_limit_z: 64 registers_per_core_limit: 65536
-  registers_per_block_limit: 65536 driver_version: "13.0.0"
+  block_dim_limit_z: 65535 registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
   runtime_version: "13.0.0" compile_time_toolkit_version: "13.0.0"
-  dnn_version: "9.10.0" cub_version: "3.1.2"
 }}
 platform_name: "CUDA" device_description_str: "{name}"
 dnn_version_info {{ major: 9 minor: 10 }}
 """
-DEVICES = (*_SLICES, *_GPUS)
 _MEMORY = ("program", "temporary", "arguments")
 
 
@@ -78,7 +69,7 @@ def compile_step(
         For each device its `name`, its `memory` in GB, the facts of
         `device_compiler`, the `flops` of the products, and the least seconds
         that these and the bytes moved need, `product_seconds` and
-        `memory_seconds`; or `error`.
+        `memory_seconds`; or `name` and `error`.
     """
     for name in names:
         config.require_choice("--devices", name, DEVICES)
@@ -96,47 +87,34 @@ def compile_step(
         flops = programs.write_program(
             settings, path, num_replicas=num_replicas, **work
         )
-        topologies = [
-            json.dumps(_describe_topology(known[name])) for name in names
-        ]
-        found = _run_compilers(python, path, num_replicas, topologies)
-    facts = []
-    for name, fact in zip(names, found, strict=True):
-        device = known[name]
-        peak = device.peak or devices.peak_flops(name, "bfloat16")
-        fact |= {"name": name, "flops": flops}
-        fact["memory"] = device.memory / device.num_cores
+        topologies = [_describe_topology(n, known[n]) for n in names]
+        facts = _run_compilers(python, path, num_replicas, topologies)
+    for name, fact in zip(names, facts, strict=True):
+        fact["name"], device = name, known[name]
         if "error" not in fact:
-            bandwidth = 1e9 * device.bandwidth
-            fact["product_seconds"] = device.num_cores * flops / peak
-            fact["memory_seconds"] = (
-                device.num_cores * fact["moved"] / bandwidth
-            )
-        facts.append(fact)
+            # A chip's cores have equal shares of all that it has.
+            share = 1 / device.num_cores
+            peak = device.peak or devices.peak_flops(name, "bfloat16")
+            rate = 1e9 * device.bandwidth
+            fact |= {"flops": flops, "memory": device.memory * share}
+            fact["product_seconds"] = flops / (peak * share)
+            fact["memory_seconds"] = fact["moved"] / (rate * share)
     return facts
 
 
-def _describe_topology(device: Any) -> dict[str, str]:
-    """What JAX asks of a device that is not there."""
-    short = device.name.removeprefix("TPU")
-    if short in _SLICES:
-        return {"platform": "tpu", "topology_name": _SLICES[short]}
-    major, cores, units, shared, cache, clock = _GPUS[short]
+def _describe_topology(name: str, device: Any) -> str:
+    """What JAX asks of a device that is not there, as JSON."""
+    described = DEVICES[name]
+    if isinstance(described, str):
+        return json.dumps({"platform": "tpu", "topology_name": described})
+    memory = round(1e9 * device.memory)
+    rate = round(1e9 * device.bandwidth)
     target = _TARGET.format(
-        name=short,
-        capability=f"{major}.0{'a' if major > 8 else ''}",
-        extension="ACCELERATED_FEATURES" if major > 8 else "NONE",
-        bandwidth=round(1e9 * device.bandwidth),
-        memory=round(1e9 * device.memory),
-        most=shared - 1024,
-        major=major,
-        cores=cores,
-        units=units,
-        shared=shared,
-        cache=cache,
-        clock=clock,
+        *described, name=name, bandwidth=rate, memory=memory
     )
-    return {"platform": "cuda", "topology": "1x1x8", "target_config": target}
+    return json.dumps(
+        {"platform": "cuda", "topology": "1x1x8", "target_config": target}
+    )
 
 
 def _run_compilers(
@@ -161,54 +139,32 @@ def _run_compilers(
     return [*map(json.loads, lines)]
 
 
-def describe(facts: Sequence[Mapping[str, Any]]) -> str:
-    """A table with a line for each core that can run the step, then errors."""
-    rows, errors = [], []
+def tabulate(facts: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """A line for each core that can run the step."""
+    rows = {}
     for fact in facts:
         if "error" in fact:
-            errors.append(f"{fact['name']}: {fact['error']}")
             continue
         taken = sum(fact[part] for part in _MEMORY)
         least = max(fact["product_seconds"], fact["memory_seconds"])
-        rows.append(
-            {
-                "core": fact["name"],
-                "compiled in s": f"{fact['seconds']:.0f}",
-                "program MiB": f"{fact['program'] / 2**20:,.0f}",
-                "temporary MiB": f"{fact['temporary'] / 2**20:,.0f}",
-                "variables MiB": f"{fact['arguments'] / 2**20:,.0f}",
-                "% of memory": f"{taken / fact['memory'] / 1e7:.0f}",
-                "GB moved": f"{fact['moved'] / 1e9:,.1f}",
-                "at least ms": f"{1e3 * least:,.1f}",
-                "% of peak": f"{100 * fact['product_seconds'] / least:.0f}",
-            }
-        )
-    table = [pandas.DataFrame(rows).to_string(index=False)] if rows else []
-    return "\n".join(table + errors)
+        rows[fact["name"]] = {
+            "compiled in s": fact["seconds"],
+            **{f"{part} MiB": fact[part] / 2**20 for part in _MEMORY},
+            "% of memory": taken / fact["memory"] / 1e7,
+            "GB moved": fact["moved"] / 1e9,
+            "products ms": 1e3 * fact["product_seconds"],
+            "memory ms": 1e3 * fact["memory_seconds"],
+            "% of peak": 100 * fact["product_seconds"] / least,
+        }
+    return pandas.DataFrame.from_dict(rows, orient="index")
 
 
-def write_json(path: pathlib.Path, facts: Sequence[Mapping[str, Any]]) -> None:
-    """Writes all facts."""
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(json.dumps({"kind": "compile", "cores": facts}))
-
-
-def draw(path: pathlib.Path, facts: Sequence[Mapping[str, Any]]) -> None:
-    """Draws the share of a core's memory, and the least time of a step."""
-    fitting = [fact for fact in facts if "error" not in fact]
-    names = [fact["name"] for fact in fitting]
-    size = 12, 1.5 + 0.4 * len(names)
+def draw(path: pathlib.Path, table: pandas.DataFrame) -> None:
+    """Draws the memory of cores, and the least time of a step."""
+    size = 12, 1.5 + 0.4 * len(table)
     with figures.saving_figure(path, 1, 2, size) as (_, (memory, time)):
-        left = [0.0] * len(fitting)
-        for part in _MEMORY:
-            widths = [fact[part] / fact["memory"] / 1e7 for fact in fitting]
-            memory.barh(names, widths, left=left, label=part)
-            left = [a + b for a, b in zip(left, widths, strict=True)]
-        memory.set_xlabel("% of a core's memory")
-        for part, height in (("product", -0.4), ("memory", 0.4)):
-            least = [1e3 * fact[f"{part}_seconds"] for fact in fitting]
-            time.barh(names, least, height, align="edge", label=part)
-        time.set_xlabel("ms a step at least")
+        parts = table[[f"{part} MiB" for part in _MEMORY]]
+        parts.plot.barh(stacked=True, ax=memory)
+        table[["products ms", "memory ms"]].plot.barh(ax=time)
         for axis in (memory, time):
             axis.invert_yaxis()
-            axis.legend()

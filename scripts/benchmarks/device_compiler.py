@@ -33,6 +33,7 @@ _BITS = {"pred": 8, "bf16": 16} | {
     f"{kind}{bits}": bits for kind in "fsu" for bits in (4, 8, 16, 32, 64)
 }
 _ARRAY = re.compile(r"\b(\w+)\[([\d,]*)\](\{[^}]*\})?")
+_HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
 _LINE = re.compile(r"^\s*(?:ROOT )?%([\w.-]+) = (.*?) ([\w-]+)\((.*)$")
 # They move nothing, or what they move is counted where it is done.
 _FREE = {
@@ -145,10 +146,7 @@ def _find_limit(condition: list[_Operation]) -> int:
 def _split(text: str) -> Iterator[tuple[str, list[_Operation]]]:
     """The computations of a program, by name."""
     for block in re.split(r"^}", text, flags=re.MULTILINE):
-        head = re.search(
-            r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", block, re.MULTILINE
-        )
-        if head:
+        if head := _HEAD.search(block):
             lines = map(_LINE.match, block[head.end() :].splitlines())
             yield (
                 head[1],
@@ -162,12 +160,12 @@ def _moved(operations: list[_Operation], turns: int) -> float:
     for operation in operations:
         if operation.kind in _FREE:
             continue
-        operands = re.findall(r"%([\w.-]+)", operation.rest.partition(")")[0])
         results = _list_sizes(operation.shape, turns)
         if operation.kind in ("copy-start", "slice-start"):
             results = results[:1]
         total += sum(results)
-        for name in operands:
+        operands = operation.rest.partition(")")[0]
+        for name in re.findall(r"%([\w.-]+)", operands):
             total += sum(_list_sizes(shapes.get(name, ""), turns))
     return total
 

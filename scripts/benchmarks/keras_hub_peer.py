@@ -15,37 +15,11 @@ from electra_tf import config
 _MASK_ID = 4
 
 
-class Embeddings(keras.layers.Layer):
-    """Embeds tokens, positions and segments; both networks share it."""
-
-    def __init__(self, encoder: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        layers, width = keras_hub.layers, encoder["embedding_size"]
-        self.tokens = layers.ReversibleEmbedding(encoder["vocab_size"], width)
-        length = encoder["max_position_embeddings"]
-        self.positions = layers.PositionEmbedding(length)
-        self.segments = keras.layers.Embedding(
-            encoder["type_vocab_size"], width
-        )
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-12)
-        self.dropout = keras.layers.Dropout(encoder["hidden_dropout_prob"])
-
-    def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns `[B, S, E]` of ids `[B, S]`."""
-        tokens = self.tokens(ids)
-        segments = self.segments(tf.zeros_like(ids))
-        return self.dropout(
-            self.norm(tokens + self.positions(tokens) + segments)
-        )
-
-
 class Encoder(keras.layers.Layer):
     """The embeddings, a projection where widths differ, and the blocks."""
 
-    def __init__(
-        self, encoder: dict[str, Any], embeddings: Embeddings, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, encoder: dict[str, Any], shared: list[Any]) -> None:
+        super().__init__()
         width = encoder["hidden_size"]
         self.blocks = [
             keras_hub.layers.TransformerEncoder(
@@ -57,14 +31,28 @@ class Encoder(keras.layers.Layer):
         ]  # fmt: skip
         if width != encoder["embedding_size"]:
             self.blocks.insert(0, keras.layers.Dense(width))
-        self.embeddings = embeddings
+        self.shared = shared
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns `[B, S, H]` of ids `[B, S]`."""
-        states = self.embeddings(ids)
-        for block in self.blocks:
-            states = block(states)
+        tokens, segments, *others = self.shared
+        states = tokens(ids) + segments(tf.zeros_like(ids))
+        for layer in others + self.blocks:
+            states = layer(states)
         return states
+
+
+def _build_embeddings(encoder: dict[str, Any]) -> list[Any]:
+    """Layers that embed tokens and segments; both networks share them."""
+    width = encoder["embedding_size"]
+    return [
+        keras_hub.layers.TokenAndPositionEmbedding(
+            encoder["vocab_size"], encoder["max_position_embeddings"], width
+        ),
+        keras.layers.Embedding(encoder["type_vocab_size"], width),
+        keras.layers.LayerNormalization(epsilon=1e-12),
+        keras.layers.Dropout(encoder["hidden_dropout_prob"]),
+    ]
 
 
 def _gelu(states: tf.Tensor) -> tf.Tensor:
@@ -75,18 +63,14 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
     """Builds the joint step: masked LM, sampling, replaced token detection."""
     experiment = _configure(settings)
     encoder, masking = settings["encoder"], settings["masking"]
-    embeddings = Embeddings(encoder)
-    main, small = Encoder(encoder, embeddings), Encoder(generator, embeddings)
+    shared = _build_embeddings(encoder)
+    main, small = Encoder(encoder, shared), Encoder(generator, shared)
     lm_head = keras_hub.layers.MaskedLMHead(
-        token_embedding=embeddings.tokens, intermediate_activation=_gelu
+        token_embedding=shared[0].token_embedding, intermediate_activation=_gelu
     )
-    head = keras.Sequential(
-        [
-            keras.layers.Dense(encoder["hidden_size"], _gelu),
-            keras.layers.Dense(1),
-        ]
-    )
-    ids, objective = steps.random_ids(experiment), settings["objective"]
+    dense, width = keras.layers.Dense, encoder["hidden_size"]
+    head = keras.Sequential([dense(width, _gelu), dense(1)])
+    ids = steps.random_rows(experiment)["input_ids"]
     rows, length = ids.shape
     slots = int((masking["mask_prob"] + 0.005) * length)
 
@@ -112,8 +96,9 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
             disc_logits,
             from_logits=True,
         )
-        both = objective["gen_weight"] * tf.reduce_mean(gen_loss)
-        return both + objective["disc_weight"] * tf.reduce_mean(disc_loss)
+        weights = settings["objective"]
+        both = weights["gen_weight"] * tf.reduce_mean(gen_loss)
+        return both + weights["disc_weight"] * tf.reduce_mean(disc_loss)
 
     layers = [main, small, lm_head, head]
     return _build(experiment, layers, compute_loss, masked=slots)
@@ -123,22 +108,18 @@ def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
     """Builds the step of a classifier with two classes."""
     del generator
     experiment, encoder = _configure(settings), settings["encoder"]
-    rate = encoder["hidden_dropout_prob"]
-    main = Encoder(encoder, Embeddings(encoder))
-    head = keras.Sequential(
-        [
-            keras.layers.Dropout(rate),
-            keras.layers.Dense(encoder["hidden_size"], _gelu),
-            keras.layers.Dropout(rate),
-            keras.layers.Dense(2),
-        ]
+    main = Encoder(encoder, _build_embeddings(encoder))
+    dense, width = keras.layers.Dense, encoder["hidden_size"]
+    first, second = map(
+        keras.layers.Dropout, [encoder["hidden_dropout_prob"]] * 2
     )
-    ids = steps.random_ids(experiment)
+    head = keras.Sequential([first, dense(width, _gelu), second, dense(2)])
+    ids = steps.random_rows(experiment)["input_ids"]
     labels = tf.range(ids.shape[0]) % 2
 
     def compute_loss() -> tf.Tensor:
-        first = main(ids, training=True)[:, 0]
-        logits = tf.cast(head(first, training=True), tf.float32)
+        states = main(ids, training=True)[:, 0]
+        logits = tf.cast(head(states, training=True), tf.float32)
         losses = keras.losses.sparse_categorical_crossentropy(
             labels, logits, from_logits=True
         )

@@ -17,8 +17,6 @@ from electra_tf import fusion
 from electra_tf import storage
 from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
-from electra_tf.modeling import flops
-from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.records import manifest
 from electra_tf.training import devices
@@ -36,30 +34,24 @@ def pretrain(settings: dict[str, Any], generator: Any = None) -> side.Built:
     experiment = config.freeze(settings)
     cut = devices.cut_batch(experiment, 1, True)
     distribution.configure_process(experiment.training, cut.is_shared)
-    model, features = programs.build_pretraining(experiment)
+    model, features, row_flops = programs.build_pretraining(experiment)
     masked = model.prepare(features, tf.zeros([], tf.int64), True).masked
-    row_flops = cost.Cost(experiment).row_flops()
     sizes = {"masked": masked.masked_ids.shape[1]}
-    return _build_own_step(model, features, experiment, row_flops, **sizes)
+    return _build_own_step(experiment, model, features, row_flops, **sizes)
 
 
 def finetune(settings: dict[str, Any], generator: Any = None) -> side.Built:
     """Builds the step of a classifier with the head of transformers."""
     experiment = config.freeze(settings)
     distribution.configure_process(experiment.training)
-    model, features = programs.build_finetuning(
-        experiment, "classification", num_labels=2
-    )
-    count = flops.Convention("exact", experiment)
-    length = experiment.data.max_seq_length
-    row_flops = programs.count_finetuning(count, length)
-    return _build_own_step(model, features, experiment, row_flops)
+    built = programs.build_finetuning(experiment, "classification", 2)
+    return _build_own_step(experiment, *built)
 
 
 def _build_own_step(
+    settings: config.ExperimentConfig,
     model: Any,
     features: dict[str, Any],
-    settings: config.ExperimentConfig,
     row_flops: float,
     **sizes: Any,
 ) -> side.Built:
@@ -116,12 +108,10 @@ def build_step(
 
 
 def _measure_peaks(settings: config.ExperimentConfig) -> dict[str, float]:
-    """Measures how fast the device can be: the best of many tries.
+    """`flops` and `bytes` a second at the device's best.
 
-    Returns:
-        `flops`, operations a second of products of square matrices, and
-        `bytes` a second of adding one large array to another (two are read,
-        one is written).
+    Of products of square matrices, and of adding one large array to another
+    (two are read, one is written).
     """
     precision = settings.training.precision
     is_gpu = bool(tf.config.list_physical_devices("GPU"))

@@ -70,15 +70,8 @@ def random_rows(settings: config.ExperimentConfig) -> dict[str, Any]:
     """A batch of random ids without padding, `[B, S]` int32."""
     import tensorflow as tf
 
-    ids = random_ids(settings)
-    rest = {"input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
-    return {"input_ids": ids, **rest}
-
-
-def random_ids(settings: config.ExperimentConfig) -> Any:
-    """Returns ids of a batch, `[B, S]` int32."""
-    import tensorflow as tf
-
     shape = settings.training.train_batch_size, settings.data.max_seq_length
     size, seed = settings.encoder.vocab_size, [1, 2]
-    return tf.random.stateless_uniform(shape, seed, 5, size, tf.int32)
+    ids = tf.random.stateless_uniform(shape, seed, 5, size, tf.int32)
+    rest = {"input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
+    return {"input_ids": ids, **rest}

@@ -64,21 +64,16 @@ def write_program(
     Raises:
         ValueError: if XLA does not know an operation.
     """
-    count = flops.Convention("exact", settings)
     if work in ("pretrain", "evaluate"):
-        model, features = build_pretraining(settings)
-        row = cost.Cost(settings).row_flops()
+        model, features, row = build_pretraining(settings)
     else:
-        model, features = build_finetuning(settings, kind)
-        row = count_finetuning(count, settings.data.max_seq_length)
+        model, features, row = build_finetuning(settings, kind)
     if work in ("evaluate", "predict"):
         row /= 3  # the gradients take two of three products
     calls = {
-        "pretrain": lambda rows: model.training_step(rows),
         "evaluate": lambda rows: model.evaluation_step(
             rows, tf.zeros([], tf.int64)
         ),
-        "finetune": lambda rows: model.training_step(rows),
         "predict": lambda rows: model.predict_task(_TASK, rows),
     }
     model.xla_scope = fusion.Scope.STEP
@@ -88,8 +83,10 @@ def write_program(
         mock.patch.object(
             tf.distribute, "get_replica_context", lambda: replica
         ),
+        mock.patch.object(fusion, "has_accelerator", lambda: True),
     ):
-        call = tf.function(calls[work], autograph=False, jit_compile=True)
+        step = calls.get(work, model.training_step)
+        call = tf.function(step, autograph=False, jit_compile=True)
         try:
             write = call.experimental_get_compiler_ir(features)
             path.write_bytes(write(stage="hlo_serialized"))
@@ -106,8 +103,8 @@ def write_program(
 
 def build_pretraining(
     settings: config.ExperimentConfig,
-) -> tuple[Any, dict[str, tf.Tensor]]:
-    """The model of a config, and a batch of random rows."""
+) -> tuple[Any, dict[str, tf.Tensor], float]:
+    """The model of a config, a batch of random rows, a row's operations."""
     vocab_size = settings.encoder.vocab_size
     special = vocabulary_lib.SPECIAL_TOKENS
     tokens = (f"[unused{i}]" for i in range(vocab_size - len(special)))
@@ -120,13 +117,14 @@ def build_pretraining(
         for name, rows in steps.random_rows(settings).items()
     }
     numbers = tf.range(data.num_streams, dtype=tf.int64)
-    return model, features | {"stream_ids": numbers}
+    row_flops = cost.Cost(settings).row_flops()
+    return model, features | {"stream_ids": numbers}, row_flops
 
 
 def build_finetuning(
     settings: config.ExperimentConfig, kind: str, num_labels: int = _NUM_LABELS
-) -> tuple[Any, dict[str, tf.Tensor]]:
-    """A model with the head of a kind of task, and a batch of random rows."""
+) -> tuple[Any, dict[str, tf.Tensor], float]:
+    """The same of a model with the head of a kind of task."""
     # Here, because they would count in the start of `pretrain`.
     from electra_tf.finetuning import model as finetuning_model
     from electra_tf.tasks import base
@@ -143,10 +141,8 @@ def build_finetuning(
     )
     model.optimizer = run.build_optimizer(settings)
     model.optimizer.build(model.trained_variables)
-    rows, length = (
-        settings.training.train_batch_size,
-        settings.data.max_seq_length,
-    )
+    rows = settings.training.train_batch_size
+    length = settings.data.max_seq_length
     groups = rows // _GROUP if "relevance" in head.columns else rows
     shapes = {"labels": [rows, num_labels], "relevance": [groups, _GROUP]}
     features = {"task_id": tf.zeros([groups], tf.int32)}
@@ -155,10 +151,8 @@ def build_finetuning(
         features[f"{_TASK}/{name}"] = tf.ones(
             shapes.get(name, shape), column.dtype
         )
-    return model, steps.random_rows(settings) | features
-
-
-def count_finetuning(count: flops.Convention, length: int) -> float:
-    """Operations of a step on a row, whose head takes the first token alone."""
+    count = flops.Convention("exact", settings)
+    # The head takes the first token alone.
     others = (length - 1) * count.row_head().total
-    return count.discriminator().total - others
+    row_flops = count.discriminator().total - others
+    return model, steps.random_rows(settings) | features, row_flops

@@ -1,6 +1,5 @@
 """Shows measurements as a table, a JSON file and a picture."""
 
-import json
 import os
 import pathlib
 import platform
@@ -12,7 +11,6 @@ import pandas
 
 from benchmarks import timing
 from electra_tf import figures
-from electra_tf.processes import atomic
 
 Sides = Sequence[timing.Side]
 
@@ -65,14 +63,12 @@ def describe_peaks(sides: Sides) -> list[str]:
     ]
 
 
-def write_json(path: pathlib.Path, sides: Sides, **facts: Any) -> None:
-    """Writes all samples, their summaries, and further facts."""
-    results = [
+def list_results(sides: Sides) -> list[dict[str, Any]]:
+    """All samples of each side, with their summary."""
+    return [
         {**vars(side), "process": None, "summary": summary}
         for side, summary in zip(sides, timing.summarize(sides), strict=True)
     ]
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(json.dumps(facts | {"sides": results}, indent=1))
 
 
 def draw(path: pathlib.Path, sides: Sides, unit: str) -> None:

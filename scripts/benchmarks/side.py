@@ -39,11 +39,9 @@ def processor_seconds() -> float:
 
 
 def time_steps(built: Built, batches: list) -> dict[str, Any]:
-    """Times batches.
+    """`seconds` and `units` of every batch, `processor` seconds of all.
 
-    Returns:
-        `seconds` and `units` of every batch, `processor` seconds of all. Steps
-        that run ahead are waited for once and share the time equally.
+    Steps that run ahead are waited for once and share the time equally.
     """
     seconds, units, processor = [], [], processor_seconds()
     first = time.perf_counter()
@@ -68,14 +66,8 @@ def build_scorer(
 ) -> Built:
     """Builds a side that scores how likely the tokens of texts are replaced.
 
-    Args:
-        score: returns probabilities and the mask of tokens, `[B, S]` arrays.
-        packages: packages whose versions are reported.
-        **sizes: sizes of the work.
-
-    Returns:
-        A side with the method `answer`: the probabilities of each text's
-        tokens.
+    `score` returns probabilities and the mask of tokens, `[B, S]` arrays. The
+    method `answer` of the side gives the probabilities of each text's tokens.
     """
 
     def answer(texts: list[str]) -> list[list[float]]:

@@ -45,11 +45,7 @@ class Side:
 
     @contextlib.contextmanager
     def started(self) -> Iterator["Side"]:
-        """Runs the process until the `with` block ends.
-
-        Raises:
-            ChildProcessError: if the process ends before.
-        """
+        """Runs the process until the block ends, or it ends: an error."""
         print(f"Starting {self.name} {self.group}", file=sys.stderr)
         start = time.perf_counter()
         paths = [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]
@@ -182,12 +178,10 @@ def find_peak(sides: Iterable[Side], group: str, name: str) -> float:
 def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
     """Summarizes the rounds of each side.
 
-    Returns:
-        For each side `median`, `low` and `high` (5 % and 95 %) seconds of a
-        batch, `processor` seconds of a batch, the `rate` of units a second at
-        the median, `share_of_peak`, and `ratios`: the time of a unit relative
-        to the first side of the group, as median, lowest and highest of the
-        rounds.
+    Seconds of a batch are `median`, `low` and `high` (5 % and 95 %) and
+    `processor`; `rate` is units a second at the median. `ratios` are the time
+    of a unit relative to the first side of the group: median, lowest and
+    highest of the rounds.
     """
     firsts: dict[str, Side] = {}
     summaries = []

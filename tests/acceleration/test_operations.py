@@ -98,10 +98,14 @@ def test_spare_units_change_neither_outputs_nor_gradients(width, widest):
     assert spared[2].inputs[1].shape[1] == widest
 
 
-def test_blocks_that_share_a_trace_compute_as_alone():
+@pytest.fixture
+def tower():
     sizes = tiny.with_dropout(tiny.build_settings()).encoder
     sizes = dataclasses.replace(sizes, vocab_size=50, num_hidden_layers=3)
-    tower = encoder.build_encoder(sizes, "electra")
+    return encoder.build_encoder(sizes, "electra")
+
+
+def test_blocks_that_share_a_trace_compute_as_alone(tower):
     tower.blocks[0].trainable = False
     rows = tiny.build_features(4).values()
     alone, shared = _differentiate_both_ways(
@@ -112,10 +116,7 @@ def test_blocks_that_share_a_trace_compute_as_alone():
 
 
 @pytest.mark.parametrize("recomputes", [False, True])
-def test_blocks_in_a_loop_compute_as_alone(recomputes):
-    sizes = tiny.with_dropout(tiny.build_settings()).encoder
-    sizes = dataclasses.replace(sizes, vocab_size=50, num_hidden_layers=3)
-    tower = encoder.build_encoder(sizes, "electra")
+def test_blocks_in_a_loop_compute_as_alone(recomputes, tower):
     tower.recomputes = recomputes
     rows = tiny.build_features(4).values()
     alone, in_loop = _differentiate_both_ways(

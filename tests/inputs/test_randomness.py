@@ -2,6 +2,7 @@
 
 import math
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -64,10 +65,15 @@ def test_uniform_numbers_are_the_top_bits_of_philox():
 
 def _require_equal_numbers(function, argument):
     eager = function(argument)
-    for scope in fusion.Scope:
-        is_whole = scope is fusion.Scope.STEP
-        for jit_compile in {is_whole, True}:
-            with fusion.switched(scope):
+    whole = fusion.Scope.STEP
+    for scope, is_gpu in [(s, False) for s in fusion.Scope] + [(whole, True)]:
+        for jit_compile in {scope is whole, True}:
+            with (
+                fusion.switched(scope),
+                mock.patch.object(
+                    fusion, "has_accelerator", return_value=is_gpu
+                ),
+            ):
                 traced = tf.function(
                     function, jit_compile=jit_compile, autograph=False
                 )
@@ -125,8 +131,11 @@ def test_dropout_is_equal_eager_traced_and_compiled(shape):
     _require_equal_numbers(draw, tf.constant(2))
 
 
-def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices():
+def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices(
+    monkeypatch,
+):
     """A TPU pads the last axis to 128."""
+    monkeypatch.setattr(fusion, "has_accelerator", lambda: True)
 
     def draw(place):
         with fusion.switched(fusion.Scope.STEP):
