@@ -100,7 +100,6 @@ class ExportMetadata:
     max_value: float | None = None
     threshold: float | None = None
     cuts_early: bool | None = None
-    tag_style: str | None = None
     max_query_length: int | None = None
     doc_stride: int | None = None
     max_answer_length: int | None = None

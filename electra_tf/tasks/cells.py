@@ -35,6 +35,10 @@ _WHOLE = re.compile(r"(-?\d+)\.0+")
 _STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
 # What is left of a list that was split at blanks in the place of a tag.
 _BROKEN_TAG = re.compile(r"""[\[({'"]+\w.*|.*\w[\])}'"]+,?""")
+# A list that is not closed, or one of numbers, in the place of words.
+_BROKEN_LIST = re.compile(
+    r"""\s*\[(\s*b?['"]|-?\d+[,\s].*\d\]\s*$)""", re.DOTALL
+)
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
 # What holds the labels in an object, if it has no 0 or 1 for each.
 _LABEL_KEYS = "labels", "choices"
@@ -221,43 +225,33 @@ def read_words(
 ) -> tuple[str, ...]:
     """Reads a list of words or tags, or the parts of a string between blanks.
 
-    A string may be written as a list. Tags may be numbers of classes; words may
-    be objects with a `text`.
+    A string may be written as a list. Tags may be numbers of classes.
     """
     cell = items = record.values[column]
     if not isinstance(cell, str) or _STARTS_LIST.match(cell):
         items = understand(cell)
-    if isinstance(items, list) and isinstance(cell, str) and not are_tags:
-        # A bracket around numbers may be words, as "[ 1 ]" and "(1)" are.
-        are_numbers = all(isinstance(item, int | float) for item in items)
-        is_text = cell.split()[-1] in ("]", ")") or len(items) < 2
-        items = cell if are_numbers and is_text else items
-    is_split = isinstance(items, str)
-    if is_split and not re.match(r"\s*\[\s*b?['\"]", items):
-        items = items.split()
-    items = items if isinstance(items, list) else [None]
+    items = items if isinstance(items, list) else []
     takes_numbers = are_tags or any(isinstance(item, str) for item in items)
-    words = [_to_word(item, are_tags, takes_numbers) for item in items]
-    is_broken = is_split and are_tags and any(map(_BROKEN_TAG.fullmatch, words))
-    if not words or "" in words or is_broken:
+    # Numbers in brackets are words in a text, as in "[ 1 ]".
+    if isinstance(cell, str) and not (items and takes_numbers):
+        items = cell.split()
+        is_broken = are_tags and any(map(_BROKEN_TAG.fullmatch, items))
+        items = [] if is_broken or _BROKEN_LIST.match(cell) else items
+    words: list[Any] = [
+        label_name(item)
+        if takes_numbers and isinstance(item, int | float)
+        else item
+        for item in items
+    ]
+    if are_tags:
+        words = [w.strip() if isinstance(w, str) else w for w in words]
+    if not words or not all(isinstance(w, str) and w for w in words):
         expected = f"in {column!r} a list of strings, none of them empty"
         remedy = "Write a JSON list, or put blanks between the strings."
         if isinstance(cell, str) and "..." in cell:
             remedy = "Write whole lists: NumPy left some out for its `...`."
         raise files.unexpected(record.place, expected, cell, remedy)
     return tuple(words)
-
-
-def _to_word(item: Any, is_tag: bool, takes_numbers: bool) -> str:
-    """A word or tag of a list as a string; empty if it is none."""
-    if isinstance(item, dict):
-        item = item.get("text")
-    is_number = isinstance(item, int | float) and not isinstance(item, bool)
-    if takes_numbers and is_number:
-        return label_name(item) or ""
-    if not isinstance(item, str):
-        return ""
-    return item.strip() if is_tag else item
 
 
 def open_spans(cell: Any) -> list[Any] | None:

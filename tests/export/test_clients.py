@@ -39,8 +39,7 @@ class StubExport:
 
     def __init__(self, signature, rows=(), **metadata):
         defaults = {"labels": (), "scores": None, "qa_na_threshold": -1.0,
-                    "threshold": None, "task": "own",
-                    "tag_style": None}  # fmt: skip
+                    "threshold": None, "task": "own"}  # fmt: skip
         self.metadata = types.SimpleNamespace(
             signatures=(signature,), **(defaults | metadata)
         )

@@ -4,15 +4,17 @@ A row of a table holds a sentence, words and tags as lists or in strings; or a
 text with the places of spans; or a word, with the id of its sentence.
 """
 
-import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from electra_tf import storage
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import conll
-from electra_tf.tasks.tagging import text_spans
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import words as words_lib
 
 _ENDINGS = {
     **files.ENDINGS,
@@ -20,174 +22,130 @@ _ENDINGS = {
         (".conll", ".conllu", ".txt", ".iob", ".iob2", ".bio"), "conll"
     ),
 }
-# How tables of words call the column that tells their sentences apart.
-_SENTENCE_NAMES = (
-    "Sentence #", "Sentence", "sentence", "sentence_id", "sent_id",
-    "sentence_idx", "sentence_number", "SentenceId", "Sent_ID",
-)  # fmt: skip
+_KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
+_MAX_GROWN = 0.2  # share of spans that may begin or end inside a word
+
+Own = finetuning_config.OwnTaskConfig
 
 
-def read_own(
-    own: finetuning_config.OwnTaskConfig, split: str
-) -> conll.Sentences:
+def read_own(own: Own, split: str) -> conll.Sentences:
     """Reads a user's file; the one of `test` needs no tags."""
     path, needs_tags = storage.path(own.files[split]), split != "test"
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
-    columns = own.text_column, own.label_column
-    if (own.file_format, file_format) == ("auto", "tsv") and _has_gaps(path):
-        file_format = "conll"
+    if (own.file_format, file_format) == ("auto", "tsv"):
+        # Blank lines separate sentences of columns, and never rows of a table.
+        lines = files.read_filled_lines(path)
+        is_table = all(line.strip() for _, line in lines)
+        file_format = file_format if is_table else "conll"
     if file_format == "conll":
-        places = _read_places(own)
-        sentences = conll.read_columns(path, needs_tags, *places)
+        sentences = conll.read_columns(path, needs_tags, *_read_places(own))
     else:
-        # Texts are split as those of the training file are.
-        has_train = not needs_tags and storage.path(own.train_file).is_file()
-        are_texts = has_train and read_own(own, "train").are_texts
-        sentences = read_table(
-            path, file_format, *columns, needs_tags, own.id_column, are_texts
+        columns = own.text_column, *[own.label_column] * needs_tags
+        required = [*columns, *[own.id_column] * bool(own.id_column)]
+        records = files.read_table(
+            path, file_format, required, [own.label_column]
         )
-    notes = (f"{path}: {note}" for note in sentences.notes)
-    named = _name_classes(sentences, own.label_names, split == "train")
-    named.notes, named.are_texts = tuple(notes), sentences.are_texts
-    if split == "train":
-        _require_choice(named)
-    return named
-
-
-def _require_choice(sentences: conll.Sentences) -> None:
-    """Raises `DataError` where all tags are the same, as in a wrong column."""
-    place = sentences[0].place
-    ends = {word[-1:] for sentence in sentences for word in sentence.words}
-    if len(ends) == 1 and ends <= {",", ";", "|"}:
-        expected, word = "blanks or tabs between columns", sentences[0].words[0]
-        raise files.unexpected(place, expected, word)
+        sentences = _read_records(records, own, needs_tags)
     tags = {tag for sentence in sentences for tag in sentence.tags or ()}
-    if len(tags) < 2:
-        expected = "two or more different tags"
+    if split == "train" and len(tags) < 2:
+        expected, received = "two or more different tags", "".join(tags)
         remedy = "Name their column by --config.own.label_column."
-        raise files.unexpected(place, expected, f"{tags.pop()} alone", remedy)
+        raise files.unexpected(sentences[0].place, expected, received, remedy)
+    are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
+    names = own.label_names
+    if not are_numbers or tags <= {*names} or not (names or split == "train"):
+        return sentences
+    known = {str(number): name for number, name in enumerate(names)}
+    for tag in sorted(tags - known.keys()):
+        place = next(r.place for r in sentences if tag in (r.tags or ()))
+        expected = "tags, or numbers of those that own.labels lists"
+        remedy = (
+            "List the tags in the order of their numbers, from 0, as "
+            "--config.own.labels=O,B-X,I-X; or the numbers, 0,1,2, if they "
+            "are all that is known."
+        )
+        raise files.unexpected(place, expected, tag, remedy)
+    sentences[:] = [
+        row._replace(tags=row.tags and tuple(known[tag] for tag in row.tags))
+        for row in sentences
+    ]
+    return sentences
 
 
-def _has_gaps(path: pathlib.Path) -> bool:
-    """Whether blank lines separate lines, as in CoNLL and never in a table."""
-    return not all(line.strip() for _, line in files.read_filled_lines(path))
-
-
-def _read_places(own: finetuning_config.OwnTaskConfig) -> list[int | None]:
+def _read_places(own: Own) -> list[int | None]:
     """The columns of a file without names: numbers, None for the defaults."""
-    names = own.text_column, own.label_column
-    defaults = finetuning_config.OwnTaskConfig()
-    known = defaults.text_column, defaults.label_column
+    pairs = (
+        (own.text_column, Own.text_column),
+        (own.label_column, Own.label_column),
+    )
     try:
         if own.id_column:
-            raise ValueError
-        return [
-            None if name == default else int(name)
-            for name, default in zip(names, known, strict=True)
-        ]
-    except ValueError:
+            raise ValueError("own.id_column")
+        return [None if name == usual else int(name) for name, usual in pairs]
+    except ValueError as error:
         raise ValueError(
             "`own.text_column` and `own.label_column` of a file in CoNLL "
             "columns must be numbers, from 0, or from the end if negative, and "
-            f"`own.id_column` empty. Received: {names[0]!r}, {names[1]!r}, "
-            f"{own.id_column!r}. Set them so, or name another "
-            "--config.own.file_format."
+            f"`own.id_column` empty. Received: {error}. Set them so, or name "
+            "another --config.own.file_format."
         ) from None
 
 
-def _name_classes(
-    sentences: conll.Sentences, names: Sequence[str], is_training: bool
+def _read_records(
+    records: Sequence[files.Record], own: Own, needs_tags: bool
 ) -> conll.Sentences:
-    """Puts names, if they are listed, in the place of numbers of classes."""
-    tags = {tag for sentence in sentences for tag in sentence.tags or ()}
-    are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
-    is_named = tags <= set(names) or not (names or is_training)
-    if not are_numbers or is_named:
-        return sentences
-    known = {str(number): name for number, name in enumerate(names)}
-    for sentence in sentences:
-        for tag in sentence.tags or ():
-            if tag not in known:
-                expected = "tags, or numbers of those that own.labels lists"
-                remedy = (
-                    "List the tags in the order of their numbers, from 0, as "
-                    "--config.own.labels=O,B-X,I-X; or the numbers, 0,1,2, if "
-                    "they are all that is known."
-                )
-                raise files.unexpected(sentence.place, expected, tag, remedy)
-    return conll.Sentences(
-        s._replace(tags=s.tags and tuple(known[tag] for tag in s.tags))
-        for s in sentences
-    )
+    """Reads the rows of a table: words, texts with spans, or sentences.
 
-
-def read_table(
-    path: pathlib.Path,
-    file_format: str,
-    word_column: str,
-    tag_column: str,
-    needs_tags: bool = True,
-    id_column: str = "",
-    are_texts: bool = False,
-) -> conll.Sentences:
-    """Reads the sentences of a CSV, TSV or JSON lines file, in its order.
-
-    Words and tags are lists, or strings that are split at blanks; tags also
-    spans of a text. With `id_column` every row is a word, and those of one id,
-    one after another, are a sentence. Without `needs_tags` tags may be absent,
-    or empty; `are_texts` then says that strings are texts for spans.
+    Without `needs_tags` tags may be absent, or empty; texts are then split as
+    those of the training file are.
     """
-    columns = [word_column, *[tag_column] * needs_tags]
-    required = [*columns, *[id_column] * bool(id_column)]
-    optional = tag_column, *_SENTENCE_NAMES
-    records = files.read_table(path, file_format, required, optional)
-    tagged = [r.values.get(tag_column) not in (None, "", []) for r in records]
-    if id_column:
-        columns = [word_column, *[tag_column] * (needs_tags or any(tagged))]
-        return _join_rows(records, columns, id_column)
-    texts = [record.values[word_column] for record in records]
+    cells_of = [record.values.get(own.label_column) for record in records]
+    tagged = [cell not in (None, "", []) for cell in cells_of]
+    if own.id_column:
+        columns = [own.text_column]
+        columns += [own.label_column] * (needs_tags or any(tagged))
+        return _join_rows(records, columns, own.id_column)
+    texts = [record.values[own.text_column] for record in records]
     if all(isinstance(text, str) for text in texts):
-        first = records[tagged.index(True) if any(tagged) else 0]
-        if are_texts or cells.open_spans(first.values.get(tag_column)):
-            return text_spans.read_sentences(records, word_column, tag_column)
+        has_train = not needs_tags and storage.path(own.train_file).is_file()
+        first = cells_of[tagged.index(True) if any(tagged) else 0]
+        if cells.open_spans(first) or (
+            has_train and read_own(own, "train").are_texts
+        ):
+            return _read_spans(records, own)
     sentences = conll.Sentences(
-        _read_lists(record, word_column, tag_column * (needs_tags or is_tagged))
+        _read_lists(record, own, needs_tags or is_tagged)
         for record, is_tagged in zip(records, tagged, strict=True)
     )
-    is_single = [
-        len(sentence.words) == 1 and isinstance(text, str)
-        for sentence, text in zip(sentences, texts, strict=True)
-    ]
-    if needs_tags and 1 < len(texts) < 1.1 * sum(is_single):
-        present = (n for n in _SENTENCE_NAMES if n in records[0].values)
-        remedy = (
-            "If rows are words, name the column that tells sentences apart: "
-            f"--config.own.id_column={next(present, 'NAME')!r}. If blank lines "
-            "do, put tabs between columns and set --config.own.file_format="
-            "conll."
-        )
+    count = sum(isinstance(t, str) and len(t.split()) == 1 for t in texts)
+    if needs_tags and 1 < len(texts) < 1.1 * count:
         expected = "a sentence in a row"
-        received = f"one word in {sum(is_single)} of {len(texts)} rows"
+        received = f"one word in {count} of {len(texts)} rows"
+        remedy = (
+            "If rows are words, --config.own.id_column names the column that "
+            "tells their sentences apart; if blank lines do, set "
+            "--config.own.file_format=conll."
+        )
         raise files.unexpected(records[0].place, expected, received, remedy)
     return sentences
 
 
 def _read_lists(
-    record: files.Record, word_column: str, tag_column: str
+    record: files.Record, own: Own, has_tags: bool
 ) -> conll.Sentence:
-    words = cells.read_words(record, word_column)
-    if not tag_column:
+    words = cells.read_words(record, own.text_column)
+    if not has_tags:
         return conll.Sentence(words, None, record.place)
-    tags = cells.read_words(record, tag_column, are_tags=True)
+    columns = own.text_column, own.label_column
+    tags = cells.read_words(record, own.label_column, are_tags=True)
     # Tags, or both, may stand between commas.
-    columns = word_column, tag_column
     parts = [cells.split_commas(record.values[column]) for column in columns]
     if len(parts[0]) == len(parts[1]) > 1:
         words, tags = parts
     elif len(parts[1]) == len(words):
         tags = parts[1]
     if len(tags) != len(words):
-        expected = f"a tag for every word in {tag_column!r}"
+        expected = f"a tag for every word in {own.label_column!r}"
         received = f"{len(words)} words, {len(tags)} tags"
         remedy = "Repair the row. JSON lists of both leave no doubt."
         raise files.unexpected(record.place, expected, received, remedy)
@@ -221,3 +179,71 @@ def _join_rows(
         found = conll.Sentence(words, tags[0] if tags else None, places[0])
         sentences.append(found)
     return sentences
+
+
+def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
+    """Splits texts into words, which spans of characters tag in `BIO`.
+
+    A span has all words that it has a part of. Where no text has spans, none
+    has tags.
+    """
+    texts = rows_lib.encode(
+        [cells.read_text(record, own.text_column) for record in records]
+    )
+    split = words_lib.split_text(texts, True)
+    sentences, num_grown, num_spans = conll.Sentences(), 0, 0
+    sentences.are_texts = True
+    columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
+    for record, text, *bounds in zip(records, *columns, strict=True):
+        place_of = words_lib.character_places(text)
+        places = [place_of[own].tolist() for own in bounds]
+        words = [*zip(*places, strict=True)]
+        if not words:
+            raise files.unexpected(record.place, "a text with words", text)
+        tags = [spans.OUTSIDE] * len(words)
+        for item in cells.open_spans(record.values.get(own.label_column)) or ():
+            first, last, kind = _read_span(record, own, item)
+            held = [
+                n for n, (a, b) in enumerate(words) if a < last and first < b
+            ]
+            if not held or any(tags[n] != spans.OUTSIDE for n in held):
+                expected = "spans that hold words, and none of another span's"
+                received = f"{first} to {last}, {kind}"
+                remedy = "Remove it, or put blanks between the words of spans."
+                raise files.unexpected(record.place, expected, received, remedy)
+            for number in held:
+                tags[number] = f"{'I' if number > held[0] else 'B'}-{kind}"
+            edges = {words[held[0]][0], words[held[-1]][1]}
+            num_grown += not edges <= {first, last}
+            num_spans += 1
+        cut = tuple(record.values[own.text_column][a:b] for a, b in words)
+        sentences.append(conll.Sentence(cut, tuple(tags), record.place))
+    place = records[0].place
+    told = f"{num_grown} of {num_spans} spans begin or end inside a word"
+    if num_grown > _MAX_GROWN * num_spans:
+        expected = "spans that begin and end between words"
+        remedy = "Put blanks between the words of the texts, or give CoNLL."
+        raise files.unexpected(place, expected, told, remedy)
+    if not num_spans:
+        return conll.Sentences(row._replace(tags=None) for row in sentences)
+    sentences.notes = (
+        f"{place.rpartition(',')[0]}: texts are split at blanks and "
+        f"punctuation; {told}, which then belongs to the span.",
+    )
+    return sentences
+
+
+def _read_span(record: files.Record, own: Own, item: Any) -> tuple:
+    """The first character of a span, the one after the last, the kind."""
+    if isinstance(item, dict):  # of spaCy, Prodigy, Label Studio; of Doccano
+        item = [item.get(a, item.get(b)) for a, b in _KEYS]
+    match item:
+        case [int(start), int(end), str(label) | [str(label)]]:
+            size = len(record.values[own.text_column])
+            if label.strip() and 0 <= start < end <= size:
+                return start, end, label.strip()
+    expected = (
+        f"in {own.label_column!r} spans of the text: the first character, from "
+        "0, the one after the last, and a label"
+    )
+    raise files.unexpected(record.place, expected, str(item))

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from electra_tf.tasks import base
 from electra_tf.tasks.tagging import spans
-from electra_tf.tasks.tagging import styles
 from electra_tf.tasks.tagging import words as words_lib
 
 NO_WORD = -1
@@ -44,12 +43,9 @@ class TaggingSignatures(tf.Module):
         scheme, labels = task.conventions.scheme, task.labels
         # Tags as they are given back, and after a word of the same kind; last
         # those of words that were not seen, and of padding.
-        rest = [*task.write_tags([spans.OUTSIDE if scheme else ""]), ""]
+        rest = [spans.OUTSIDE if scheme else "", ""]
         self._tags, self._next_tags = (
-            [
-                *task.write_tags(spans.translate(t, scheme, f) for t in labels),
-                *rest,
-            ]
+            [*(spans.translate(tag, scheme, f) for tag in labels), *rest]
             for f in (False, True)
         )
         kinds = [label.partition("-")[2] for label in labels]
@@ -137,10 +133,7 @@ class TaggingSignatures(tf.Module):
 
 
 def read_prediction(
-    labels: Sequence[str],
-    text: bytes,
-    row: base.Row,
-    style: str = styles.STANDARD,
+    labels: Sequence[str], text: bytes, row: base.Row
 ) -> TagPrediction:
     """Reads words and spans off a row of outputs of `answer_text`."""
     place_of = words_lib.character_places(text)
@@ -155,10 +148,7 @@ def read_prediction(
     words, marked = words[: int(row["num_words"])], []
     if spans.mark_spans(labels):
         characters = text.decode("utf-8", "replace")
-        tags = [
-            styles.standardize(word.tag, style) or spans.OUTSIDE
-            for word in words
-        ]
+        tags = [word.tag for word in words]
         # Where the kind changes, every scheme begins another span.
         for first, last, kind in spans.find_spans(tags, spans.IOB1):
             start, end = words[first].start, words[last].end

@@ -7,6 +7,7 @@ word. A word that was cut off (None) is outside every span, and wrong.
 A model learns `BIOES`; what a user gets is in the scheme of his files.
 """
 
+import re
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -29,8 +30,21 @@ SCHEMES = {
 of a single word. `BIO` is also called IOB2. In `IOB1` a span begins with `B`
 only where it follows another of its kind."""
 
-PLACES = "".join(sorted(set("".join(SCHEMES.values()))))
-"""The letters of all schemes."""
+# How files write tags of spans: the letter of a scheme, before or after the
+# kind, or alone.
+_LETTERS = "".join(sorted({*"".join(SCHEMES.values())}))
+_STANDARD = f"[{_LETTERS}]-."
+_PLACE = f"(?P<place>[{_LETTERS}])"
+_KIND = "(?P<kind>.+)"
+_STYLES = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        *(f"{_PLACE}[{sign}]{_KIND}" for sign in "-_/.:|"),
+        *(f"{_KIND}[{sign}]{_PLACE}" for sign in "-_/.:|"),
+        _PLACE,
+    )
+]
+_UNNAMED = "SPAN"  # the kind of spans where tags are letters alone
 _LEARNED_PLACES = SCHEMES[LEARNED]
 # Letters that begin a span.
 _BEGINNINGS = "BSU"
@@ -47,16 +61,45 @@ class Span(NamedTuple):
     kind: str  # what they are
 
 
-def is_span_tag(tag: str) -> bool:
-    """Whether a tag is `O`, or a place of some scheme with a kind, `B-NP`."""
-    return tag == OUTSIDE or (
-        len(tag) > 2 and tag[0] in PLACES and tag[1] == "-"
-    )
-
-
 def mark_spans(tags: Collection[str]) -> bool:
     """Whether tags look like those of spans: `O` and others like `B-NP`."""
-    return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
+    others = {*tags} - {OUTSIDE}
+    return bool(others) and all(re.match(_STANDARD, tag) for tag in others)
+
+
+def standardize(
+    tags: Collection[str], is_sure: bool = False
+) -> dict[str, str | None]:
+    """Maps a file's tags of spans to `O` and others like `B-NP`.
+
+    They may be written in one of several styles, and a few that are not (at
+    most half of them) map to None. The result is empty if tags mark no spans,
+    but if it `is_sure` that they do.
+
+    >>> standardize(["per_b", "per_i", "o"])
+    {'per_b': 'B-per', 'per_i': 'I-per', 'o': 'O'}
+    """
+    own = [tag for tag in tags if tag.upper() != OUTSIDE]
+    found = [list(filter(None, map(s.fullmatch, own))) for s in _STYLES]
+    best = max(found, key=len)
+    places = {match["place"].upper() for match in best}
+    has_outside = len(own) < len(tags)
+    # Parts of speech may be single letters.
+    is_other = best is found[-1] and not (
+        "B" in places or (places == {"I"} and has_outside)
+    )
+    num_others = len(own) - len(best)
+    if not best or is_other or num_others > has_outside * len(best):
+        if not is_sure:
+            return {}
+        best = found[0]
+    plain: dict[str, str | None] = {
+        tag: OUTSIDE if tag.upper() == OUTSIDE else None for tag in tags
+    }
+    for match in best:
+        kind = match.groupdict().get("kind", _UNNAMED)
+        plain[match.string] = f"{match['place'].upper()}-{kind}"
+    return plain
 
 
 def find_spans(tags: Tags, scheme: str = LEARNED) -> list[Span]:

@@ -7,6 +7,7 @@ Tags mark spans of words (chunks, names), which are scored whole and learned as
 import collections
 import dataclasses
 import functools
+import itertools
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,6 @@ from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging import own_sentences
 from electra_tf.tasks.tagging import signatures
 from electra_tf.tasks.tagging import spans
-from electra_tf.tasks.tagging import styles
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -35,7 +35,10 @@ Settings = finetuning_config.FinetuningConfig
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
-_REPAIR = "Repair the file."
+_REMEDY = (
+    "Repair the file, list all tags by --config.own.labels, or, if they are "
+    "names for single words, set --config.own.metric=accuracy."
+)
 _LOOKED_AT = 100  # rows of a frame that tell whether it is of this kind
 _SHOWN = 12  # words of the sentence that is shown before a training
 
@@ -50,7 +53,6 @@ class TaggingOptions:
 
     tag_scheme: str | None = None  # None if files do not say
     splits_punctuation: bool = False
-    tag_style: str = styles.STANDARD
 
 
 class TaggingTask(base.Task):
@@ -99,12 +101,9 @@ class TaggingTask(base.Task):
             "Tagging needs to know its tags. Received: no training file and no "
             "labels. Give --config.own.train_file or --config.own.labels.",
         )
-        style = styles.find(collections.Counter(listed))
-        is_required = own.metric == "f1" or (style and not own.metric)
-        style = style or styles.STANDARD
+        plain = spans.standardize(listed, own.metric == "f1")
         schema.require(
-            not is_required
-            or all(styles.standardize(t, style) for t in listed),
+            own.metric == "accuracy" or None not in plain.values(),
             "`own.labels` of spans must be O, or tags that begin with B-, I-, "
             f"E- or S-. Received: {own.labels!r}. Write all so, or set "
             "--config.own.metric=accuracy.",
@@ -119,40 +118,35 @@ class TaggingTask(base.Task):
         columns = [own.text_column, own.label_column]
         if own.question_column in frame or not {*columns} <= {*frame}:
             return ""
-        for cells_of in frame[columns].head(_LOOKED_AT).to_numpy().tolist():
-            words, tags = (cells.understand(_to_plain(c)) for c in cells_of)
-            if isinstance(words, str) and cells.open_spans(tags):
-                return f"{own.label_column!r} has places in texts"
-            if isinstance(words, str) and isinstance(tags, list):
+        head = frame[columns].head(_LOOKED_AT)
+        for row in head.to_numpy().tolist():
+            words, tags = map(cells.understand, row)
+            if isinstance(words, str):
+                if cells.open_spans(tags):
+                    return f"{own.label_column!r} has places in texts"
                 # Zeros and ones say which of several labels a text has.
-                are_names = all(isinstance(tag, str) for tag in tags)
+                are_names = isinstance(tags, list) and all(
+                    isinstance(tag, str) for tag in tags
+                )
                 words = words.split() if are_names else None
             are_lists = isinstance(words, list) and isinstance(tags, list)
             if not are_lists or len(words) != len(tags):
                 return ""
-        return f"{own.label_column!r} has a tag for each word" * bool(
-            len(frame)
-        )
+        return f"{own.label_column!r} has a tag for each word" * bool(len(head))
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
         """How the training file writes words and tags, or what labels tell."""
         rows = super().read_split("train") if "train" in self.splits else ()
-        tags = [row.tags or () for row in rows] or list(zip(self._listed))
         is_apart = words_lib.are_apart(word for r in rows for word in r.words)
-        known = self._listed or (tag for row in tags for tag in row)
-        style = ""
+        tags = [r.tags or () for r in rows] or [[tag] for tag in self._listed]
+        known = self._listed or {tag for row in tags for tag in row}
+        plain: dict[str, str | None] = {}
         if self._metric != "accuracy":
-            style = styles.find(collections.Counter(known))
-        if not style and self._metric != "f1":
-            return words_lib.Conventions("", is_apart)
-        style = style or styles.STANDARD
-        plain = [
-            [styles.standardize(tag, style) or spans.OUTSIDE for tag in row]
-            for row in tags
-        ]
-        scheme = spans.find_scheme(plain)
-        return words_lib.Conventions(scheme, is_apart, style)
+            plain = spans.standardize(known, self._metric == "f1")
+        encoded = [[plain.get(t) or spans.OUTSIDE for t in row] for row in tags]
+        scheme = spans.find_scheme(encoded) if plain else ""
+        return words_lib.Conventions(scheme, is_apart)
 
     @property
     def metric(self) -> str:  # type: ignore[override]
@@ -164,10 +158,11 @@ class TaggingTask(base.Task):
         """Tags as they are learned and predicted, by their index."""
         scheme = self.conventions.scheme
         if self._listed:
-            listed = self._standardize(self._listed)
+            plain = spans.standardize(self._listed, True) if scheme else {}
+            listed = [plain.get(tag) or tag for tag in self._listed]
             return spans.classes_of_labels(listed, scheme)
         tags = (row.tags or () for row in self.read_split("train"))
-        return spans.list_classes(map(self._standardize, tags), scheme)
+        return spans.list_classes(tags, scheme)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a model; tags beyond them count as errors."""
@@ -182,96 +177,76 @@ class TaggingTask(base.Task):
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
         """Takes the conventions of a trained model."""
-        self.conventions = schema.build(words_lib.Conventions, values)
+        self.conventions = words_lib.Conventions(
+            values["scheme"], values["splits_punctuation"]
+        )
 
     def read_split(self, split: str) -> Examples:
-        """Reads sentences, as `Task.read_split`; tags are as in the file."""
-        sentences = super().read_split(split)
-        find = functools.cache(functools.partial(self._describe_right, split))
-        for words, tags, place in sentences:
+        """Reads sentences; tags of spans are made `O` and others like `B-X`."""
+        read = super().read_split(split)
+        counts = collections.Counter(t for row in read for t in row.tags or ())
+        plain: dict[str, str | None] = {tag: tag for tag in counts}
+        if self.conventions.scheme:
+            plain = spans.standardize(counts, True)
+        faults = {t: self._find_fault(split, plain[t]) for t in counts}
+        for words, tags, place in read if any(faults.values()) else ():
             for number, tag in enumerate(tags or (), 1):
-                if right := find(tag):
+                if faults[tag]:
                     word = f"word {number} ({words[number - 1]!r})"
                     begins = "of the sentence that begins here"
-                    expected = f"the tag of {word} {begins} to be {right[0]}"
-                    raise files.unexpected(place, expected, tag, right[1])
+                    expected = f"the tag of {word} {begins} to be {faults[tag]}"
+                    raise files.unexpected(place, expected, tag, _REMEDY)
+        changed = {old: new for old, new in plain.items() if old != new}
+        if not changed:
+            return read
+        sentences = conll.Sentences(
+            row._replace(tags=row.tags and tuple(plain[t] for t in row.tags))
+            for row in read
+        )
+        told = [f"{old} ({counts[old]:,}) as {changed[old]}" for old in changed]
+        note = f"{split}: tags are read, and given back, in one style"
+        notes = getattr(read, "notes", ())
+        sentences.notes = (*notes, f"{note}: {files.list_some(told)}.")
         return sentences
 
-    def _describe_right(self, split: str, tag: str) -> tuple[str, str] | None:
-        """What a wrong tag should be, and what to do; None for a right one."""
-        style = self.conventions.style
-        if self.conventions.scheme and not styles.standardize(tag, style):
-            example = styles.write("B-X", style)
-            expected = f"O, or that of a span, written as {example} is"
-            remedy = (
-                "Repair the file. If tags are names for single words, set "
-                "--config.own.metric=accuracy."
-            )
-            return expected, remedy
-        is_train = split == "train" and not self._listed
-        if not self._is_strict or is_train or not self._is_unknown(tag):
-            return None
-        if self._listed:
-            return f"one of the labels {files.list_some(self._listed)}", _REPAIR
-        known = sorted({*map(spans.kind_of, self.labels)} - {""})
-        if not self.conventions.scheme:
-            known = list(self.labels)
-        expected = f"one of the training file's, {files.list_some(known)}"
-        return expected, f"{_REPAIR} Or list all tags by --config.own.labels."
-
-    def _is_unknown(self, tag: str) -> bool:
-        (learned,) = self._encode([tag])
-        if not self.conventions.scheme or self._listed:
-            return learned not in self.labels
-        return spans.kind_of(learned) not in map(spans.kind_of, self.labels)
+    def _find_fault(self, split: str, tag: str | None) -> str:
+        """What should stand in the place of a tag; empty for a right one."""
+        if tag is None:
+            return "O, or the place and the kind of a span, as B-PER"
+        if not self._is_strict or (split == "train" and not self._listed):
+            return ""
+        name_of = spans.kind_of if self.conventions.scheme else str
+        known = {*map(name_of, self.labels)}
+        listed = files.list_some(sorted(known - {""}))
+        source = "own.labels" if self._listed else "the training file"
+        return "" if name_of(tag) in known else f"one of {source} ({listed})"
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
         """Says how files and tags were understood, and what decides."""
-        notes = [
-            note for own in examples.values()
-            for note in getattr(own, "notes", ())
-        ]  # fmt: skip
-        labelled = filter(self.has_labels, examples.values())
-        sentences: Examples = next(labelled, ())
-        rows = [sentence.tags or () for sentence in sentences]
-        tags = collections.Counter(tag for row in rows for tag in row)
-        if not tags:
-            return notes
-        words = zip(sentences[0].words, rows[0], strict=True)
-        pairs = [terminal.printable(f"{word}/{tag}") for word, tag in words]
-        more = " ..." * (len(pairs) > _SHOWN)
+        notes = [getattr(own, "notes", ()) for own in examples.values()]
+        lines = [*itertools.chain(*notes)]
+        sentences = next(filter(self.has_labels, examples.values()), ())
+        if not sentences:
+            return lines
+        rows = [self._encode(sentence.tags or ()) for sentence in sentences]
+        named: Iterable[str] = itertools.chain(*rows)
+        start, end = "Tags are names for single words", "Accuracy decides"
+        if self.conventions.scheme:
+            named = (s.kind for row in rows for s in spans.find_spans(row))
+            start = f"Tags mark spans, in the scheme {self.conventions.scheme}"
+            end = "F1 of whole spans decides"
+        elif not self._metric:
+            end += ": not all are O, or place and kind of a span, as B-PER"
+        counts = collections.Counter(named).most_common()
+        told = [f"{name} ({count:,})" for name, count in counts]
+        pairs = zip(sentences[0].words, sentences[0].tags or (), strict=True)
+        shown = [f"{word}/{tag}" for word, tag in pairs]
+        shown[_SHOWN:] = ["..."] * bool(shown[_SHOWN:])
         return [
-            *notes,
-            *self._describe_tags(rows, tags),
-            f"The first sentence: {' '.join(pairs[:_SHOWN])}{more}",
+            *lines,
+            f"{start}: {files.list_some(told)}. {end}.",
+            f"The first sentence: {terminal.printable(' '.join(shown))}",
         ]
-
-    def _describe_tags(
-        self, rows: Sequence[spans.Tags], tags: collections.Counter[str]
-    ) -> list[str]:
-        scheme, style = self.conventions.scheme, self.conventions.style
-        if not scheme:
-            why = "not all are O, or the place and the kind of a span (B-X)"
-            if self._metric:
-                why = "own.metric says so"
-            elif spans.OUTSIDE in tags:
-                why += ". For F1 of spans write I-X in the place of X"
-            return [
-                f"Tags are names for single words: {_list_counts(tags)}. "
-                f"Accuracy of words decides: {why}."
-            ]
-        found = [spans.find_spans(self._encode(row)) for row in rows]
-        kinds = collections.Counter(s.kind for own in found for s in own)
-        lines = [
-            f"Tags mark spans, in the scheme {scheme}, written as "
-            f"{' and '.join(style.split())}: {_list_counts(kinds)}. F1 of "
-            "whole spans decides."
-        ]
-        for tag, count in tags.items():
-            (written,) = self.write_tags(self._standardize([tag]))
-            if written != tag:
-                lines.append(f"{tag!r} ({count:,}) is read as {written!r}.")
-        return lines
 
     def build_rows(
         self,
@@ -338,24 +313,8 @@ class TaggingTask(base.Task):
         scores = spans.compute_span_scores(gold, predictions) | accuracy
         return scores | spans.compute_seqeval_scores(gold, predictions)
 
-    def write_tags(self, tags: Iterable[str]) -> list[str]:
-        """Writes tags as the training file does."""
-        style = self.conventions.style
-        if not self.conventions.scheme:
-            return list(tags)
-        return [styles.write(tag, style) for tag in tags]
-
-    def _standardize(self, tags: spans.Tags) -> spans.Tags:
-        if not self.conventions.scheme:
-            return tags
-        return [
-            styles.standardize(tag, self.conventions.style) or spans.OUTSIDE
-            for tag in tags
-        ]
-
     def _encode(self, tags: spans.Tags) -> spans.Tags:
-        plain = self._standardize(tags)
-        return spans.encode_tags(plain, self.conventions.scheme)
+        return spans.encode_tags(tags, self.conventions.scheme)
 
     def has_labels(self, examples: Examples) -> bool:
         """Whether all sentences have tags."""
@@ -376,7 +335,7 @@ class TaggingTask(base.Task):
         if not scheme:
             return [[tag or "_" for tag in tags] for tags in predictions]
         filled = ([tag or "O" for tag in tags] for tags in predictions)
-        return [self.write_tags(spans.reencode(t, scheme)) for t in filled]
+        return [spans.reencode(tags, scheme) for tags in filled]
 
     def write_predictions(
         self,
@@ -408,19 +367,15 @@ class TaggingTask(base.Task):
         return signatures.TaggingSignatures(self, model)
 
     def describe_export(self) -> dict[str, Any]:
-        """Says how long sentences are treated, and how tags are written."""
-        style = self.conventions.style
-        told = None if style == styles.STANDARD else style
-        return {"cuts_early": self.cuts_early, "tag_style": told}
+        """Says how long sentences are treated."""
+        return {"cuts_early": self.cuts_early}
 
     @classmethod
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.TagPrediction:
         """Reads words with tags, and the spans that these mark."""
-        style = metadata.tag_style or styles.STANDARD
-        labels = metadata.labels or ()
-        return signatures.read_prediction(labels, texts[0], row, style)
+        return signatures.read_prediction(metadata.labels or (), texts[0], row)
 
     @classmethod
     def show_prediction(
@@ -436,10 +391,8 @@ class TaggingTask(base.Task):
 
     def options(self, conventions: Any = None) -> TaggingOptions:
         """Returns how the training file writes words and tags, if known."""
-        known = dict(conventions or {"scheme": None})
-        style = known.pop("style", styles.STANDARD)
-        scheme = known.pop("scheme", "")
-        return TaggingOptions(scheme, **known, tag_style=style)
+        known = conventions or {"scheme": None, "splits_punctuation": False}
+        return TaggingOptions(known["scheme"], known["splits_punctuation"])
 
     @classmethod
     def restore_conventions(
@@ -449,15 +402,6 @@ class TaggingTask(base.Task):
         if options.tag_scheme is None:
             return None
         return words_lib.Conventions(*dataclasses.astuple(options))
-
-
-def _to_plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _list_counts(counts: collections.Counter[str]) -> str:
-    told = [f"{name} ({count:,})" for name, count in counts.most_common()]
-    return files.list_some(told)
 
 
 def _reading_once(read: Any, splits: Iterable[str]) -> base.Readers:

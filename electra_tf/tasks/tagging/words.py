@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from electra_tf.config import schema
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.tagging import styles
 from electra_tf.text import normalization
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -170,7 +169,6 @@ class Conventions:
     scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
     # Whether punctuation at the ends of a word is a word of its own.
     splits_punctuation: bool = False
-    style: str = styles.STANDARD  # of `styles`, of tags of spans
 
 
 def are_apart(words: Iterable[str]) -> bool:

@@ -82,13 +82,12 @@ def test_spans_of_texts_tag_the_words(tmp_path, label):
     first = {"text": "\u00e9", "label": []}
     lines = [first, {"text": "New York is", "label": label}]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    rows = _read(tmp_path, "x.jsonl", text)
-    assert [row[:2] for row in rows] == [(("\u00e9",), ("O",)), (WORDS, TAGS)]
     # A list of all rows is the same.
-    assert (
-        _read(tmp_path, "x.json", json.dumps(lines, indent=1))[1].tags == TAGS
-    )
-    assert "1 spans of texts" in rows.notes[0]
+    for name, content in (("x.jsonl", text), ("x.json", json.dumps(lines))):
+        found = _read(tmp_path, name, content)
+        rows = [row[:2] for row in found]
+        assert rows == [(("\u00e9",), ("O",)), (WORDS, TAGS)]
+    assert "x.json: texts are split at" in found.notes[0]
 
 
 def test_texts_to_predict_are_split_as_those_of_the_training_file(tmp_path):
@@ -101,15 +100,13 @@ def test_texts_to_predict_are_split_as_those_of_the_training_file(tmp_path):
         assert [row[:2] for row in rows] == [(("a", "."), None)]
 
 
-def test_a_word_with_the_end_of_a_span_is_cut_and_told(tmp_path):
+def test_a_span_has_whole_words_and_this_is_told(tmp_path):
     found = [[0, 1, "X"], [1, 2, "X"], [3, 8, "P"], [11, 15, "L"]]
-    line = {"text": "\u00dc: Trump's U.S.", "label": found}
-    more = {"text": "a a", "label": [[0, 1, "X"], [2, 3, "X"]]}
-    text = f"{json.dumps(line)}\n{json.dumps(more)}\n"
-    rows = _read(tmp_path, "x.jsonl", text)
-    assert rows[0].words == ("\u00dc", ":", "Trump", "'s", "U.S", ".")
-    assert rows[0].tags == ("B-X", "B-X", "B-P", "O", "B-L", "I-L")
-    assert "1 begin or end inside a word" in rows.notes[0]
+    line = {"text": "\u00dc: Trump's U.S. a", "label": [*found, [16, 17, "X"]]}
+    rows = _read(tmp_path, "x.jsonl", json.dumps(line))
+    assert rows[0].words == ("\u00dc", ":", "Trump's", "U.S", ".", "a")
+    assert rows[0].tags == ("B-X", "B-X", "B-P", "B-L", "I-L", "B-X")
+    assert "1 of 5 spans begin or end inside a word" in rows.notes[0]
 
 
 def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
@@ -128,7 +125,7 @@ def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
     ):
         with pytest.raises(errors.DataError, match=message):
             _read(tmp_path, "x.csv", text, **columns, **id_column)
-    with pytest.raises(errors.DataError, match="id_column='Sentence #'"):
+    with pytest.raises(errors.DataError, match="config.own.id_column names"):
         _read(tmp_path, "x.csv", KAGGLE.removesuffix(",,,\n"), **columns)
 
 
@@ -155,7 +152,7 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ([], [], "'text' a list"),
         (["a", ""], ["O", "O"], "none of them empty"),
         (["a"], [None], "'label' a list of strings"),
-        (["a", "b"], [3, 0], "own.labels lists.*Received: '3'.*labels=O,B-X"),
+        (["a", "b"], [3, 4], "own.labels lists.*Received: '3'.*labels=O,B-X"),
         (7, "O", "'text' a list of strings.*Received: 7"),
         ([101, 102], "O O", "'text' a list of strings"),
         ("[101 102]", "O O", "'text' a list of strings"),
@@ -165,7 +162,7 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "none of another.*2 to 3, Y"),
-        ("\u5317\u4eac\u5e02", [[0, 2, "X"]], "between words.*1 of 1"),
+        ("\u5317\u4eac\u5e02", [[0, 2, "X"]], "between words.*1 of 1 sp"),
     ],
 )
 def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
