@@ -13,6 +13,7 @@ import inspect
 import json
 import pathlib
 import pkgutil
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -206,10 +207,13 @@ class Task(abc.ABC):
         decides = "no dev data, so nothing is scored"
         if self.dev_splits:
             decides = f"{self.metric} on {self.dev_splits[0]} decides"
+        told = rows_lib.describe_tokens(
+            list(rows.values()), num_positions, vocabulary.unk_id
+        )
         return [
             f"{self.name}: {kind}; examples: {', '.join(counts)}; {decides}.",
             *self.describe_labels(examples),
-            *rows_lib.describe_lengths(list(rows.values()), num_positions),
+            *told,
             *self._describe_first(examples, rows, vocabulary),
         ]
 
@@ -227,16 +231,14 @@ class Task(abc.ABC):
         rows: Mapping[str, Rows],
         vocabulary: vocabulary_lib.Vocabulary,
     ) -> list[str]:
-        split = next((split for split, own in rows.items() if own.num_rows), "")
-        if not split:
+        filled = (item for item in rows.items() if item[1].num_rows)
+        split, first = next(filled, ("", None))
+        if first is None:
             return []
-        first = rows[split]
         tokens = [vocabulary.tokens[number] for number in first.ids[0]]
         shown = terminal.printable(" ".join(tokens))
-        if len(shown) > _MAX_SHOWN:
-            shown = f"{shown[:_MAX_SHOWN]}..."
-        example = examples[split][first.examples[0]]
-        label = getattr(example, "label", None)
+        shown = textwrap.shorten(shown, _MAX_SHOWN, placeholder=" ...")
+        label = getattr(examples[split][first.examples[0]], "label", None)
         # Rows of a group are sorted, so the first may be of another example.
         is_told = label is not None and first.group_size == 1
         told = f"; its label: {label!r}" if is_told else ""

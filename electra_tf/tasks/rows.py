@@ -29,6 +29,8 @@ _BLANK_SIZES = (1, 2, 3)
 _CHUNK = 16_384
 # Beyond this share of rows that are cut off, a longer row is advised.
 _LARGE_SHARE = 0.02
+# Beyond this share of tokens that are [UNK] it is told.
+_MANY_UNKNOWN = 0.05
 
 
 def encode(texts: Sequence[str]) -> tf.Tensor:
@@ -259,11 +261,11 @@ class Ragged:
     @classmethod
     def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":
         """Copies ragged int32 tensors into one, row after row."""
-        lengths = [tensor.row_lengths().numpy() for tensor in tensors]
+        lengths = [tensor.row_lengths() for tensor in tensors]
         counts = np.concatenate([np.zeros(1, np.int64), *lengths])
-        values = [tensor.values.numpy() for tensor in tensors]
-        values.append(np.zeros(0, np.int32))
-        return cls(np.concatenate(values), np.cumsum(counts))
+        values = [tensor.values for tensor in tensors]
+        values = np.concatenate([np.zeros(0, np.int32), *values])
+        return cls(values, np.cumsum(counts))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -333,10 +335,10 @@ def pack_split(
             second = encode([text or "" for text in pairs[part]])
         packed.append(pack_texts(tokenizer, first, second, max_length))
     starts, num_truncated = (
-        np.concatenate([np.zeros(0), *parts]).astype(np.int32)
+        np.concatenate([np.zeros(0, np.int32), *parts], dtype=np.int32)
         for parts in (
-            [part.segment_starts.numpy() for part in packed],
-            [part.num_truncated.numpy() for part in packed],
+            [part.segment_starts for part in packed],
+            [part.num_truncated for part in packed],
         )
     )
     ids = Ragged.join([part.ids for part in packed])
@@ -345,36 +347,30 @@ def pack_split(
     )
 
 
-def describe_lengths(
-    splits: Sequence[EncodedRows], num_positions: int
+def describe_tokens(
+    splits: Sequence[EncodedRows], num_positions: int, unk_id: int
 ) -> list[str]:
-    """Says in a line how long rows are, and if texts were cut off how many.
+    """Says how long rows are, how many are cut off, and if many are unknown.
 
     The advice goes no further than the encoder's `num_positions`.
     """
+    ids = [np.zeros(0, np.int32), *(rows.ids.values for rows in splits)]
     lengths = np.concatenate([np.zeros(0), *(rows.lengths for rows in splits)])
     # Rows of [CLS] and [SEP] alone fill groups.
     lengths = lengths[lengths > 2]
     if not lengths.size:
         return []
-    told = (
-        f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
-        f"{lengths.max():,.0f} at most"
-    )
     wanted = [
         (rows.lengths + rows.num_truncated)[rows.num_truncated > 0]
         for rows in splits
         if rows.num_truncated is not None
     ]
     cut = np.concatenate([np.zeros(0), *wanted])
-    if not cut.size:
-        return [f"{told}; nothing is cut off."]
     share, longest = cut.size / lengths.size, int(lengths.max())
-    told += (
-        f". {cut.size:,} rows ({share:.1%}) are longer: their end is cut off, "
-        "and the model does not see it."
-    )
-    if longest >= num_positions:
+    told = f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
+    told += f"{longest:,} at most; the end of {cut.size:,} rows ({share:.1%}) "
+    told += "is cut off."
+    if cut.size and longest >= num_positions:
         told += (
             f" The encoder has no more than {num_positions} positions: split "
             "the texts, or put first what tells the label."
@@ -382,8 +378,9 @@ def describe_lengths(
     elif share > _LARGE_SHARE:
         # Rounded up to a multiple of 64, as rows of nearly one length are.
         most = 64 * math.ceil(np.quantile(cut, 0.9) / 64)
-        told += (
-            " To see more, set --config.task.max_seq_length="
-            f"{min(most, num_positions)}."
-        )
+        most = min(most, num_positions)
+        told += f" To see more, set --config.task.max_seq_length={most}."
+    unknown = np.mean(np.concatenate(ids) == unk_id)
+    if unknown > _MANY_UNKNOWN:
+        told += f" {unknown:.1%} are [UNK]: the vocabulary is of other texts."
     return [told]

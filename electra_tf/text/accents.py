@@ -22,37 +22,32 @@ def choose(text: str) -> tuple[bool, str]:
     Also returns a sentence that says why, with an example.
     """
     # Composed, so that each mark is with its letter.
-    text = unicodedata.normalize("NFC", text)
+    text = unicodedata.normalize("NFC", text).lower()
     counts = collections.Counter(text)
+    changed = [c for c, _ in counts.most_common() if _strip(c) != c]
+    lost = [c for c in changed if _script(c) not in _ACCENTED]
     num_letters = sum(n for c, n in counts.items() if _is_letter(c))
-    lost: collections.Counter[str] = collections.Counter()
-    for character, count in counts.items():
-        script = _script(character)
-        if script not in _ACCENTED and strip(character) != character:
-            lost[script] += count
-    strips = lost.total() <= _LOST_SHARE * num_letters
-    if strips:
-        why = "Accents are removed, as in the original"
-        example = _find_example(text, _ACCENTED)
-        change = "--nostrip_accents keeps them."
+    share = sum(counts[c] for c in lost) / max(num_letters, 1)
+    if share <= _LOST_SHARE:
+        told, marks = "Accents are removed, as in the original", changed
+        becomes, change = "becomes", "--nostrip_accents keeps them."
     else:
-        scripts = ", ".join(script.title() for script, _ in lost.most_common(3))
-        share = lost.total() / num_letters
-        why = f"Marks are kept: {share:.1%} of all letters have marks that are "
-        why += f"letters themselves ({scripts})"
-        example = _find_example(text, tuple(lost))
-        change = "--strip_accents removes them."
+        scripts = dict.fromkeys(_script(c).title() for c in lost)
+        told, marks = f"Marks are kept: {share:.1%} of all letters have ", lost
+        told += f"marks that are letters themselves ({', '.join(scripts)})"
+        becomes, change = "would become", "--strip_accents removes them."
+    words = collections.Counter(re.findall(r"\S{3,20}", text)).most_common()
+    example = next((w for w, _ in words if not {*marks}.isdisjoint(w)), "")
     if example:
-        left = strip(example)
+        example = "".join(filter(_is_letter, example))
+        left = _strip(example)
         if unicodedata.normalize("NFC", left) == example:
             left = " ".join(left)  # of Korean, which would look the same
-        becomes = "becomes" if strips else "would become"
-        why += f"; {example!r} {becomes} {left!r}"
-    return strips, f"{why}. {change}"
+        told += f"; {example!r} {becomes} {left!r}"
+    return share <= _LOST_SHARE, f"{told}. {change}"
 
 
-def strip(text: str) -> str:
-    """Returns a text as it is without combining marks, decomposed."""
+def _strip(text: str) -> str:
     parts = unicodedata.normalize("NFD", text)
     return "".join(c for c in parts if unicodedata.category(c) != "Mn")
 
@@ -63,13 +58,3 @@ def _is_letter(character: str) -> bool:
 
 def _script(character: str) -> str:
     return unicodedata.name(character, "").partition(" ")[0]
-
-
-def _find_example(text: str, scripts: tuple[str, ...]) -> str:
-    """The most frequent word that loses something, of some scripts."""
-    words = collections.Counter(re.findall(r"\S{3,20}", text.lower()))
-    for word, _ in words.most_common():
-        letters = "".join(filter(_is_letter, word))
-        if strip(letters) != letters and {*map(_script, letters)} & {*scripts}:
-            return letters
-    return ""

@@ -175,9 +175,8 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     if repeated:
         raise errors.DataError(
             f"Tokens must be unique, but {len(repeated)} occur again, such as "
-            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the earlier ones, of "
-            "which no other tokenizer takes the id, by unused names such as "
-            "[unused0], so that no id shifts."
+            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the earlier ones by "
+            "unused names such as [unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
@@ -210,22 +209,21 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
 
 def _name_repeated(lines: list[str], path: pathlib.Path) -> tuple[str, ...]:
     """Gives each token its last id alone, as all other tokenizers do."""
-    places = {token: place for place, token in enumerate(lines)}
-    repeated = [
-        place
-        for place, token in enumerate(lines)
-        if place != places[token] and token.strip(" \t\r")
-    ]
-    if repeated:
-        first = lines[repeated[0]]
+    last = {token: place for place, token in enumerate(lines)}
+    names, told = list[str](), list[str]()
+    for place, token in enumerate(lines):
+        is_repeated = place != last[token] and token.strip(" \t\r")
+        names.append(f"{NO_TOKEN}at_{place}]" if is_repeated else token)
+        if is_repeated:
+            both = f"{place + 1} and {last[token] + 1}"
+            told.append(f"{token!r:.80} on lines {both}")
+    if told:
         logging.warning(
-            f"{path}: tokens stand on several lines, as {first!r:.80} on lines "
-            f"{repeated[0] + 1} and {places[first] + 1}. The last one counts, "
-            f"as in transformers and in the original; {len(repeated)} rows are "
-            "of no token."
+            f"{path}: tokens stand on several lines, as {told[0]}. The last "
+            "one counts, as in transformers and in the original; "
+            f"{len(told)} rows are of no token."
         )
-    names = {place: f"{NO_TOKEN}at_{place}]" for place in repeated}
-    return tuple(names.get(n, token) for n, token in enumerate(lines))
+    return tuple(names)
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:

@@ -87,20 +87,18 @@ def _check_lengths(
             "Expected text to learn a vocabulary from, but the corpus holds "
             "no words. Check that the files are text and not empty."
         )
-    num_long = num_dropped + sum(
-        size for word, size in sizes.items() if len(word) > _MAX_LEARNED_LENGTH
-    )
+    long = (size for w, size in sizes.items() if len(w) > _MAX_LEARNED_LENGTH)
+    share = (num_dropped + sum(long)) / total
     told = (
-        f"{num_long / total:.1%} of the text is in words of more than "
+        f"{share:.1%} of the text is in words of more than "
         f"{_MAX_LEARNED_LENGTH} characters, from which no pieces are learned; "
         f"those of more than max_word_length={settings.max_word_length} become "
-        "[UNK], and a larger one teaches nothing. Words stand between blanks: "
-        "separate the words of a script without blanks, and cut DNA or "
-        "proteins into k-mers, for example ACGTAC GTTACG for k=6."
+        "[UNK]. Put blanks between the words of a script without them, and cut "
+        "DNA or proteins into k-mers, for example ACGTAC GTTACG for k=6."
     )
-    if num_long > _MAX_LONG_SHARE * total:
+    if share > _MAX_LONG_SHARE:
         raise errors.DataError(f"Expected text with words. Received: {told}")
-    if num_long > _LARGE_LONG_SHARE * total:
+    if share > _LARGE_LONG_SHARE:
         logging.warning(told)
 
 

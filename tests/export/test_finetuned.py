@@ -284,7 +284,6 @@ def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
 
 def test_spans_end_inside_words_where_their_pieces_do():
     tokenizer = tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
-    finder = spans_lib.SpanFinder(tokenizer)
     cases = [
         ("Smithson's", 0, 0, "Smith"),
         ("Smithson's", 1, 3, "son's"),
@@ -298,7 +297,8 @@ def test_spans_end_inside_words_where_their_pieces_do():
     ]
     texts, firsts, lasts, _ = zip(*cases, strict=True)
     contexts = tf.constant(texts)
-    places = finder.find(
+    places = spans_lib.find_places(
+        tokenizer,
         contexts,
         questions_lib.build_contexts(tokenizer, contexts),
         tf.constant(firsts, tf.int64),

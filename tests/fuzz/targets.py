@@ -230,7 +230,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     ),
     "squad": lambda: Target(records.read_squad, [_squad()], ["a.json"]),
     "mrqa": lambda: Target(
-        records.read_mrqa,
+        records.read_squad,
         [_mrqa(), gzip.compress(_mrqa())],
         ["a.jsonl", "a.jsonl.gz"],
     ),

@@ -6,8 +6,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
@@ -88,10 +86,9 @@ class QuestionAnsweringTask(base.Task):
     @classmethod
     def recognizes(cls, frame: Any, own: Any) -> str:
         """Why rows are questions without choices, or an empty string."""
-        is_one = (
-            own.question_column in frame and own.choices_column not in frame
-        )
-        return f"there is a column {own.question_column!r}" * is_one
+        if own.question_column in frame and own.choices_column not in frame:
+            return f"there is a column {own.question_column!r}"
+        return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
@@ -115,13 +112,11 @@ class QuestionAnsweringTask(base.Task):
         lines = []
         for split, own in examples.items():
             contexts = {example.context for example in own}
-            counts = [f"{len(contexts):,} contexts"]
             none = sum(example.is_impossible for example in own)
-            counts += [f"{none:,} unanswerable"] * bool(none)
             unknown = sum(example.golds is None for example in own)
-            counts += [f"{unknown:,} without answers"] * bool(unknown)
             lines.append(
-                f"Questions of {split}: {len(own):,}; {', '.join(counts)}."
+                f"Questions of {split}: {len(own):,}; {len(contexts):,} "
+                f"contexts, {none:,} unanswerable, {unknown:,} without answers."
             )
         return lines
 
@@ -140,13 +135,8 @@ class QuestionAnsweringTask(base.Task):
             ids = learned.ids[0][first : last + 1]
             tokens = " ".join(vocabulary.tokens[number] for number in ids)
             lines.append(f"What is learned as its answer: {tokens}")
-        for split, own in rows.items():
-            several = np.count_nonzero(np.bincount(own.examples) > 1)
-            if several:
-                lines.append(
-                    f"The contexts of {several:,} questions of {split} are cut "
-                    f"into several windows: {own.num_rows:,} rows in all."
-                )
+        windows = (f"{own.num_rows:,} of {s}" for s, own in rows.items())
+        lines.append(f"Rows, windows of the contexts: {', '.join(windows)}.")
         return lines
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:

@@ -185,7 +185,7 @@ def _find_texts(
     data = contexts.distinct.numpy()
     distinct = [word.decode(errors="surrogatepass") for word in data]
     normalized_words = normalize(distinct, vocabulary.settings)
-    located = questions.locate_pieces(chunk, range(len(chunk.texts)))
+    locate = functools.cache(functools.partial(questions.locate_pieces, chunk))
     indices = contexts.index.numpy()
     word_starts = contexts.starts.values.numpy()
     all_pieces = contexts.pieces.values.numpy()
@@ -201,6 +201,10 @@ def _find_texts(
         words = [distinct[word] for word in index]
         original = " ".join(words)
         text = chunk.texts[context].encode(errors="surrogatepass")
+
+        def character(byte: int) -> int:
+            return len(text[:byte].decode(errors="surrogatepass"))
+
         span = None
         if not records.OTHER_SCRIPTS.search(original):
             tokens = [vocabulary.tokens[piece] for piece in pieces]
@@ -209,20 +213,17 @@ def _find_texts(
             )
             span = project(join_pieces(tokens), normalized, original)
         if span is None:
-            starts, ends = located[context]
-            start, stop = (
-                len(text[:byte].decode(errors="surrogatepass"))
-                for byte in (starts[first], ends[last])
-            )
+            starts, ends = locate(context)
+            start, stop = character(starts[first]), character(ends[last])
             answer = chunk.texts[context][start:stop]
             return records.ANY_BLANKS.sub(" ", answer), start, stop
-        start, stop = span
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, word_starts[begin:end], strict=True):
-            place = len(text[:byte].decode(errors="surrogatepass"))
+            place = character(byte)
             places += range(place, place + len(word) + 1)
+        start, stop = span
         return original[start:stop], places[start], places[stop - 1] + 1
 
     return find

@@ -31,8 +31,6 @@ _NAMES = {
     "is_impossible": ("", "is_impossible"),
     "detected_answers": ("", "detected_answers"),
 }
-_PARTS = "text", "answer_start"
-_FLAT_PARTS = tuple(f"answers.{part}" for part in _PARTS)
 _GROUPS = "data", "paragraphs", "qas"
 _PUBLISHED = _OwnTaskConfig()
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -43,10 +41,6 @@ _EXPECTED = (
 _REMEDY = (
     "Rename the members, or name those of rows by --config.own.question_column "
     'and the like; pandas writes such rows with orient="records".'
-)
-_WORDS_REMEDY = (
-    "Give the text as `context`, for example the words joined by single "
-    "blanks, and `answer_start` in its characters."
 )
 # NumPy's `array([...], dtype=...)`, as pandas writes it into a cell.
 _ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
@@ -105,15 +99,10 @@ def _list_questions(
         return
     if not isinstance(value, Mapping):
         raise files.unexpected(place, _EXPECTED, json.dumps(value), _REMEDY)
+    received = "the members " + (", ".join(value) or "(none)")
     question = rename(value, own)
     context = question.get("context", context)
-    received = "the members " + (", ".join(value) or "(none)")
-    if isinstance(question.get("question"), list | Mapping):
-        yield from _list_questions(_to_rows(value, place), place, own)
-    elif context is None and "doc_tokens" in value:
-        expected = "a text as `context` instead of words as `doc_tokens`"
-        raise files.unexpected(place, expected, received, _WORDS_REMEDY)
-    elif "question" in question:
+    if isinstance(question.get("question"), str):
         if not isinstance(context, str):
             expected = "a text as `context` beside `question`"
             raise files.unexpected(place, expected, received, _REMEDY)
@@ -125,22 +114,6 @@ def _list_questions(
         raise files.unexpected(place, _EXPECTED, received, _REMEDY)
 
 
-def _to_rows(columns: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    """The rows of columns, each a list, or an object by row as of pandas."""
-    values = [
-        c.values() if isinstance(c, Mapping) else c for c in columns.values()
-    ]
-    lengths = {
-        len(v) if isinstance(v, list | Mapping) else -1
-        for v in columns.values()
-    }
-    if len(lengths) != 1:
-        expected = "a text as question, or columns of one length"
-        raise files.unexpected(place, expected, ", ".join(columns))
-    rows = zip(*values, strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
 def rename(
     row: Mapping[str, Any], own: _OwnTaskConfig = _PUBLISHED
 ) -> dict[str, Any]:
@@ -148,13 +121,9 @@ def rename(
     found: dict[str, Any] = {}
     for name, (setting, *others) in _NAMES.items():
         names = [getattr(own, setting, ""), *others]
-        if (
-            given := next((n for n in names if n and n in row), None)
-        ) is not None:
+        given = next((name for name in names if name and name in row), "")
+        if given:
             found[name] = row[given]
-    if _FLAT_PARTS[0] in row:
-        parts = map(row.get, _FLAT_PARTS)
-        found["answers"] = dict(zip(_PARTS, parts, strict=True))
     return found
 
 
@@ -167,7 +136,7 @@ def read_table(
     be left out if it has no name of its own.
     """
     needed = [own.question_column, own.context_column, own.id_column]
-    optional = [own.answer_column, "answers", *_FLAT_PARTS, "is_impossible"]
+    optional = [own.answer_column, "answers", "is_impossible"]
     start = own.answer_start_column
     is_needed = has_answers and start != _PUBLISHED.answer_start_column
     (needed if is_needed else optional).append(start)
@@ -185,41 +154,62 @@ def read_table(
 def read_answers(record: files.Record) -> list[Place]:
     """Reads the answers of a question, without empty ones.
 
-    A cell may hold an answer, a list of them, or both parts of all, as objects
-    or lists of JSON, or as Python writes them.
+    There is one, a list of them, an object with both parts of all, or a list of
+    such objects; in a cell of a table it is as JSON or Python write it.
     """
     if cells.is_empty(record, "answers"):
         return []
-    starts = record.values.get("answer_start")
-    return list(_list_answers(record, record.values["answers"], starts))
+    found = record.values["answers"]
+    starts = _parse_cell(record.values.get("answer_start"))
+    # `NA` or `[1]` may be words of the context.
+    is_text = isinstance(found, str) and found in record.values["context"]
+    if not is_text or (starts is None and found in cells.MISSING):
+        found = _parse_cell(found)
+    return [] if found is None else list(_list_answers(record, found, starts))
+
+
+def _parse_cell(value: Any) -> Any:
+    """Reads a cell that may be a list or an object written as a string."""
+    if not isinstance(value, str):
+        return value
+    if value.strip()[:1] in ("[", "{"):
+        return cells.understand(_ARRAY.sub(r"\1", value))
+    return None if value in cells.MISSING else value
 
 
 def _list_answers(
     record: files.Record, found: Any, starts: Any
 ) -> Iterator[Place]:
-    starts = _parse_cell(starts)
-    is_text = str(found) in str(record.values["context"])
-    # `NA` may be a word; without a place it is the sign of a missing answer.
-    if not is_text or (starts is None and found in cells.MISSING):
-        found = _parse_cell(found)
-    if isinstance(starts, list) and not isinstance(found, list | Mapping):
-        found = [found]
     if isinstance(found, Mapping):
-        if found and _PARTS[0] not in found:
+        if found and "text" not in found:
             expected = "answers with `text` and `answer_start`"
             received = "the members " + ", ".join(found)
             raise files.unexpected(record.place, expected, received)
-        yield from _list_answers(record, *map(found.get, _PARTS))
-    elif isinstance(found, list):
-        if not isinstance(starts, list):
-            starts = [starts] * len(found)
-        if len(starts) != len(found):
-            expected = f"{len(found)} places `answer_start`, one of each answer"
-            raise files.unexpected(record.place, expected, len(starts))
-        for pair in zip(found, starts, strict=True):
-            yield from _list_answers(record, *pair)
-    elif found not in (None, "") and found == found:
-        yield _read_answer(record, found, starts)
+        found, starts = found.get("text"), found.get("answer_start")
+    texts = found if isinstance(found, list) else [found]
+    places = starts if isinstance(starts, list) else [starts] * len(texts)
+    if len(places) != len(texts):
+        expected = f"{len(texts)} places `answer_start`, one of each answer"
+        raise files.unexpected(record.place, expected, len(places))
+    for text, start in zip(texts, places, strict=True):
+        if isinstance(text, Mapping):
+            yield from _list_answers(record, text, None)
+        elif text not in (None, "") and text == text:
+            yield _read_answer(record, text, start)
+
+
+def _read_answer(record: files.Record, text: Any, start: Any) -> Place:
+    if isinstance(text, bool | list | Mapping):
+        expected = "the text of an answer"
+        raise files.unexpected(record.place, expected, json.dumps(text))
+    # What `str.find` says of a text that is not there is no place.
+    if start in (None, "", -1, "-1") or start != start:
+        return str(text), -1
+    number = files.parse_number(start)
+    if not (number >= 0 and number.is_integer()):
+        expected = "`answer_start` to be the number of a character, from 0"
+        raise files.unexpected(record.place, expected, str(start))
+    return str(text), int(number)
 
 
 def read_detected(record: files.Record) -> list[Place] | None:
@@ -240,36 +230,11 @@ def read_detected(record: files.Record) -> list[Place] | None:
     return [_read_answer(record, *part) for part in parts]
 
 
-def _read_answer(record: files.Record, text: Any, start: Any) -> Place:
-    if isinstance(text, bool | list | Mapping):
-        expected = "the text of an answer"
-        raise files.unexpected(record.place, expected, json.dumps(text))
-    place = -1
-    # What `str.find` says of a text that is not there is no place.
-    if start not in (None, "", -1, "-1") and start == start:
-        number = files.parse_number(start)
-        if not (number >= 0 and number.is_integer()):
-            expected = "`answer_start` to be the number of a character, from 0"
-            raise files.unexpected(record.place, expected, str(start))
-        place = int(number)
-    return str(text), place
-
-
 def read_flag(record: files.Record) -> bool | None:
     """Reads whether a question is said to be unanswerable, None if nothing."""
     value = record.values.get("is_impossible")
-    if cells.is_empty(record, "is_impossible"):
-        return None
-    if str(value).lower() not in _FLAGS:
+    name = cells.label_name(value)
+    if name is not None and name not in _FLAGS:
         expected = "`is_impossible` to be true or false"
         raise files.unexpected(record.place, expected, repr(value))
-    return _FLAGS[str(value).lower()]
-
-
-def _parse_cell(value: Any) -> Any:
-    """Reads a cell that may be a list or an object written as a string."""
-    if not isinstance(value, str):
-        return value
-    if value.strip()[:1] in ("[", "{"):
-        return cells.understand(_ARRAY.sub(r"\1", value))
-    return None if value in cells.MISSING else value
+    return None if name is None else _FLAGS[name]

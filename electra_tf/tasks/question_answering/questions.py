@@ -6,8 +6,8 @@ window without the whole answer has [CLS] for its answer.
 """
 
 import bisect
-import itertools
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +28,6 @@ COLUMNS = ("start_position", "end_position", "is_impossible")
 
 # Questions that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 4_096
-# Characters of contexts whose pieces are located at once, likewise.
-_MAX_LOCATED = 1 << 18
 
 
 class Contexts(NamedTuple):
@@ -212,14 +210,10 @@ def find_answer_pieces(chunk: Chunk) -> np.ndarray:
     """
     contexts = chunk.contexts
     answers = [e.answer or records.Answer("", 0) for e in chunk.examples]
+    owners = chunk.context_of_example
     texts = rows_lib.encode([answer.text for answer in answers])
     wanted = chunk.tokenizer.tokenize(texts).to_list()
-    known = dict.fromkeys(
-        owner
-        for owner, answer in zip(chunk.context_of_example, answers, strict=True)
-        if answer.end is not None
-    )
-    located = locate_pieces(chunk, list(known))
+    locate = functools.cache(functools.partial(locate_pieces, chunk))
     # Lists: single numbers of arrays are slow.
     word_starts = contexts.starts.values.numpy().tolist()
     word_splits = contexts.starts.row_splits.numpy().tolist()
@@ -229,56 +223,44 @@ def find_answer_pieces(chunk: Chunk) -> np.ndarray:
     for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
-        context = chunk.context_of_example[number]
+        owner, place = owners[number], _locate(example)
         if answers[number].end is not None:
-            begin, end = _locate(example)
-            starts, ends = located[context]
-            first = np.searchsorted(ends, begin, "right")
-            last = np.searchsorted(starts, end, "left") - 1
+            starts, ends = locate(owner)
+            first = np.searchsorted(ends, place[0], "right")
+            last = np.searchsorted(starts, place[1], "left") - 1
             answer_pieces[number] = first, last
             continue
-        words = word_splits[context], word_splits[context + 1]
+        words = word_splits[owner], word_splits[owner + 1]
         first, last = (
             first_pieces[bisect.bisect_left(word_starts, byte, *words)]
-            for byte in _locate(example)
+            for byte in place
         )
         count = len(wanted[number])
-        for place in range(first, last - count + 1 if count else first):
-            if pieces[place : place + count] == wanted[number]:
-                first, last = place, place + count
+        for begin in range(first, last - count + 1 if count else first):
+            if pieces[begin : begin + count] == wanted[number]:
+                first, last = begin, begin + count
                 break
         begin = first_pieces[words[0]]
         answer_pieces[number] = first - begin, last - 1 - begin
     return answer_pieces
 
 
-def _locate(example: records.Example) -> Iterator[int]:
+def _locate(example: records.Example) -> list[int]:
     """The bytes at which an answer or the words around it begin and end."""
-    answer = example.answer
-    place: tuple[int, ...] | None = None
+    answer, context = example.answer, example.context
+    place = records.find_answer(example)
     if answer and answer.end is not None:
         place = answer.start, answer.end
-    # Others are not in the examples to learn from: `records.keep_answered`.
-    for character in place or records.find_answer(example) or ():
-        yield len(example.context[:character].encode(errors="surrogatepass"))
+    if place is None:  # see `records.keep_answered`
+        raise ValueError(f"The answer of {example.id!r} is not in its context.")
+    return [len(context[:n].encode(errors="surrogatepass")) for n in place]
 
 
-def locate_pieces(
-    chunk: Chunk, numbers: Sequence[int]
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Finds the bytes at which all pieces of some contexts begin and end.
+def locate_pieces(chunk: Chunk, number: int) -> list[np.ndarray]:
+    """Finds the bytes at which all pieces of a context begin and end.
 
-    Returns two int32 arrays, `[(pieces)]`, by the context's number.
+    Returns two int32 arrays, `[(pieces)]`.
     """
-    located = dict[int, tuple[np.ndarray, np.ndarray]]()
-    sizes = np.cumsum([len(chunk.texts[number]) for number in numbers])
-    for _, group in itertools.groupby(
-        range(len(numbers)), lambda place: sizes[place] // _MAX_LOCATED
-    ):
-        own = [numbers[place] for place in group]
-        texts = rows_lib.encode([chunk.texts[number] for number in own])
-        starts, ends = chunk.tokenizer.locate_pieces(texts)
-        splits = starts.row_splits.numpy()[1:-1]
-        columns = (np.split(v.values.numpy(), splits) for v in (starts, ends))
-        located |= dict(zip(own, zip(*columns, strict=True), strict=True))
-    return located
+    texts = rows_lib.encode([chunk.texts[number]])
+    places = chunk.tokenizer.locate_pieces(texts)
+    return [place.values.numpy() for place in places]

@@ -62,30 +62,14 @@ class Example:
     is_impossible: bool = False
 
 
-def read_squad(
-    path: pathlib.Path, needs_is_impossible: bool = False
-) -> list[Example]:
-    """Reads the questions of a file of JSON, or of JSON lines, in its order.
-
-    With `needs_is_impossible` every question must say if it is unanswerable.
-    """
-    return _build(forms.read_json(path), path, needs_is_impossible)
-
-
-# One reader takes all forms; this name says what is expected.
-read_mrqa = read_squad
-
-
-def from_tfds(name: str, split: str) -> list[Example]:
-    """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
-    rows = files.read_tfds(name, split.replace("dev", "validation"))
-    return _build((files.Record(name, forms.rename(r)) for r in rows), name)
+def read_squad(path: pathlib.Path) -> list[Example]:
+    """Reads the questions of a file of JSON, or of JSON lines, in its order."""
+    return _build(forms.read_json(path), path)
 
 
 def _build(
     questions: Iterable[files.Record],
     source: object,
-    needs_is_impossible: bool = False,
     own: _OwnTaskConfig | None = None,
 ) -> list[Example]:
     """Builds the examples of a file, whose ids differ.
@@ -96,8 +80,6 @@ def _build(
     places: dict[str, str] = {}
     contexts: dict[str, str] = {}
     for number, record in enumerate(questions):
-        if needs_is_impossible and forms.read_flag(record) is None:
-            raise files.unexpected(record.place, "the key 'is_impossible'")
         example = _to_example(record, number, contexts)
         if own and not (example.question.strip() and example.context.strip()):
             expected = "a text as question and as context"
@@ -159,16 +141,16 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
             "out of training, because the words of the context at the place "
             f"given do not hold their answer: {files.list_some(missing)}."
         )
-    left_out = set(missing)
-    return [_verify(e) for e in examples if e.id not in left_out]
-
-
-def _verify(example: Example) -> Example:
-    """Verifies the place of an answer whose words the rule does not know."""
-    begin, end = find_answer(example) or (0, 0)
-    if not OTHER_SCRIPTS.search(example.context, begin, end):
-        return example
-    return dataclasses.replace(example, answer=place_answer(example))
+    left_out, kept = set(missing), []
+    for example in examples:
+        words = find_answer(example) or (0, 0)
+        if OTHER_SCRIPTS.search(example.context, *words):
+            # The original's rule does not know these words.
+            place = place_answer(example) or example.answer
+            example = dataclasses.replace(example, answer=place)
+        if example.id not in left_out:
+            kept.append(example)
+    return kept
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
@@ -263,8 +245,7 @@ class Source:
 
     def read_split(self, data_dir: str, split: str) -> list[Example]:
         """Reads the questions of a split, those for training with answers."""
-        source: object = self.tfds
-        is_training = split == "train"
+        source = self.tfds
         if data_dir == files.TFDS:
             if not source:
                 raise errors.DataError(
@@ -272,15 +253,16 @@ class Source:
                     "Download its files from mrqa.github.io and name their "
                     "folder: --config.task.data_dir."
                 )
-            examples = from_tfds(self.tfds, split)
+            rows = files.read_tfds(source, split.replace("dev", "validation"))
+            parts = (files.Record(source, forms.rename(row)) for row in rows)
+            examples = _build(parts, source)
         else:
-            source = path = self.find(data_dir, split)
-            if self.form == MRQA:
-                examples = read_mrqa(path)
-            else:
-                examples = read_squad(path, self.form == SQUAD2 and is_training)
+            path = self.find(data_dir, split)
+            source, examples = str(path), read_squad(path)
         files.warn_of_count(source, len(examples), self.counts[split])
-        return keep_answered(examples, source) if is_training else examples
+        if split == "train":
+            return keep_answered(examples, source)
+        return examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
         """Finds the file of a split, in the original's or official folders."""
@@ -325,24 +307,19 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
     else:
         rows = forms.read_json(path, own)
     examples = _build(rows, path, own=own)
-    is_told = any(example.golds for example in examples)
-    if is_told:
-        _warn_of_denied(examples, path)
+    if any(example.golds for example in examples):
+        denied = [e.id for e in examples if e.is_impossible and e.golds]
+        if denied:
+            logging.warning(
+                f"{path}: {len(denied)} questions have answers, but "
+                f"`is_impossible` is true: {files.list_some(denied)}. They are "
+                "learned as unanswerable."
+            )
         examples = [_settle(e, bool(own.answer_start_column)) for e in examples]
     if split == "test":
         return examples
     _require_answers(examples, path)
     return _place_answers(examples, path, split == "train")
-
-
-def _warn_of_denied(examples: Sequence[Example], path: pathlib.Path) -> None:
-    denied = [e.id for e in examples if e.is_impossible and e.golds]
-    if denied:
-        logging.warning(
-            f"{path}: {len(denied)} questions have answers, but `is_impossible`"
-            f" is true: {files.list_some(denied)}. They are learned as "
-            "unanswerable."
-        )
 
 
 def _settle(example: Example, has_places: bool) -> Example:
@@ -364,9 +341,10 @@ def _place_answers(
     placed: list[Example] = []
     moved: list[tuple[int, str]] = []
     missing: list[str] = []
-    num_guessed = 0
+    num_guessed = num_answers = 0
     for example in examples:
         said, found = example.answer, place_answer(example)
+        num_answers += said is not None
         if said and found and said.start < 0:
             num_guessed += example.context.count(said.text) > 1
         elif said and found and said.start != found.start:
@@ -377,26 +355,21 @@ def _place_answers(
             missing.append(f"{example.id!r} ({said.text[:40]!r})")
         if found or not (said and is_training):
             placed.append(dataclasses.replace(example, answer=found or said))
-    total = f"of {sum(e.answer is not None for e in examples)} answers"
-    if num_guessed:
-        logging.warning(
-            f"{path}: {num_guessed} {total} have no `answer_start` and are in "
-            "their contexts several times; the first time is learned."
+    nowhere = f"are nowhere in their contexts: {files.list_some(missing)}."
+    if 2 * len(missing) > num_answers:
+        raise errors.DataError(
+            f"{path}: {len(missing)} of {num_answers} answers {nowhere} Are "
+            "contexts complete, and is it the right column?"
         )
-    if moved:
-        logging.warning(
-            f"{path}: {len(moved)} {total} do not begin where `answer_start` "
-            "says, in characters of the context from 0. The nearest place is "
-            f"learned; the farthest: {max(moved)[1]}."
-        )
-    if missing:
-        told = f"{path}: {len(missing)} {total} are nowhere in their contexts: "
-        told += f"{files.list_some(missing)}."
-        if 2 * len(missing) > sum(e.answer is not None for e in examples):
-            remedy = "Is it the right column, and are contexts complete?"
-            raise errors.DataError(f"{told} {remedy} Repair the file.")
-        what = (
-            "left out of training" if is_training else "kept, and never right"
-        )
-        logging.warning(f"{told} These questions are {what}.")
+    fate = "left out of training" if is_training else "kept, and never right"
+    for count, told in (
+        (num_guessed, "have no `answer_start` and are in their contexts "
+         "several times; the first time is learned."),
+        (len(moved), "do not begin where `answer_start` says, in characters of "
+         "the context from 0. The nearest place is learned; the farthest: "
+         f"{max(moved, default=(0, ''))[1]}."),
+        (len(missing), f"{nowhere} These questions are {fate}."),
+    ):  # fmt: skip
+        if count:
+            logging.warning(f"{path}: {count} of {num_answers} answers {told}")
     return placed

@@ -47,7 +47,6 @@ class AnsweringSignatures(tf.Module):
                 f"{longest} pieces, so more than {taken} tokens. Received: "
                 f"{model.max_length}. Give a larger --max_length."
             )
-        self._finder = spans_lib.SpanFinder(model.tokenizer)
 
     def answer_text(
         self, questions: tf.Tensor, contexts: tf.Tensor
@@ -70,7 +69,9 @@ class AnsweringSignatures(tf.Module):
         chosen = spans_lib.Spans(*(tf.gather(v, best) for v in spans))
         begins = tf.gather(windows.starts, best)
         first, last = begins + chosen.firsts, begins + chosen.lasts
-        places = self._finder.find(texts, pieces, first, last, chosen.is_found)
+        places = spans_lib.find_places(
+            model.tokenizer, texts, pieces, first, last, chosen.is_found
+        )
         odds = self._combine_odds(odds, windows.splits, chosen)
         has_pieces = windows.totals > 0
         num_windows = tf.where(has_pieces, windows.counts, 0)

@@ -156,65 +156,58 @@ class Places(NamedTuple):
     byte_ends: tf.Tensor
 
 
-class SpanFinder(tf.Module):
-    """Finds where in raw contexts spans of pieces stand, inside a graph.
+def find_places(
+    tokenizer: tokenizer_lib.Tokenizer,
+    texts: tf.Tensor,
+    contexts: questions.Contexts,
+    firsts: tf.Tensor,
+    lasts: tf.Tensor,
+    is_found: tf.Tensor,
+) -> Places:
+    """Finds where spans of pieces stand; an empty text at 0 for none.
 
-    Pieces are normalised: `smith` in `Smith's`. Unlike in `answers`, blanks
-    stay what they are, and a text is always that of the pieces' characters.
+    `texts`, `[B]` string, are the contexts as they are; `firsts` and `lasts`,
+    `[B]` int64, pieces of them, both included. Unlike in `answers`, blanks stay
+    what they are, and a text is always that of the pieces' characters.
     """
-
-    def __init__(self, tokenizer: tokenizer_lib.Tokenizer) -> None:
-        super().__init__(name="spans")
-        self.tokenizer = tokenizer
-
-    def find(
-        self,
-        texts: tf.Tensor,
-        contexts: questions.Contexts,
-        firsts: tf.Tensor,
-        lasts: tf.Tensor,
-        is_found: tf.Tensor,
-    ) -> Places:
-        """Finds the spans; an empty text at 0 where `is_found` is false.
-
-        `texts`, `[B]` string, are the contexts as they are; `firsts` and
-        `lasts`, `[B]` int64, pieces of them, both included.
-        """
-        # Strings live there; a GPU would only add copies.
-        with tf.device("/CPU:0"):
-            begins = contexts.ids.row_starts()
-            starts, _ = self._locate(contexts, begins + firsts)
-            _, ends = self._locate(contexts, begins + lasts)
-            starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
-            first, last = (
-                tf.strings.length(
-                    tf.strings.substr(texts, tf.zeros_like(v), v), "UTF8_CHAR"
-                )
-                for v in (starts, ends)
+    # Strings live there; a GPU would only add copies.
+    with tf.device("/CPU:0"):
+        begins = contexts.ids.row_starts()
+        starts, _ = _locate(tokenizer, contexts, begins + firsts)
+        _, ends = _locate(tokenizer, contexts, begins + lasts)
+        starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
+        first, last = (
+            tf.strings.length(
+                tf.strings.substr(texts, tf.zeros_like(v), v), "UTF8_CHAR"
             )
-            parts = tf.strings.substr(texts, starts, ends - starts)
-            return Places(parts, first, last, starts, ends)
+            for v in (starts, ends)
+        )
+        parts = tf.strings.substr(texts, starts, ends - starts)
+        return Places(parts, first, last, starts, ends)
 
-    def _locate(
-        self, contexts: questions.Contexts, places: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Bytes of the contexts at which pieces start and end, `[B]` int32."""
-        # Padded by one, so that `gather` works on contexts without any piece.
-        owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
-        last = tf.size(owners, tf.int64) - 1
-        owners = tf.gather(owners, tf.minimum(places, last))
-        numbers = places - tf.gather(contexts.pieces.row_splits, owners)
-        index = tf.gather(tf.pad(contexts.index, [[0, 1]]), owners)
-        words = tf.gather(tf.pad(contexts.distinct, [[0, 1]]), index)
-        word_starts = tf.pad(contexts.starts.values, [[0, 1]])
-        word_starts = tf.cast(tf.gather(word_starts, owners), tf.int32)
-        starts, ends = (
-            tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
-            for ragged in self.tokenizer.locate_pieces(words)
-        )
-        numbers = tf.minimum(numbers, tf.shape(starts, tf.int64)[1] - 1)
-        starts, ends = (
-            word_starts + tf.gather(values, numbers, batch_dims=1)
-            for values in (starts, ends)
-        )
-        return starts, ends
+
+def _locate(
+    tokenizer: tokenizer_lib.Tokenizer,
+    contexts: questions.Contexts,
+    places: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Bytes of the contexts at which pieces start and end, `[B]` int32."""
+    # Padded by one, so that `gather` works on contexts without any piece.
+    owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
+    owners = tf.gather(
+        owners, tf.minimum(places, tf.size(owners, tf.int64) - 1)
+    )
+    numbers = places - tf.gather(contexts.pieces.row_splits, owners)
+    index = tf.gather(tf.pad(contexts.index, [[0, 1]]), owners)
+    words = tf.gather(tf.pad(contexts.distinct, [[0, 1]]), index)
+    begins = tf.gather(tf.pad(contexts.starts.values, [[0, 1]]), owners)
+    starts, ends = (
+        tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
+        for ragged in tokenizer.locate_pieces(words)
+    )
+    numbers = tf.minimum(numbers, tf.shape(starts, tf.int64)[1] - 1)
+    starts, ends = (
+        tf.cast(begins, tf.int32) + tf.gather(values, numbers, batch_dims=1)
+        for values in (starts, ends)
+    )
+    return starts, ends

@@ -132,9 +132,8 @@ def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
     rows = {"train": own.build_rows(examples["train"], tokenizer, 21, True)}
     lines = own.describe(examples, rows, tokenizer.vocabulary, 512)
     assert {
-        "Questions of train: 2; 1 contexts, 1 unanswerable.",
-        "The contexts of 2 questions of train are cut into several windows: "
-        "4 rows in all.",
+        "Questions of train: 2; 1 contexts, 1 unanswerable, 0 without answers.",
+        "Rows, windows of the contexts: 4 of train.",
         "What is learned as its answer: cat ##s",
     } <= set(lines)
 

@@ -84,7 +84,8 @@ def _learn_and_answer(context, text, start, settings):
         logits = np.full(learned.lengths[0], -9.0, np.float32)
         logits[learned.columns[f"{side}_position"][0]] = 9.0
         outputs[f"{side}_logits"] = [logits]
-    found = answers.decode(asked, outputs, INDEPENDENT, False).nbest["q1"][0]
+    long = dataclasses.replace(INDEPENDENT, max_answer_length=9)
+    found = answers.decode(asked, outputs, long, False).nbest["q1"][0]
     return found["text"], found["start"], found["end"]
 
 
@@ -93,6 +94,9 @@ def _learn_and_answer(context, text, start, settings):
     ("context", "text", "start"),
     [
         ("北京在中国。北京很大。", "北京", 6),
+        ("東京はすごい。とうきょうはでかい。", "とうきょう", 7),
+        ("서울은 수도이고 서울은 크다.", "서울", 9),
+        ("ภาษาไทยและภาษาลาว", "ภาษา", 10),
     ],
 )
 def test_what_is_learned_is_answered_at_its_place(

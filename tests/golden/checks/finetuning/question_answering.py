@@ -77,9 +77,7 @@ def _build_task(name, settings):
 
 def _read_records(folder, task):
     path = folder / _RECORDS[task.form]
-    if task.form == records.MRQA:
-        return records.read_mrqa(path)
-    return records.read_squad(path, task.has_unanswerable)
+    return records.read_squad(path)
 
 
 def _build_rows(folder, task, examples, settings, is_training):
