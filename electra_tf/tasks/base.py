@@ -126,10 +126,7 @@ class Task(abc.ABC):
 
         Labels of a trained model are not looked for in files.
         """
-        raise ValueError(
-            f"{cls.__name__} cannot be the kind of the task `own`: it has no "
-            "method `build_own`. Add it."
-        )
+        raise ValueError(f"{cls.__name__} has no method `build_own`. Add it.")
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
@@ -142,14 +139,15 @@ class Task(abc.ABC):
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
         """Returns fields of the section `own` that a frame's columns tell."""
-        names = [own["text_column"], *own["label_column"].split(",")]
-        if not len(frame) or not {*map(str.strip, names)} <= set(frame):
+        labels = map(str.strip, own["label_column"].split(","))
+        names = [own["text_column"], *labels]
+        if not len(frame) or not {*names} <= {*frame}:
             raise errors.DataError(
                 f"Data must be rows of {' and '.join(names)}, or of questions. "
                 f"Received: {len(frame)} rows of {', '.join(map(str, frame))}. "
-                "Name other columns by own="
-                '{"text_column": NAME, "label_column": NAME}; a column for '
-                'each label by {"kind": "multilabel", "label_column": "A,B"}.'
+                'Name other columns by own={"text_column": NAME, '
+                '"label_column": NAME}; a column for each label by '
+                '{"kind": "multilabel", "label_column": "A,B"}.'
             )
         return {}
 
@@ -199,8 +197,7 @@ class Task(abc.ABC):
     ) -> list[str]:
         """Says in lines what was understood of the data, before the first step.
 
-        `examples` and `rows` are those of each split, `num_positions` are those
-        of the encoder. Kinds add lines by `describe_labels`.
+        `examples` and `rows` are by split, `num_positions` the encoder's.
         """
         kind = self.kind.rpartition(".")[2].replace("_", " ")
         counts = [f"{len(own):,} of {name}" for name, own in examples.items()]
@@ -218,11 +215,7 @@ class Task(abc.ABC):
         ]
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says in lines what was understood of the labels of each split.
-
-        For example which labels there are, each with its count, a tag scheme,
-        a range, or why this kind was chosen.
-        """
+        """Says in lines which labels, tags or the like each split has."""
         return [f"Labels: {', '.join(self.labels)}."] if self.labels else []
 
     def _describe_first(
@@ -342,10 +335,8 @@ class Task(abc.ABC):
         rows of ids, which it checks by `model.check_ids`. Both return tensors
         by their names in the signature.
         """
-        raise ValueError(
-            f"The task {self.name!r} cannot be exported: its class "
-            f"{type(self).__name__} has no method `build_signatures`. Add it."
-        )
+        name = type(self).__name__
+        raise ValueError(f"{name} has no method `build_signatures`. Add it.")
 
     @classmethod
     def export_texts(cls) -> dict[str, Any]:

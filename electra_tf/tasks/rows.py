@@ -263,9 +263,8 @@ class Ragged:
         """Copies ragged int32 tensors into one, row after row."""
         lengths = [tensor.row_lengths() for tensor in tensors]
         counts = np.concatenate([np.zeros(1, np.int64), *lengths])
-        values = [tensor.values for tensor in tensors]
-        values = np.concatenate([np.zeros(0, np.int32), *values])
-        return cls(values, np.cumsum(counts))
+        parts = [np.zeros(0, np.int32), *(tensor.values for tensor in tensors)]
+        return cls(np.concatenate(parts), np.cumsum(counts))
 
     @property
     def lengths(self) -> np.ndarray:

@@ -226,9 +226,10 @@ def find_answer_pieces(chunk: Chunk) -> np.ndarray:
         owner, place = owners[number], _locate(example)
         if answers[number].end is not None:
             starts, ends = locate(owner)
-            first = np.searchsorted(ends, place[0], "right")
-            last = np.searchsorted(starts, place[1], "left") - 1
-            answer_pieces[number] = first, last
+            answer_pieces[number] = (
+                np.searchsorted(ends, place[0], "right"),
+                np.searchsorted(starts, place[1], "left") - 1,
+            )
             continue
         words = word_splits[owner], word_splits[owner + 1]
         first, last = (
