@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.character_table import load_character_properties
-from electra_tf.text.character_table import long_run_pattern
 from electra_tf.text.character_table import simple_text_pattern
 from electra_tf.text.normalization import Normalizer
 from electra_tf.text.tokenizer import Tokenizer
@@ -144,17 +143,6 @@ def test_simple_texts_are_told_from_others(settings, simple, not_simple):
     assert pattern.fullmatch(simple)
     for character in not_simple.split(" "):
         assert not pattern.fullmatch(character), ascii(character)
-
-
-def test_a_long_run_is_a_quarter_of_the_limit_without_a_break():
-    pattern = re.compile(long_run_pattern(LOWER))
-    assert pattern.fullmatch("x " + "\xdf" * 51 + " x")
-    assert not pattern.fullmatch("x " + "\xdf" * 50 + " x")
-    assert not pattern.fullmatch("ab.c-" * 60)
-    assert not pattern.fullmatch("\u4e2d" * 300)
-    # With a tiny limit every text may hold one.
-    tiny = long_run_pattern(TokenizerSettings(max_word_length=3))
-    assert re.fullmatch(tiny, "\u4e2d")
 
 
 @pytest.mark.skipif(

@@ -49,15 +49,6 @@ def test_tokens_and_settings_survive_the_disk(tmp_path):
     assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
 
 
-def test_absent_settings_take_their_defaults(tmp_path):
-    for given, settings in (
-        (None, TokenizerSettings(True, True, 200)),
-        ({"strip_accents": False}, TokenizerSettings(True, False)),
-    ):
-        folder = _write(tmp_path, _lines(*TOKENS), given)
-        assert Vocabulary.load(folder).settings == settings
-
-
 def test_files_of_other_editors_give_the_same_vocabulary(tmp_path):
     for content in (
         _lines(*TOKENS, end="\r\n"),
@@ -65,8 +56,10 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path):
         b"\xef\xbb\xbf" + _lines(*TOKENS),
     ):
         loaded = Vocabulary.load(_write(tmp_path, content))
-        assert loaded == Vocabulary(TOKENS)
+        assert loaded == Vocabulary(TOKENS, TokenizerSettings(True, True, 200))
         assert loaded.sha256 == Vocabulary(TOKENS).sha256
+    keep = _write(tmp_path, _lines(*TOKENS), {"strip_accents": False})
+    assert Vocabulary.load(keep).settings == TokenizerSettings(True, False)
 
 
 @pytest.mark.parametrize(

@@ -205,25 +205,21 @@ def _find_texts(
         def character(byte: int) -> int:
             return len(text[:byte].decode(errors="surrogatepass"))
 
-        span = None
-        if not records.OTHER_SCRIPTS.search(original):
-            tokens = [vocabulary.tokens[piece] for piece in pieces]
-            normalized = " ".join(
-                n for w in index if (n := normalized_words[w])
-            )
-            span = project(join_pieces(tokens), normalized, original)
-        if span is None:
+        if records.OTHER_SCRIPTS.search(original):
             starts, ends = locate(context)
             start, stop = character(starts[first]), character(ends[last])
             answer = chunk.texts[context][start:stop]
             return records.ANY_BLANKS.sub(" ", answer), start, stop
+        predicted = join_pieces([vocabulary.tokens[piece] for piece in pieces])
+        normalized = " ".join(n for w in index if (n := normalized_words[w]))
+        whole = 0, len(original)
+        start, stop = project(predicted, normalized, original) or whole
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, word_starts[begin:end], strict=True):
             place = character(byte)
             places += range(place, place + len(word) + 1)
-        start, stop = span
         return original[start:stop], places[start], places[stop - 1] + 1
 
     return find
