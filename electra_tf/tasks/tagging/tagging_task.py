@@ -177,9 +177,9 @@ class TaggingTask(base.Task):
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
         """Takes the conventions of a trained model."""
-        self.conventions = words_lib.Conventions(
-            values["scheme"], values["splits_punctuation"]
-        )
+        # Tags were once given back in the training file's own style.
+        known = {k: v for k, v in values.items() if k != "style"}
+        self.conventions = schema.build(words_lib.Conventions, known)
 
     def read_split(self, split: str) -> Examples:
         """Reads sentences; tags of spans are made `O` and others like `B-X`."""
@@ -391,8 +391,9 @@ class TaggingTask(base.Task):
 
     def options(self, conventions: Any = None) -> TaggingOptions:
         """Returns how the training file writes words and tags, if known."""
-        known = conventions or {"scheme": None, "splits_punctuation": False}
-        return TaggingOptions(known["scheme"], known["splits_punctuation"])
+        known = conventions or {"scheme": None}
+        is_apart = known.get("splits_punctuation", False)
+        return TaggingOptions(known.get("scheme", ""), is_apart)
 
     @classmethod
     def restore_conventions(

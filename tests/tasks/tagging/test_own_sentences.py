@@ -132,8 +132,11 @@ def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
 def test_a_tsv_file_with_blank_lines_has_columns(tmp_path):
     rows = _read(tmp_path, "x.tsv", "New\tB-LOC\nYork\tI-LOC\nis\tO\n\na\tO\n")
     assert [row.words for row in rows] == [WORDS, ("a",)]
-    with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _read(tmp_path, "x.conll", "a O\n", text_column="words")
+    rows = _read(tmp_path, "x.conll", "a 1 O\nb 2 S-X\n", text_column="1")
+    assert rows[0].words == ("1", "2")
+    for fields in ({"text_column": "words"}, {"id_column": "0"}):
+        with pytest.raises(ValueError, match="own.text_column.*numbers"):
+            _read(tmp_path, "x.conll", "a O\nb X\n", **fields)
 
 
 def test_what_is_predicted_may_have_empty_tags(tmp_path):

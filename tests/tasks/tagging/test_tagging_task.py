@@ -263,7 +263,7 @@ def test_predictions_come_back_in_the_scheme_of_the_training_file(
     # A trained model knows without the file.
     loaded = _build(test_file=str(tmp_path / "train.conll"), labels="0,1")
     loaded.use_labels(task.labels)
-    loaded.use_conventions(vars(task.conventions))
+    loaded.use_conventions(vars(task.conventions) | {"style": "X_b o"})
     assert loaded.read_split("test") == [example]
     assert loaded.list_predictions([example], [expected]) == [[*example.tags]]
     assert loaded.metric == task.metric
