@@ -115,8 +115,8 @@ def _measure_grain(
     variables = [v for v in module.model_variables if v.dtype == tf.float32]
     kept = [variable.numpy() for variable in variables]
     for variable, values in zip(variables, kept, strict=True):
-        goal = generator.choice(np.float32([-np.inf, np.inf]), values.shape)
-        variable.assign(np.nextafter(values, goal))
+        goals = generator.choice([-np.inf, np.inf], values.shape)
+        variable.assign(np.nextafter(values, goals.astype(np.float32)))
     with tf.device("/CPU:0"):
         moved = fresh_process.run(module.run, requests)
     for variable, values in zip(variables, kept, strict=True):

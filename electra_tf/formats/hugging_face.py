@@ -201,6 +201,7 @@ _TOLD_BY = {
 }
 _WRAPPERS = r"((module|_orig_mod|model)\.)+"
 
+_MAX_LABELS = 100_000
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 # Of a task, which becomes the name of a layer.
@@ -249,6 +250,12 @@ def read_model(path: pathlib.Path) -> PortableModel:
 def _read_one(path: pathlib.Path) -> PortableModel:
     file = path / CONFIG_FILE
     stated = schema.read_object(file, errors.ModelError)
+    names = stated.get("id2label")
+    if isinstance(names, dict) and len(names) > _MAX_LABELS:
+        raise errors.ModelError(
+            f"{file}: id2label must name the model's outputs, {_MAX_LABELS:,} "
+            f"at most. Received: {len(names):,} names. Take the files again."
+        )
     known = portable.build_known(_Config, stated, file)
     # What a config leaves out is the same there as in ours.
     encoder = portable.build_known(config.EncoderConfig, stated, file)

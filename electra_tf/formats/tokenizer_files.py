@@ -184,9 +184,9 @@ def _read_tokenizer(
     content = schema.read_object(path, errors.ModelError)
     model, added = content.get("model"), content.get("added_tokens")
     stated = model.get("vocab") if isinstance(model, dict) else None
-    ids = stated.values() if isinstance(stated, dict) else ()
-    count = len(ids) + (len(added) if isinstance(added, list) else 0)
-    if not all(number in range(max(vocab_size, count)) for number in ids):
+    numbers = [*stated.values()] if isinstance(stated, dict) else []
+    count = len(numbers) + (len(added) if isinstance(added, list) else 0)
+    if not all(number in range(max(vocab_size, count)) for number in numbers):
         # The library would count up to any number.
         raise errors.ModelError(
             f"{path} must number its tokens below the `vocab_size` of the "
