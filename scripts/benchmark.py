@@ -42,7 +42,7 @@ from electra_tf.processes import atomic
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-# For each kind of benchmark the unit of its rates and the flags that it needs.
+# The unit of rates, and the flags that are needed.
 _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pretrain": ("tokens", ("config",)),
     "finetune": ("tokens", ("config",)),

@@ -48,7 +48,7 @@ DEVICES = (
     Device("TPUv3", "bfloat16", 32, 900, peak=123e12, num_cores=2),
     Device("TPUv4", "bfloat16", 32, 1228, peak=275e12),
     Device("TPUv5e", "bfloat16", 16, 819, peak=197e12),
-    Device("TPUv6e", "bfloat16", 32, 1640, peak=918e12),
+    Device("TPUv6e", "bfloat16", 32, 1638, peak=918e12),
 )
 # Dense matrix products per second: a part of the driver's name for the device
 # to (16-bit, 32-bit as TensorFlow runs it: TF32 where the device has it).

@@ -66,10 +66,9 @@ def compile_step(
         work: `work` and `kind` of `programs.write_program`.
 
     Returns:
-        For each device its `name`, its `memory` in GB, the facts of
-        `device_compiler`, the `flops` of the products, and the least seconds
-        that these and the bytes moved need, `product_seconds` and
-        `memory_seconds`; or `name` and `error`.
+        For each `name` the facts of `device_compiler`, the core's `memory` in
+        GB, the `flops` of the products, and the least seconds for these and for
+        the bytes moved: `product_seconds`, `memory_seconds`. Or `error`.
     """
     for name in names:
         config.require_choice("--devices", name, DEVICES)

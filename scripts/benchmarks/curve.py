@@ -45,11 +45,9 @@ def list_sides(config: Any, precision: str, batch: int) -> Iterator[Any]:
 def fit(sides: Sequence[timing.Side]) -> pandas.DataFrame:
     """Fits `time = fixed + operations / rate` to the steps of each size.
 
-    Returns:
-        A row for each size: the line with the least squares of relative errors,
-        the largest of these (`off`), and the powers with which time and memory
-        grow from the last but one step to the last: time over operations, time
-        over size, memory over size.
+    A row has the line with the least squares of relative errors, the largest of
+    these (`off`), and the powers with which time and memory grow from the last
+    but one step to the last.
     """
     rows = []
     for size, operations, seconds, memory in _measured(sides):

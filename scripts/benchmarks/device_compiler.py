@@ -2,10 +2,9 @@
 
     PYTHON -m benchmarks.device_compiler STEP.hlo REPLICAS TOPOLOGY [...]
 
-Runs where jax is installed, and for TPUs libtpu, for GPUs its plugin for CUDA;
-it imports nothing else. A topology is JSON: the arguments of JAX's
-`get_topology_desc`. For each it prints a line of JSON: what one core needs, or
-the `error`.
+Runs where jax and the devices' compilers are installed; it imports nothing
+else. A topology is JSON: the arguments of JAX's `get_topology_desc`. For each
+it prints a line of JSON: what one core needs, or the `error`.
 """
 
 import json
@@ -63,10 +62,7 @@ def main() -> None:
 
 
 def explain(message: str) -> str:
-    """The first line of a compiler's message, and the first operation in it.
-
-    Of a step that does not fit it is the one with the largest array.
-    """
+    """The first line of a message, and its operation with the largest array."""
     found = re.search(r'op_name="([^"]+)"', message)
     line = message.strip().partition("\n")[0]
     return line + (f" Operation: {found[1]}." if found else "")

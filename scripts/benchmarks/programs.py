@@ -59,10 +59,8 @@ def write_program(
         num_replicas: more than 1 add up their gradients and statistics.
 
     Returns:
-        The operations of its matrix products.
-
-    Raises:
-        ValueError: if XLA does not know an operation.
+        The operations of its matrix products. `ValueError` if XLA does not know
+        an operation.
     """
     if work in ("pretrain", "evaluate"):
         model, features, row = build_pretraining(settings)

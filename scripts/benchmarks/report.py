@@ -74,14 +74,12 @@ def list_results(sides: Sides) -> list[dict[str, Any]]:
 def draw(path: pathlib.Path, sides: Sides, unit: str) -> None:
     """Draws the rate of every side, with lines from 5 % to 95 %."""
     names = [f"{side.name} {side.group}".strip() for side in sides]
-    summaries = timing.summarize(sides)
-    rates = [s["rate"] for s in summaries]
-    spread = [
-        [s["rate"] * (1 - s["median"] / s["high"]) for s in summaries],
-        [s["rate"] * (s["median"] / s["low"] - 1) for s in summaries],
-    ]
+    found = pandas.DataFrame(timing.summarize(sides))
+    rates, middle = found["rate"], found["median"]
+    ends = 1 - middle / found["high"], middle / found["low"] - 1
     size = 8, 1 + 0.4 * len(names)
     with figures.saving_figure(path, 1, 1, size) as (_, axes):
+        spread = [rates * share for share in ends]
         axes[0].barh(names, rates, xerr=spread, capsize=3)
         axes[0].invert_yaxis()
         axes[0].set_xlabel(f"{unit} a second")

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 _SCRIPTS = pathlib.Path(__file__).parent.parent
-# Threads that have just worked spin for a while and would slow down the other
-# side.
+# Threads that have just worked spin for a while and slow down the other side.
 _PAUSE_SECONDS = 0.3
 _NUM_WARM_UP_BATCHES = 3
 
