@@ -12,7 +12,7 @@ import itertools
 import math
 import pathlib
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,6 @@ class ComparisonTask(text_task.TextTask):
     head_class = task_heads.ComparisonHead
     has_pairs = True
     is_trained_alone = True
-    told = "relevance"  # what `list_told` lists
     # Of the relevance and the scores of one group
     group_metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 
@@ -97,18 +96,15 @@ class ComparisonTask(text_task.TextTask):
             line = f"{split}: {len(groups):,} groups of {min(sizes)} to "
             line += f"{max(sizes)} texts"
             if self.has_labels(own):
-                counts = collections.Counter(self.list_told(own, groups))
-                pairs = sorted(counts.items())
-                shown = [f"{told:g} {count:,}" for told, count in pairs]
-                line += f"; {self.told}: {files.list_some(shown)}"
+                told, what = self.targets(own).tolist(), "relevance"
+                if not self.texts_are_names:
+                    what = "the right choice, from 0"
+                    told = [np.argmax([told[i] for i in g]) for g in groups]
+                pairs = sorted(collections.Counter(told).items())
+                shown = [f"{value:g} {count:,}" for value, count in pairs]
+                line += f"; {what}: {files.list_some(shown)}"
             lines.append(f"{line}.")
         return lines
-
-    def list_told(
-        self, examples: Examples, groups: Sequence[np.ndarray]
-    ) -> Iterable[float]:
-        """Lists what is counted before a training: all labels."""
-        return self.targets(examples).tolist()
 
     def build_rows(
         self,
@@ -214,7 +210,6 @@ class MultipleChoiceTask(ComparisonTask):
 
     kind = "multiple_choice"
     hugging_face = "ElectraForMultipleChoice"
-    told = "the right choice, from 0"
     group_metrics = {"accuracy": lambda right, scores: right[scores.argmax()]}
 
     @classmethod
@@ -254,13 +249,6 @@ class MultipleChoiceTask(ComparisonTask):
             remedy = "Count from 0, or repair the row."
             raise files.unexpected(record.place, expected, name, remedy)
         return place
-
-    def list_told(
-        self, examples: Examples, groups: Sequence[np.ndarray]
-    ) -> Iterable[float]:
-        """Lists the places of the right choices."""
-        relevance = self.targets(examples)
-        return [int(relevance[group].argmax()) for group in groups]
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings

@@ -196,17 +196,17 @@ def describe(
     if len(ordered) > _MOST_LISTED:
         shown.append(f"and {len(ordered) - _MOST_LISTED} more")
     lines = [f"{len(labels)} labels ({' + '.join(counts)}): {', '.join(shown)}"]
-    trained = counts.get("train") or dict.fromkeys(labels, 2)
-    odd = {
-        f"Labels with {word} training example": [
-            name for name in labels if trained.get(name, 0) == number
-        ]
-        for number, word in ((1, "one"), (0, "no"))
-    }
+    # Without a training file nothing is rare.
+    trained = counts.get("train", dict.fromkeys(labels, 2))
     folded = collections.Counter(name.casefold() for name in labels)
-    odd["Labels that differ by case alone (write one label alike)"] = [
-        name for name in labels if folded[name.casefold()] > 1
-    ]
+    odd = {
+        "Labels with at most one training example": [
+            name for name in labels if trained.get(name, 0) < 2
+        ],
+        "Labels that differ by case alone (write one label alike)": [
+            name for name in labels if folded[name.casefold()] > 1
+        ],
+    }
     for what, own in odd.items():
         if own:
             lines.append(f"{what}: {files.list_some(list(map(repr, own)))}")

@@ -177,8 +177,7 @@ def test_the_labels_are_counted_before_the_first_step(tmp_path):
     assert task.describe_labels(splits) == [
         "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '0.5' "
         "1 + 0, 'no' 0 + 0.",
-        "Labels with one training example: 'neg', 'Pos', '0.5'.",
-        "Labels with no training example: 'no'.",
+        "Labels with at most one training example: 'neg', 'Pos', '0.5', 'no'.",
         "Labels that differ by case alone (write one label alike): 'pos', "
         "'Pos'.",
         "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '0.5' 1, 'no' 1.",

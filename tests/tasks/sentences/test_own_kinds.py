@@ -50,19 +50,15 @@ def test_a_text_has_any_number_of_labels(tmp_path):
     ]
 
 
-def test_labels_may_be_lists(tmp_path):
-    rows = [{"text": "a", "label": ["x|y", 2]}, {"text": "b", "label": []}]
-    lines = "\n".join(map(json.dumps, rows))
-    task = build_own(tmp_path, lines, "t.jsonl", kind="multilabel")
-    assert [e.label for e in task.read_split("train")] == [("x|y", "2"), ()]
-
-
 def test_a_question_has_choices(tmp_path):
     task = build_own(tmp_path, CHOICES, **CHOICE)
     examples = task.read_split("train")
     rows = [(0, "dog", "cat", 0), (0, "dog", "a", 0), (0, "dog", "un", 1),
             (1, "cat", "un", 1), (1, "cat", "dog", 0)]  # fmt: skip
     assert examples == [Example(i, f"the {a}", b, n) for i, a, b, n in rows]
+    assert task.describe_labels({"train": examples}) == [
+        "train: 2 groups of 2 to 3 texts; the right choice, from 0: 0 1, 2 1."
+    ]
     outputs = {"prediction": [0.0, 0.0, np.log(2.0), -1.0, 1.0]}
     found = task.decode(examples, None, outputs)
     assert task.score(examples, found) == {"accuracy": 50.0}
@@ -78,14 +74,6 @@ def test_a_question_has_choices(tmp_path):
     ]
     listed = task.list_predictions(examples, found)
     assert listed[2] == {"rank": 1, "probability": 0.5}
-
-
-def test_every_question_has_an_id_of_its_own(tmp_path):
-    text = CHOICES.replace("the ", "").replace("text", "id,text", 1)
-    lines = text.replace("dog,c", "7,dog,c").replace("cat,u", "7,cat,u")
-    task = build_own(tmp_path, lines, id_column="id", **CHOICE)
-    with pytest.raises(errors.DataError, match="line 3: .*an id.*'id'.*'7'"):
-        task.read_split("train")
 
 
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
@@ -118,6 +106,9 @@ def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
     task = build_own(tmp_path, RANKED, **RANKING)
     examples = task.read_split("train")
     assert [e.eid for e in examples] == ["q 1", "q2", "q 1", "q2", "q2"]
+    assert task.describe_labels({"train": examples}) == [
+        "train: 2 groups of 2 to 3 texts; relevance: 0 2, 0.5 1, 1 1, 2 1."
+    ]
     outputs = {"prediction": [1.0, 0.5, 2.0, 3.0, 0.0]}
     found = task.decode(examples, None, outputs)
     score = task.score(examples, found)
@@ -151,6 +142,9 @@ def test_a_query_without_differences_or_relevance():
         (CHOICES + "x,a,b,c,AB\n", CHOICE, "line 4: .*Received: 'AB'"),
         (CHOICES + "x,a,,,0\n", CHOICE, r"line 4: expected two or more texts"),
         (CHOICES + "x,,a,b,0\n", CHOICE, r"line 4: .*none empty"),
+        ("id,text,a,b,label\n7,dog,cat,a,A\n7,cat,un,dog,0\n",
+         CHOICE | {"choices_column": "a,b", "id_column": "id"},
+         "line 3: .*an id.*'id'.*'7'"),
         (RANKED + "q,a,-1\n", RANKING, r"line 7: expected a number from 0"),
         ("text,doc,label\nq,a,0\nq,b,0\n", RANKING,
          "more than 0 in a row's 'label'. Received: none"),
