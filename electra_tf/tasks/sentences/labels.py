@@ -111,7 +111,7 @@ def _find_glued(names: set[str], sign: str, has_several: bool) -> set[str]:
     part that is a label by itself is enough; where it may have several, a usual
     sign is.
     """
-    split = {name: set(map(str.strip, name.split(sign))) for name in names}
+    split = {n: {*map(str.strip, n.split(sign))} - {""} for n in names}
     counts = collections.Counter(itertools.chain(*split.values()))
     is_usual = has_several and sign in _SIGNS
     return {

@@ -67,7 +67,7 @@ def test_columns_are_the_users(tmp_path):
         ("text,label\nx,NA\ny,DE\n", {"labels": "NA,DE"}, ["NA", "DE"]),
         ('text,label\nx,"a,b"\ny,b\n', {"labels": '["a,b", "b"]'},
          ["a,b", "b"]),
-        ('text,label\nx,"To, Go"\ny,No\n', {}, ["To, Go", "No"]),
+        ('text,label\nx,"To, Go"\ny,To|\n', {}, ["To, Go", "To|"]),
         ('"text"\t"label"\n"a ""b"""\t"x"\n"c"\t"y"\n', {"name": "r.tsv"},
          ["x", "y"]),
         ("text,b,a\nx,1.0,0.0\ny,0,1\n", COLUMNS, ["b", "a"]),
