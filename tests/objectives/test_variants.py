@@ -53,16 +53,6 @@ def test_the_temperature_of_the_samples_follows_its_schedule():
     assert len(held_out) == 1
 
 
-def test_the_original_is_never_sampled_where_that_is_asked_for():
-    objective = {"disallow_correct": True}
-    model = tiny_objectives.build_model("electra", objective=objective)
-    prepared = tiny_objectives.prepare(model)
-    originals = prepared.masked.masked_ids
-    certain = 50.0 * tf.one_hot(originals, tiny.VOCABULARY.size)
-    fake = model._get_fake_data(prepared, certain)
-    assert not np.any(fake.sampled_tokens == originals)
-
-
 def test_the_mask_rate_follows_its_schedule_in_slots_for_the_largest():
     rows, places = tiny.deal(tiny.build_features()), (0, 5, 10, 50)
     for first, half, last in ((0.5, 0.375, 0.25), (0.25, 0.375, 0.5)):
