@@ -67,7 +67,7 @@ def understand(cell: Any) -> Any:
     plain = _SCALAR.sub(r"\1", text)
     is_quoted = plain[:1] in ("'", '"')
     plain = f"[{plain}]" if is_quoted else plain
-    value = [] if plain == "set()" else None
+    value: Any = [] if plain == "set()" else None
     if plain[:1] + plain[-1:] in ("[]", "{}"):
         # NumPy puts no commas, and Python would glue its strings together.
         items = _ITEM.sub(r"\1, ", plain[1:-1])
