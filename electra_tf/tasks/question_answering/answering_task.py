@@ -161,8 +161,9 @@ class QuestionAnsweringTask(base.Task):
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> Predictions:
         """Reads answers, n-best lists, and null odds of `SQUAD2`."""
+        is_published = self.name != base.OWN
         return answers.decode(
-            rows, outputs, self.settings, self.has_unanswerable
+            rows, outputs, self.settings, self.has_unanswerable, is_published
         )
 
     def score(self, examples: Examples, predictions: Predictions) -> dict:

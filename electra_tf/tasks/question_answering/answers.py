@@ -56,11 +56,13 @@ def decode(
     outputs: base.Outputs,
     settings: questions.Settings,
     has_unanswerable: bool,
+    is_published: bool = False,
 ) -> Predictions:
     """Reads the predictions for the questions of some rows.
 
     `rows` are those of `questions.build_rows` to predict from, `outputs` those
-    of `QuestionAnsweringHead.predict` for each row.
+    of `QuestionAnsweringHead.predict` for each row. Texts of a published task
+    follow the original in every script.
     """
     predictions = Predictions({}, {}, {})
     begin = 0
@@ -72,7 +74,8 @@ def decode(
             if begin < end
         }
         begin = end
-        _add_answers(chunk, own, settings, predictions)
+        find = _find_texts(chunk, is_published)
+        _add_answers(chunk, own, settings, find, predictions)
         if has_unanswerable:
             _add_null_odds(chunk, own, predictions)
     return predictions
@@ -96,9 +99,9 @@ def _add_answers(
     chunk: questions.Chunk,
     outputs: spans.Tensors,
     settings: questions.Settings,
+    find: Callable[[int, int, int], tuple[str, int, int]],
     predictions: Predictions,
 ) -> None:
-    find = _find_texts(chunk)
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
         own = slice(splits[number], splits[number + 1])
@@ -174,7 +177,7 @@ def _add_null_odds(
 
 
 def _find_texts(
-    chunk: questions.Chunk,
+    chunk: questions.Chunk, is_published: bool
 ) -> Callable[[int, int, int], tuple[str, int, int]]:
     """Returns a function that finds what pieces of a context stand for.
 
@@ -205,7 +208,7 @@ def _find_texts(
         def character(byte: int) -> int:
             return len(text[:byte].decode(errors="surrogatepass"))
 
-        if records.OTHER_SCRIPTS.search(original):
+        if not is_published and records.OTHER_SCRIPTS.search(original):
             starts, ends = locate(context)
             start, stop = character(starts[first]), character(ends[last])
             answer = chunk.texts[context][start:stop]
