@@ -100,8 +100,9 @@ def _open(folder: pathlib.Path) -> tuple[Any, Any, Any, str]:
             "trained one. electra-score is for those; electra-finetune makes "
             "the other."
         )
-    key = model_lib.checksum(loaded.keras_model.weights)
-    return loaded.text_model, loaded.metadata, loaded.own, key
+    metadata = loaded.metadata  # Answers depend on its threshold, say.
+    key = f"{model_lib.checksum(loaded.keras_model.weights)} {metadata}"
+    return loaded.text_model, metadata, loaded.own, key
 
 
 if __name__ == "__main__":

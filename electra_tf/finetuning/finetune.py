@@ -10,7 +10,7 @@ import gc
 import os
 import pathlib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pydantic
 
@@ -139,10 +139,17 @@ def refuse_model(output_dir: pathlib.Path) -> None:
 
 
 class Session:
-    """The trials of one process; tasks are read and tokenized once."""
+    """The trials of one process; tasks are read and tokenized once.
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    `tell` gets what was understood of the data, before the first step.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        tell: Callable[[str], None] = print,
+    ) -> None:
+        self.request, self._tell = request, tell
         training = request.settings.training
         distribution.configure_process(training)
         self.strategy = distribution.build_strategy(training)
@@ -202,7 +209,7 @@ class Session:
         if trial_lib.read_result(trial.folder) is None:
             understood = trial.check()
             if self.is_chief and not self._is_described:
-                print("\n".join(understood), flush=True)
+                self._tell("\n".join(understood))
                 self._is_described = True
         prepared = trial.prepared
         description = trial_lib.TrialDescription(
@@ -442,6 +449,13 @@ def _run_side_by_side(request: Request) -> None:
     def say(number: int, what: str) -> None:
         print(f"Trial {number} {what}.", flush=True)
 
+    told = set[str]()
+
+    def tell(understood: str) -> None:
+        if understood not in told:  # Every process has read the data.
+            told.add(understood)
+            print(understood, flush=True)
+
     # Two trials may have to share a device.
     growth = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     pool = pool_lib.ProcessPool(
@@ -455,6 +469,7 @@ def _run_side_by_side(request: Request) -> None:
     with stopping.StopRequest() as stop, pool:
         for number, is_finished, error in pool.outcomes(
             range(1, request.num_trials + 1),
+            tell,
             on_start=lambda n: say(n, f"started; its log is {log_file(n)}"),
             stop=stop,
         ):
@@ -462,8 +477,8 @@ def _run_side_by_side(request: Request) -> None:
                 failed[number] = error
                 say(number, "has failed")
             elif is_finished:
-                told = trial_lib.describe_result(request.folder(number))
-                say(number, f"is done: {told}")
+                result = trial_lib.describe_result(request.folder(number))
+                say(number, f"is done: {result}")
             else:
                 is_done = False
                 say(number, "has stopped; the same command goes on")
@@ -481,4 +496,4 @@ def _run_side_by_side(request: Request) -> None:
 def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:
     """Runs a trial in its process; False if it was asked to stop."""
     with stopping.StopRequest() as stop:
-        return Session(request).run(number, stop)
+        return Session(request, report).run(number, stop)

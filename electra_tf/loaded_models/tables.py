@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from electra_tf import version
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
@@ -75,7 +76,8 @@ class AnsweredTable:
             raise files.unexpected(self.source, expected)
         with self.source.open("rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
-        text = f"{key} {content} {sorted(columns.items())}"
+        # Another version may answer otherwise.
+        text = f"{version.VERSION} {key} {content} {sorted(columns.items())}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         folder = self.target.with_name(f".{self.target.name}.parts")
         parts = list[pathlib.Path]()

@@ -157,7 +157,7 @@ def test_a_trial_that_another_process_runs_is_refused(ask):
 
 @pytest.mark.slow
 def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
-    done, ask
+    done, ask, capsys
 ):
     request = ask(num_trials=2, num_parallel=2)
 
@@ -170,6 +170,8 @@ def test_trials_side_by_side_survive_a_signal_and_are_those_one_after_another(
     threading.Thread(target=interrupt, daemon=True).start()
     with contextlib.suppress(errors.Stopped):
         assert finetune.finetune(request).scores == done[1].scores
+    # Both processes have read the data; the terminal says it once.
+    assert capsys.readouterr().out.count("; examples: ") == 1
     assert finetune.finetune(request).scores == done[1].scores
     logs = sorted((request.output_dir / "logs").iterdir())
     assert [log.name for log in logs] == ["trial_01.txt", "trial_02.txt"]
