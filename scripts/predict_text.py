@@ -22,7 +22,6 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf import installed
-from electra_tf import storage
 from electra_tf.loaded_models import tables
 
 FLAGS = flags.FLAGS
@@ -46,22 +45,8 @@ _INPUTS = ("text", "text_pair", "question", "context")
 
 def main() -> None:
     """Prints the answers, one block for each row, or writes them."""
-    if bool(FLAGS.model) == bool(FLAGS.saved_model):
-        raise ValueError("Give --model or --saved_model.")
     inputs = {f"{n}s": getattr(FLAGS, n) for n in _INPUTS if getattr(FLAGS, n)}
-    paths = FLAGS.input_file, FLAGS.output_file
-    if bool(inputs) == any(paths) or (any(paths) and not all(paths)):
-        raise ValueError(
-            "Give texts, by --text or --question for example, or else "
-            "--input_file and --output_file."
-        )
-    table = (
-        tables.AnsweredTable(*map(storage.path, paths)) if paths[0] else None
-    )
-    if FLAGS.saved_model or installed.is_export(FLAGS.model):
-        folder = installed.find_export(FLAGS.saved_model or FLAGS.model)
-    else:
-        folder = installed.find_model(FLAGS.model)
+    table, folder = tables.check_flags(FLAGS, bool(inputs))
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import export_metadata
     from electra_tf.export.clients import predictions

@@ -19,7 +19,6 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf import installed
-from electra_tf import storage
 from electra_tf.loaded_models import tables
 
 FLAGS = flags.FLAGS
@@ -40,18 +39,7 @@ flags.DEFINE_integer("num_marked", 1, "Words to mark in each text.", 1)
 
 def main() -> None:
     """Prints a table of words and the marked text for every text."""
-    if bool(FLAGS.model) == bool(FLAGS.saved_model):
-        raise ValueError("Give --model or --saved_model.")
-    paths = FLAGS.input_file, FLAGS.output_file
-    if bool(FLAGS.text) == any(paths) or any(paths) != all(paths):
-        raise ValueError("Give --text, or else --input_file and --output_file.")
-    table = (
-        tables.AnsweredTable(*map(storage.path, paths)) if any(paths) else None
-    )
-    if FLAGS.saved_model or installed.is_export(FLAGS.model):
-        folder = installed.find_export(FLAGS.saved_model or FLAGS.model)
-    else:
-        folder = installed.find_model(FLAGS.model)
+    table, folder = tables.check_flags(FLAGS, bool(FLAGS.text))
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.clients import scoring
 

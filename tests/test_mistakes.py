@@ -56,7 +56,7 @@ MISTAKES = [
     ("score_text", "--text=a", "Give --model or --saved_model"),
     ("predict_text", "--saved_model=run --text=a", NO_EXPORT),
     ("predict_text", "--model=tiny-en --text=a --input_file=tabs.csv",
-     "Give texts, by --text or --question"),
+     "Give texts, by --text for example"),
     ("predict_text", "--model=tiny-en --input_file=a.csv --output_file=b.xlsx",
      "b.xlsx: expected as --output_file a name that ends with one of .csv"),
     ("score_text", "--model=tiny-en --input_file=a.csv --output_file=b.csv",

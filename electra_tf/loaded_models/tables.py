@@ -13,6 +13,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from electra_tf import installed
+from electra_tf import storage
 from electra_tf import version
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.processes import atomic
@@ -170,6 +172,27 @@ def _read_objects(parts: Iterable[pathlib.Path]) -> Iterator[dict[str, Any]]:
 def _to_cell(value: Any) -> Any:
     is_nested = isinstance(value, list | dict | bool)
     return json.dumps(value, ensure_ascii=False) if is_nested else value
+
+
+def check_flags(
+    flags: Any, has_texts: bool
+) -> tuple[AnsweredTable | None, pathlib.Path]:
+    """Returns the table to answer, if any, and the folder of the model.
+
+    Raises `ValueError` if flags clash; `has_texts` if some are given by flags.
+    """
+    if bool(flags.model) == bool(flags.saved_model):
+        raise ValueError("Give --model or --saved_model.")
+    paths = flags.input_file, flags.output_file
+    if has_texts == any(paths) or any(paths) != all(paths):
+        raise ValueError(
+            "Give texts, by --text for example, or else --input_file and "
+            "--output_file."
+        )
+    table = AnsweredTable(*map(storage.path, paths)) if paths[0] else None
+    if flags.saved_model or installed.is_export(flags.model):
+        return table, installed.find_export(flags.saved_model or flags.model)
+    return table, installed.find_model(flags.model)
 
 
 def add_prefix(prediction: Any) -> dict[str, Any]:
