@@ -99,8 +99,11 @@ def read_text(record: files.Record, column: str) -> str:
     value = record.values[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    expected, remedy = f"a text in column {column!r}", "Remove the row."
+    # pandas writes a missing text so that was made a string.
+    if value in ("nan", "NaN"):
+        raise files.unexpected(record.place, expected, value, remedy)
     if not isinstance(value, str):
-        expected, remedy = f"a text in column {column!r}", "Remove the row."
         if is_empty(record, column):
             raise files.unexpected(record.place, expected, "null", remedy)
         raise files.unexpected(record.place, expected, value)
@@ -282,11 +285,15 @@ def split_commas(cell: Any) -> tuple[str, ...]:
 
 
 def read_choices(record: files.Record, columns: Sequence[str]) -> list[str]:
-    """Reads the choices of a row: a list, or the first filled cells."""
+    """Reads the choices of a row: a list, or the first filled cells.
+
+    A choice may be an object with a `text`.
+    """
     cells: Any = [record.values[name] for name in columns]
     if len(cells) == 1:
         value = understand(cells[0])
         cells = value if isinstance(value, list) else cells
+    cells = [c.get("text") if isinstance(c, dict) else c for c in cells]
     filled = ["" if cell is None or cell != cell else cell for cell in cells]
     texts = [c if isinstance(c, str) else json.dumps(c) for c in filled]
     count = sum(bool(text.strip()) for text in texts)

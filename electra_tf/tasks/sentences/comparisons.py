@@ -103,6 +103,11 @@ class ComparisonTask(text_task.TextTask):
                 pairs = sorted(collections.Counter(told).items())
                 shown = [f"{value:g} {count:,}" for value, count in pairs]
                 line += f"; {what}: {files.list_some(shown)}"
+                if self.texts_are_names and all(
+                    sorted(told[i] for i in group) == [*range(1, size + 1)]
+                    for group, size in zip(groups, sizes, strict=True)
+                ):
+                    line += " (these look like ranks, but the highest is best)"
             lines.append(f"{line}.")
         return lines
 

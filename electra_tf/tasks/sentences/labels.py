@@ -206,6 +206,12 @@ def describe(
         "Labels that differ by case alone (write one label alike)": [
             name for name in labels if folded[name.casefold()] > 1
         ],
+        "Labels that may be one, as 1 and true are": [
+            name
+            for pair in (("0", "false"), ("1", "true"))
+            for name in pair
+            if {*pair} <= {*labels}
+        ],
     }
     for what, own in odd.items():
         if own:

@@ -258,18 +258,19 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
         _read_texts(task, own, record, number)
         for number, record in enumerate(records)
     ]
-    is_labelled = split != "test" or any(
-        cells.label_name(r.values.get(n)) for r in records for n in labels
-    )
+    told = {cells.label_name(r.values.get(n)) for r in records for n in labels}
+    # GLUE and others write -1 where a label is not told.
+    unknown = {None, *({"-1"} if task.labels else ())} - {*task.labels}
+    is_labelled = split != "test" or not told <= unknown
     try:
-        told = task.parse_labels(records, own) if is_labelled else []
+        values = task.parse_labels(records, own) if is_labelled else []
     except errors.DataError as error:
         if split != "test":
             raise
         hint = "To predict a test file without scores, leave all of its column"
         names = own.label_column
         raise errors.DataError(f"{error} ({hint} {names!r} empty.)") from error
-    for place, value in enumerate(told):
+    for place, value in enumerate(values):
         examples[place] = examples[place]._replace(label=value)
     _refuse_lists(records, own)
     if split != "test":

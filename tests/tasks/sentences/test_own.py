@@ -248,6 +248,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
          "line 5: .*'goood'. Did you mean 'good'"),
         (CSV + "x,mixed\n", {"labels": "good,bad"}, "'mixed'. Known: good"),
         (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
+        (CSV + "nan,bad\n", {}, "line 5: expected a text in .*'nan'"),
         (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
         ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, it lists"),
         ("text,a,b\nx,1,\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1 .*'b'"),
@@ -310,3 +311,15 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
     assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)
     assert task.read_split("dev")[0].label == "so so"
     assert task.metrics == ("accuracy", "mcc", "macro_f1")
+
+
+def test_labels_that_may_be_one_are_told(tmp_path):
+    task = build_own(tmp_path, "text,label\na,True\nb,1\nc,False\n")
+    lines = task.describe_labels({"train": task.read_split("train")})
+    assert "Labels that may be one, as 1 and true are: '1', 'true'." in lines
+
+
+def test_a_test_file_of_minus_ones_has_no_labels(tmp_path):
+    (tmp_path / "test.csv").write_text("text,label\nx,-1\ny,-1\n")
+    task = build_own(tmp_path, CSV, test_file=str(tmp_path / "test.csv"))
+    assert not task.has_labels(task.read_split("test"))

@@ -77,7 +77,8 @@ def test_a_question_has_choices(tmp_path):
 
 
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
-    rows = {"text": "a", "choices": ["cat", "dog"], "label": "1"}
+    choices = [{"label": "A", "text": "cat"}, {"label": "B", "text": "dog"}]
+    rows = {"text": "a", "choices": choices, "label": "B"}
     more = {"text": "un", "choices": ["a", "un", "cat"], "label": 2}
     lines = "\n".join(map(json.dumps, [rows, more]))
     for most, expected in (
@@ -119,6 +120,13 @@ def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
     assert score["ndcg_at_10"] == pytest.approx(50 * (1 + ndcg))
     rows = [line.split("\t")[:3] for line in _write(task, tmp_path, found)]
     assert rows[1:4] == [["q 1", "0", "2"], ["q2", "0", "2"], ["q 1", "1", "1"]]
+
+
+def test_what_looks_like_ranks_is_told(tmp_path):
+    ranks = "text,doc,label\nq,a,1\nq,b,2\n"
+    task = build_own(tmp_path, ranks, **RANKING)
+    (line,) = task.describe_labels({"train": task.read_split("train")})
+    assert line.endswith("(these look like ranks, but the highest is best).")
 
 
 def test_a_query_without_differences_or_relevance():
