@@ -98,8 +98,8 @@ def measure_guessing(
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
         _, labels = _told_labels(train)
         if labels.dtype.kind == "f":
-            mean = np.full(dev.num_rows, labels.mean())
-            accuracies[task.name] = _score(task, dev, {"prediction": mean})
+            means = [np.full(1, labels.mean())] * dev.num_rows
+            accuracies[task.name] = _score(task, dev, {"prediction": means})
             continue
         counts = np.bincount(labels).astype(np.float64)
         num_labels = np.ones(dev.num_rows, int)

@@ -51,6 +51,15 @@ def read_own(own: Own, split: str) -> conll.Sentences:
         expected, received = "two or more different tags", "".join(tags)
         remedy = "Name their column by --config.own.label_column."
         raise files.unexpected(sentences[0].place, expected, received, remedy)
+    words = {word for sentence in sentences for word in sentence.words}
+    if spans.mark_spans(words) or {word[-1] for word in words} <= {*",;|"}:
+        expected = "words in their column, without signs between columns"
+        remedy = (
+            "Separate columns by tabs or blanks, and name them by "
+            "--config.own.text_column and --config.own.label_column."
+        )
+        shown = min(words)
+        raise files.unexpected(sentences[0].place, expected, shown, remedy)
     are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
     names = own.label_names
     if not are_numbers or tags <= {*names} or not (names or split == "train"):

@@ -221,6 +221,20 @@ class TaggingTask(base.Task):
         source = "own.labels" if self._listed else "the training file"
         return "" if name_of(tag) in known else f"one of {source} ({listed})"
 
+    def _describe_schemes(self, examples: Mapping[str, Examples]) -> list[str]:
+        """Says where spans begin by another rule than in the training file."""
+        own = self.conventions.scheme
+        schemes = {
+            split: spans.find_scheme(s.tags or () for s in sentences)
+            for split, sentences in examples.items()
+            if self.has_labels(sentences)
+        }
+        return [
+            f"Spans of {split} look like {scheme}, but are read as {own}."
+            for split, scheme in schemes.items()
+            if spans.IOB1 in {own, scheme} and own != scheme
+        ]
+
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
         """Says how files and tags were understood, and what decides."""
         notes = [getattr(own, "notes", ()) for own in examples.values()]
@@ -235,6 +249,7 @@ class TaggingTask(base.Task):
             named = (s.kind for row in rows for s in spans.find_spans(row))
             start = f"Tags mark spans, in the scheme {self.conventions.scheme}"
             end = "F1 of whole spans decides"
+            lines += self._describe_schemes(examples)
         elif not self._metric:
             end += ": not all are O, or place and kind of a span, as B-PER"
         counts = collections.Counter(named).most_common()

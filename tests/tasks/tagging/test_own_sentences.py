@@ -139,6 +139,15 @@ def test_a_tsv_file_with_blank_lines_has_columns(tmp_path):
             _read(tmp_path, "x.conll", "a O\nb X\n", **fields)
 
 
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [("B-PER Ann\nO ran\n", "'B-PER'"), ("a; O\nb; B-X\n", "'a;'")],
+)
+def test_what_is_no_column_of_words_is_refused(tmp_path, text, received):
+    with pytest.raises(errors.DataError, match=f"line 1: .*{received}.*text_c"):
+        _read(tmp_path, "x.conll", text)
+
+
 def test_what_is_predicted_may_have_empty_tags(tmp_path):
     lines = [{"text": "it is", "label": t} for t in ("", None, "O O")]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)

@@ -214,6 +214,15 @@ def test_what_was_understood_is_told(tmp_path):
         "Tags mark spans, in the scheme BIO: X (1). F1 of whole spans decides.",
         "The first sentence: a/B-X b/I-X",
     ]
+    # A dev file in another scheme.
+    dev_file = tmp_path / "dev.conll"
+    dev_file.write_text("a I-X\nb O\n")
+    task = _own(tmp_path, "a B-X\nb O\n", dev_file=str(dev_file))
+    examples = {split: task.read_split(split) for split in ("train", "dev")}
+    assert (
+        "Spans of dev look like IOB1, but are read as BIO."
+        in task.describe_labels(examples)
+    )
     task = _own(tmp_path, "# x\nthe DT\ncat NN\nsat O\n")
     notes = task.describe_labels({"train": task.read_split("train")})
     assert "train.conll: words in column 0" in notes[0]
