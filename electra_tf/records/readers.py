@@ -238,7 +238,9 @@ class FileReader:
             for data in self._whole_lines(stream)
             for line in self._decode(data, str(self._path)).split("\n")
         )
+        csv.field_size_limit(_MAX_LINE_BYTES)
         sign, names = _split_header(next(lines, ""))
+        names = [name.strip() for name in names]
         column = self._options.text_field
         if column not in names:
             raise errors.DataError(
@@ -246,7 +248,6 @@ class FileReader:
                 f"columns are {', '.join(names):.200}. Name the right one by "
                 f"--text_column, {_ALL}."
             )
-        csv.field_size_limit(_MAX_LINE_BYTES)
         rows = csv.reader(
             lines,
             delimiter=sign,
@@ -320,9 +321,9 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
 
 def _split_header(text: str) -> tuple[str, list[str]]:
     """The sign between the columns of a table's first line, and their names."""
-    header = text.partition("\n")[0].strip("\r")
+    header = re.split("[\r\n]", text, maxsplit=1)[0]
     sign = max("\t,;|", key=header.count)
-    return sign, [name.strip('" ') for name in header.split(sign)]
+    return sign, next(csv.reader([header], delimiter=sign), [])
 
 
 def is_compressed(path: pathlib.Path) -> bool:
