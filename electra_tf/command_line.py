@@ -9,6 +9,7 @@ exit with 70.
 
 import ast
 import dataclasses
+import errno
 import gc
 import os
 import pathlib
@@ -327,7 +328,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
             if is_full or isinstance(error, MemoryError):
                 place = "The device" if is_full else "This machine"
                 text = f"{place} {_TOO_LARGE}"
-            if isinstance(error, OSError) and error.strerror:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 error.filename = error.filename or _find_full_output()
             if isinstance(error, OSError) and error.filename:
                 text = (

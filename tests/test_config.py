@@ -372,7 +372,7 @@ def test_only_an_object_is_read(tmp_path, content):
 
 
 def test_a_folder_is_refused_and_nothing_is_no_file(tmp_path):
-    with pytest.raises(ValueError, match="JSON object.*directory"):
+    with pytest.raises(ValueError, match="JSON object.*is a folder"):
         schema.read_object(tmp_path)
     with pytest.raises(FileNotFoundError):
         schema.read_object(tmp_path / "none")

@@ -26,6 +26,7 @@ from electra_tf.export import saved_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import hugging_face
+from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
@@ -147,7 +148,7 @@ def read_model(
         return portable_trial.read_trial(trial, options.task)
     model = reading.read_model(path, options.source_format, *which)
     if options.generator_path is not None:
-        model = portable.join(model, reading.read_model(options.generator_path))
+        model = pairs.join(model, reading.read_model(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 

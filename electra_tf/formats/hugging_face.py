@@ -20,6 +20,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.config.finetuning import TASK_KINDS
+from electra_tf.formats import pairs
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
@@ -243,11 +244,12 @@ def read_model(path: pathlib.Path) -> PortableModel:
         return _read_one(path)
     model = _read_one(main)
     if generator.exists():
-        model = portable.join(model, _read_one(generator))
+        model = pairs.join(model, _read_one(generator))
     return model
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
+    """Reads a model that lies in one folder; raises `ModelError`."""
     file = path / CONFIG_FILE
     stated = schema.read_object(file, errors.ModelError)
     names = stated.get("id2label")
@@ -409,7 +411,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
         "Hugging Face has a class for an encoder that sees both sides with a "
         "head for replaced or for masked tokens; Electric's are energies.",
     )
-    for name, part in portable.split(model).items():
+    for name, part in pairs.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)
         _write_one(part, target)

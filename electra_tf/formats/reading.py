@@ -17,6 +17,7 @@ from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
 from electra_tf.formats import own_run
+from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
@@ -227,7 +228,7 @@ def _as_generator(
     model: PortableModel, main: config.EncoderConfig
 ) -> PortableModel:
     """Takes a model's masked language model as a main encoder's generator."""
-    masked_lm = portable.split(model).get("generator", model)
+    masked_lm = pairs.split(model).get("generator", model)
     if set(masked_lm.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
         raise errors.ModelError(
             "A generator is started from a masked language model, or from a "

@@ -21,6 +21,7 @@ from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
+from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.loaded_models import finetuned
@@ -329,9 +330,9 @@ def load(
     if model is not None and model.task is None and not task:
         if generator_path is not None:
             second = reading.read_model(storage.path(generator_path))
-            model = portable.join(
-                portable.split(model).get("discriminator", model),
-                portable.split(second).get("generator", second),
+            model = pairs.join(
+                pairs.split(model).get("discriminator", model),
+                pairs.split(second).get("generator", second),
             )
         return PretrainedModel.from_portable(model, precision)
     schema.require(

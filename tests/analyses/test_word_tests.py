@@ -7,7 +7,7 @@ from analyses import word_tests
 import electra_tf
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
-from electra_tf.formats import portable
+from electra_tf.formats import pairs
 from tests import script_modules
 from tests import tiny_electra
 
@@ -103,7 +103,7 @@ def test_sentences_that_the_model_would_cut_are_left_out(electra):
 
 def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
-    parts = portable.split(own_run.read_model(tmp_path / "run"))
+    parts = pairs.split(own_run.read_model(tmp_path / "run"))
     counts = {}
     for name, model in parts.items():
         (tmp_path / name).mkdir()

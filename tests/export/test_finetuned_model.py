@@ -212,7 +212,7 @@ def test_a_list_is_learned(tmp_path, capsys):
     encoders = further.keras_model.encoder, model.keras_model.encoder
     for mine, learned in zip(*(e.weights for e in encoders), strict=True):
         np.testing.assert_array_equal(mine, learned)
-    with pytest.raises(errors.ModelError, match="own.train_file"):
+    with pytest.raises(errors.ModelError, match="other data: train of own"):
         electra.finetune(rows[2:], rows[:12], **arguments)
     for variable in electra.encoder.trainable_variables:
         variable.assign(0.5 * variable)

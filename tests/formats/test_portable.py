@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
+from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.objectives import registry
@@ -104,7 +105,7 @@ def test_a_model_without_a_tensor_or_with_one_more_is_refused(kind):
 
 
 def test_tying_is_told_by_the_bits():
-    main, generator = portable.split(tiny_models.build("same_size")).values()
+    main, generator = pairs.split(tiny_models.build("same_size")).values()
     # One bit of one embedding less alike, and they are two.
     path = "electra/embeddings/token_type_embeddings"
     changed = generator.tensors[path].copy()
@@ -112,17 +113,17 @@ def test_tying_is_told_by_the_bits():
     tensors = generator.tensors | {path: changed}
     other = dataclasses.replace(generator, tensors=tensors)
     with pytest.raises(errors.ModelError, match="embedding_size=12, hidd"):
-        portable.join(main, other)
+        pairs.join(main, other)
     equal = {"encoder": tiny_models.EQUAL_WIDTHS}
     main = tiny_models.build("discriminator", **equal)
     generator = tiny_models.build("masked_lm", seed=1, **equal)
-    assert portable.join(main, generator).tying == "none"
+    assert pairs.join(main, generator).tying == "none"
     generator.tensors.update(portable.take_part(main.tensors, "electra"))
-    assert portable.join(main, generator).tying == "all"
+    assert pairs.join(main, generator).tying == "all"
     # A dropout rate is no weight, but one encoder has one.
     encoder = dataclasses.replace(generator.encoder, hidden_dropout_prob=0.0)
     other = dataclasses.replace(generator, encoder=encoder)
-    assert portable.join(main, other).tying == "embeddings"
+    assert pairs.join(main, other).tying == "embeddings"
 
 
 _TOKENS = tiny_models.VOCABULARY.tokens
@@ -148,4 +149,4 @@ def test_what_is_not_of_one_model_is_not_joined():
             kind, fields = "masked_lm", {"vocabulary": generator}
         other = tiny_models.build(kind, **fields)
         with pytest.raises(errors.ModelError, match=message):
-            portable.join(tiny_models.build(main), other)
+            pairs.join(tiny_models.build(main), other)
