@@ -5,7 +5,7 @@ A pre-trained ELECTRA is two models there, in `folder/discriminator` and
 """
 
 import dataclasses
-import os
+import itertools
 import pathlib
 import re
 import sys
@@ -320,7 +320,9 @@ def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
     These are PyTorch's `DataParallel` and `compile`, and Lightning.
     """
     # No class of the library has such names itself.
-    shared = re.match(_WRAPPERS, os.path.commonprefix([*arrays]))
+    ends = zip(min(arrays, default=""), max(arrays, default=""), strict=False)
+    common = itertools.takewhile(lambda pair: pair[0] == pair[1], ends)
+    shared = re.match(_WRAPPERS, "".join(letter for letter, _ in common))
     if not shared:
         return arrays, []
     prefix = shared[0]
