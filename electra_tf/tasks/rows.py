@@ -366,9 +366,11 @@ def describe_tokens(
     ]
     cut = np.concatenate([np.zeros(0), *wanted])
     share, longest = cut.size / lengths.size, int(lengths.max())
-    told = f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
-    told += f"{longest:,} at most; the end of {cut.size:,} rows ({share:.1%}) "
-    told += "is cut off."
+    what = f"the end of {cut.size:,} rows ({share:.1%})"
+    told = (
+        f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
+        f"{longest:,} at most; {what if cut.size else 'nothing'} is cut off."
+    )
     if cut.size and longest >= num_positions:
         told += (
             f" The encoder has no more than {num_positions} positions: split "

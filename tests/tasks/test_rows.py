@@ -1,5 +1,7 @@
 """Words, windows and pairs of texts, against loops that spell rules out."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -159,3 +161,26 @@ def test_cutting_equals_taking_one_token_at_a_time():
         pairs = zip(first, second, strict=True)
         theirs = [_cut_one_at_a_time(a, b, length) for a, b in pairs]
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("num_truncated", "num_positions", "told"),
+    [
+        ([0, 0], 512, "4 in the median, 5 at most; nothing is cut off."),
+        ([0, 90], 512, "rows (50.0%) is cut off. .*max_seq_length=128"),
+        ([0, 90], 5, "no more than 5 positions: split the texts"),
+    ],
+)
+def test_what_is_cut_off_and_unknown_is_told(
+    num_truncated, num_positions, told
+):
+    values = np.array([2, 7, 3, 2, 1, 8, 9, 3], np.int32)
+    ids = rows_lib.Ragged(values, np.array([0, 3, 8]))
+    rows = rows_lib.EncodedRows(
+        ids, *np.array([[3, 5], [0, 1]]), num_truncated=np.array(num_truncated)
+    )
+    (line,) = rows_lib.describe_tokens([rows], num_positions, unk_id=1)
+    assert re.search(told.replace("(", r"\(").replace(")", r"\)"), line)
+    assert line.endswith("12.5% are [UNK]: the vocabulary is of other texts.")
+    (line,) = rows_lib.describe_tokens([rows], num_positions, unk_id=99)
+    assert "[UNK]" not in line
