@@ -81,8 +81,9 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     is_masked_lm = settings.objective["name"] == registry.MASKED_LM
     if operations < cost.ELECTRA_PAYS and not is_masked_lm:
         print(
-            f"Below some {cost.ELECTRA_PAYS:.0e} operations a masked LM of the "
-            "same cost learned more in our runs: scaled.py:mlm:128x2:40M."
+            f"In our runs a masked LM of the same cost learned more up to "
+            f"{cost.MASKED_LM_PAYS:.2g} operations, ELECTRA at "
+            f"{cost.ELECTRA_PAYS:.3g}; compare with scaled.py:mlm:128x2:40M."
         )
     print(
         "\ndevice       precision  micro-batches  state GB  activations GB"

@@ -10,8 +10,8 @@ initializer, rate, length of rows, batch and steps, for a budget of tokens
 (default: 20 for each weight of the discriminator's layers). Build records with
 `--max_seq_length=32` for less than 100 M tokens, 128 for more, or with the
 LENGTH that you give (`128x2:40M:64`).
-`mlm:` gives a masked LM: below some 1e16 operations it learned more in our runs
-(docs/results.md).
+`mlm:` gives a masked LM: it learned more up to 4.7e14 operations, ELECTRA at
+1.57e16 (docs/results.md).
 Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
 Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """

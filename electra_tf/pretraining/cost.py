@@ -19,8 +19,9 @@ from electra_tf.training import devices
 
 # Fitted to NVIDIA's runs of Base on a V100 and an A100.
 _PASSES = 8
-ELECTRA_PAYS = 1e16
-"""Operations from which ELECTRA was ahead of masked LM, see docs/results.md."""
+MASKED_LM_PAYS, ELECTRA_PAYS = 4.7e14, 1.57e16
+"""Operations up to which masked LM learned more in docs/results.md, and from
+which ELECTRA did. Between them nothing was measured."""
 # Of a device's memory; the rest is for what is not counted.
 _USABLE = 0.8
 # Of a weight, its gradient and two moments; all but the gradient are saved.

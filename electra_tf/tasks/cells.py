@@ -42,9 +42,9 @@ _BROKEN_LIST = re.compile(
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
 # What holds the labels in an object, if it has no 0 or 1 for each.
 _LABEL_KEYS = "labels", "choices"
-_TRUE = {"1", "true"}
+TRUE = {"1", "true"}
 _STARTS = {"start", "start_offset"}
-_BOOLEANS = {"0", "false", *_TRUE}
+BOOLEANS = {"0", "false", *TRUE}
 
 
 def understand(cell: Any) -> Any:
@@ -161,10 +161,10 @@ def _held_labels(record: files.Record, held: Mapping[str, Any]) -> list[str]:
     """The names that have 1 or true, of those with 0 or 1 each."""
     bits = {name: label_name(cell) for name, cell in held.items()}
     for name, bit in bits.items():
-        if bit not in _BOOLEANS:
+        if bit not in BOOLEANS:
             expected = f"0 or 1 (or false or true) for the label {name!r}"
             raise files.unexpected(record.place, expected, held[name])
-    return [name for name, bit in bits.items() if bit in _TRUE]
+    return [name for name, bit in bits.items() if bit in TRUE]
 
 
 def label_name(value: Any, known: Collection[str] = ()) -> str | None:

@@ -188,6 +188,14 @@ class ClassificationTask(text_task.TextTask):
         told = {s: own for s, own in examples.items() if self.has_labels(own)}
         counts = {split: label_lib.count(own) for split, own in told.items()}
         lines = label_lib.describe(self.labels, counts)
+        dev = next((s for s in self.dev_splits if counts.get(s)), "")
+        if "train" in counts and dev and not self.has_several:
+            name = max(counts["train"], key=counts["train"].__getitem__)
+            share = counts[dev][name] / counts[dev].total()
+            lines.append(
+                f"Always saying {name!r} has accuracy {100 * share:.2f} on "
+                f"{dev}."
+            )
         if self.conventions is not None:
             name = self.conventions.positive_label
             lines.append(f"f1 is of {name!r} ({self._why}).")

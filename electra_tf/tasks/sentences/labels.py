@@ -12,7 +12,6 @@ from electra_tf.tasks import files
 
 # Labels that say themselves that F1 is of them.
 _POSITIVE = ("1", "true", "yes", "positive", "pos", "spam", "fraud", "toxic")
-_BITS = {"0", "1", "false", "true"}
 _MOST_LISTED = 20
 _SIGNS = ",;|"
 _RARE_SIGNS = "/", "#", "+", "&", " and ", " "
@@ -56,8 +55,8 @@ def _name_bits(
     records: Sequence[files.Record], rows: list[Names], listed: Names
 ) -> list[Names]:
     """Names the labels where rows have a 0 or a 1 for each that is listed."""
-    are_bits = all(_BITS.issuperset(names) for names in rows)
-    are_names = listed and _BITS.issuperset(listed)
+    are_bits = all(cells.BOOLEANS.issuperset(names) for names in rows)
+    are_names = listed and cells.BOOLEANS.issuperset(listed)
     if not are_bits or are_names or max(map(len, rows)) < 2:
         return rows
     for record, names in zip(records, rows, strict=True):
@@ -66,7 +65,7 @@ def _name_bits(
             expected = expected if listed else "names of labels"
             remedy = "Name all labels in their order: --config.own.labels=A,B."
             raise files.unexpected(record.place, expected, list(names), remedy)
-    held = ([bit in ("1", "true") for bit in names] for names in rows)
+    held = ([bit in cells.TRUE for bit in names] for names in rows)
     return [tuple(itertools.compress(listed, bits)) for bits in held]
 
 

@@ -180,6 +180,7 @@ def test_the_labels_are_counted_before_the_first_step(tmp_path):
         "Labels with at most one training example: 'neg', 'Pos', '0.5', 'no'.",
         "Labels that differ by case alone (write one label alike): 'pos', "
         "'Pos'.",
+        "Always saying 'pos' has accuracy 66.67 on dev.",
         "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '0.5' 1, 'no' 1.",
     ]
 
@@ -225,8 +226,11 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         assert [e.label for e in examples] == [2.0, -1.5]
         assert task.metrics == ("pearson", "spearman", "mse", "mae")
         assert task.bounds == bounds
-        (line, *_) = task.describe_labels({"train": examples})
+        line, told = task.describe_labels({"train": examples})
         assert line.startswith(f"Numbers from {bounds[0]} to 2 are learned")
+        mean = np.mean([example.label for example in examples])
+        error = np.mean([abs(example.label - mean) for example in examples])
+        assert told.endswith(f"always saying {mean:.4g} has mae {error:.4g}.")
         # In the unit of the numbers, not of places in the range.
         scores = task.score(examples, np.array([1.0, 0.5]))
         assert (scores["mse"], scores["mae"]) == pytest.approx((2.5, 1.5))
