@@ -77,7 +77,7 @@ class Summary:
         text = _align(lines)
         if len(lines) == 1:
             text = "No dev data: nothing was scored."
-        text += self.format_test()
+        text += self.format_test() + self._format_cost()
         if not self.is_kept:
             text += (
                 "\nThe trials were trained with other data or thresholds: "
@@ -101,6 +101,17 @@ class Summary:
         if any(self.scores.values()):
             best += ", the best on dev"
         return f"\n\nOn test data, {best}:\n{_align(lines)}"
+
+    def _format_cost(self) -> str:
+        """Formats the size of the model, and the operations of a trial."""
+        sizes = {trial.num_weights for trial in self.trials} - {0}
+        flops = [trial.flops for trial in self.trials if trial.flops]
+        if not sizes:
+            return ""
+        cost = f"\n{max(sizes):,} weights"
+        if flops:
+            cost += f"; {statistics.fmean(flops):.2g} operations a trial"
+        return f"{cost}."
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,6 +118,9 @@ class TrialResult:
     device: str
     versions: Mapping[str, str]  # of packages
     share_cut: float = 0.0  # of the training rows, those that lost their end
+    num_weights: int = 0  # of encoder and heads; 0 in files of earlier versions
+    # Products of the encoder in all updates; 0 if not all of it was trained.
+    flops: float = 0.0
 
     @property
     def merit(self) -> float:

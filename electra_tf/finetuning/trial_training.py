@@ -1,5 +1,6 @@
 """The training of a trial: with early stopping, resumable at any step."""
 
+import functools
 import math
 import pathlib
 import time
@@ -7,14 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.modeling import flops
 from electra_tf.modeling import networks
 from electra_tf.processes import stopping
 from electra_tf.tasks import files
@@ -99,18 +103,44 @@ class _Training(training_run.TrainingRun):
             "is_finished": self.is_finished or step == self.num_steps,
         }
 
-    def build_dataset(self, context: tf.distribute.InputContext) -> Any:
-        order = task_data.order_for_training(
+    @functools.cached_property
+    def order(self) -> task_data.BatchOrder:
+        """The rows of every update."""
+        return task_data.order_for_training(
             self.table.row_lengths,
             self.training.train_batch_size,
             self.num_steps,
             self.training.seed,
             self.training.group_by_length,
         )
+
+    def build_dataset(self, context: tf.distribute.InputContext) -> Any:
         length = self.trial.static_length
         return task_data.build_training_dataset(
-            self.table, order, self.start_step, context, length
+            self.table, self.order, self.start_step, context, length
         )
+
+    def count_flops(self, num_steps: int) -> float:
+        """Counts the encoder's operations in the first updates, with padding.
+
+        Returns 0 if a part of the encoder is not trained.
+        """
+        trial = self.trial
+        if self.training.frozen_layers or trial.settings.lora.rank:
+            return 0.0
+        num_rows = self.order.rows.shape[1] * self.table.group_size
+        lengths = self.order.lengths[:num_steps]
+        if trial.static_length:
+            lengths = np.full_like(lengths, trial.static_length)
+        pairs = zip(*np.unique(lengths, return_counts=True), strict=True)
+        total = 0.0
+        for length, count in pairs:
+            # No config has shorter rows.
+            data = config.DataConfig(max_seq_length=max(int(length), 8))
+            rows = config.ExperimentConfig(trial.loaded.settings, data=data)
+            a_row = flops.Convention("exact", rows).encoder().total
+            total += a_row * num_rows * float(count)
+        return total
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
         scores = self.trial.evaluate(before_batch=self.check_stop)
@@ -187,16 +217,19 @@ def run_trial(
     training = _Training(trial)
     if not training.run(stop):
         return None
+    num_steps = int(trial.model.optimizer.iterations.numpy())
     result = trial_lib.TrialResult(
         seed=trial.settings.training.seed,
         scores=training.scores or trial.evaluate(),
         metrics=trial.deciding_metrics,
-        num_steps=int(trial.model.optimizer.iterations.numpy()),
+        num_steps=num_steps,
         origin=trial.loaded.origin,
         seconds=round(time.monotonic() - start, 1),
         device=distribution.device_description(trial.strategy),
         versions={"tensorflow": tf.__version__, "keras": keras.__version__},
         share_cut=round(trial.prepared.share_cut, 4),
+        num_weights=trial.model.count_params(),
+        flops=training.count_flops(num_steps),
     )
     if distribution.is_chief(trial.strategy):
         trial_lib.write_result(trial.folder, result)

@@ -241,6 +241,10 @@ class Convention:
         wide = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
         return both + self._part(self._transformer(wide, 1.0).output())
 
+    def encoder(self) -> Operations:
+        """The main encoder, without a head."""
+        return self._encoder(self._main)
+
     def discriminator(self) -> Operations:
         """The encoder and the replaced-token head."""
         head = self._part(self._transformer(self._main).binary())

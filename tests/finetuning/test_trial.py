@@ -49,6 +49,18 @@ def test_a_word_that_decides_is_learned(finished):
     assert "encoder variables restored from " in result.origin
 
 
+def test_operations_are_those_of_the_products_and_of_attention(finished):
+    _, trial, result = finished
+    weights = trial.model.encoder.trainable_variables
+    # Two for each weight of a product forward, four backward.
+    a_token = 6 * sum(
+        np.prod(v.shape) for v in weights if v.path.endswith("/kernel")
+    )
+    num_tokens = 3 * trial.prepared.rows("own", "train").lengths.sum()
+    assert a_token * num_tokens < result.flops < 1.5 * a_token * num_tokens
+    assert result.num_weights == trial.model.count_params()
+
+
 def test_dev_is_scored_each_epoch_and_its_predictions_are_written(finished):
     _, trial, result = finished
     lines = _lines(trial, "validation")
