@@ -3,30 +3,24 @@
 import dataclasses
 import json
 import sys
-import time
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks import compile as compile_lib
-from benchmarks import curve
 from benchmarks import device_compiler
 from benchmarks import ours
 from benchmarks import pretrain
 from benchmarks import programs
-from benchmarks import report
 from benchmarks import side as side_lib
 from benchmarks import timing
 
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.errors import ConfigError
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.pretraining import cost
 from tests import tiny
 
-TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
 MAX_LENGTH = 4
 _TINY = schema.replace_fields(
     tiny.build_settings(), encoder={"vocab_size": 100}
@@ -103,78 +97,6 @@ def test_medians_spreads_and_ratios_within_a_group():
     assert third["share_of_peak"] is None
 
 
-def test_unlike_work_is_refused():
-    sides = [
-        FakeSide(name, sizes={"batch": [8, 16], "masked": slots})
-        for name, slots in (("ours", 2), ("same", 2), ("theirs", 3))
-    ]
-    timing.require_same_work(sides[:2])
-    with pytest.raises(ValueError, match="ours and theirs: masked: 2 and 3"):
-        timing.require_same_work(sides)
-    with pytest.raises(ValueError, match="masked: None and 2"):
-        timing.require_same_work([FakeSide("none"), *sides[:1]])
-
-
-def test_a_side_that_does_not_start_says_why(tmp_path, capfd):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho no torch here >&2\nexit 3\n")
-    python.chmod(0o755)
-    side = timing.Side("theirs", "", {}, "torch_peer", str(python))
-    with (
-        pytest.raises(ChildProcessError, match="theirs.*code 3.*--peer_python"),
-        side.started(),
-    ):
-        pass
-    assert "no torch here" in capfd.readouterr().err
-
-
-def test_report_shows_what_was_measured(tmp_path):
-    rates, rounds = {"flops": 6e9, "bytes": 2e9}, [_block(0.1, 0.2, 0.3)]
-    fields = {"rounds": rounds, "peak_rates": rates, "peak_memory": 3 << 20}
-    sides = [timing.Side("ours", "x", {}, **fields)]
-    header, line = report.build_table(sides, "tokens").splitlines()
-    # No column without a value.
-    assert "start s" not in header and "% of peak" not in header
-    assert " ".join(line.split()) == (
-        "ours x 200.0 110.0 to 290.0 200.0 10.0 3.0 1.00 (1.00 to 1.00)"
-    )
-    assert report.describe_peaks(sides) == [
-        "Peak, x: products 6 GFLOP/s, memory 2.0 GB/s."
-    ]
-    (written,) = json.loads(json.dumps(report.list_results(sides)))
-    assert written["rounds"][0]["seconds"] == [0.1, 0.2, 0.3]
-    assert written["summary"]["median"] == pytest.approx(0.2)
-    report.draw(tmp_path / "bars.png", sides, "tokens")
-    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_blocks_of_texts_go_round_in_a_circle():
-    blocks = list(timing.deal(TEXTS, 2, 2, 2))
-    assert [len(block) for block in blocks] == [3, 2, 2]
-    assert blocks[1] == [["d", "e f"], ["g h i j", "k"]]
-    assert blocks[2] == [["a b c", "d"], ["e f", "g h i j"]]
-
-
-def _scorer(value, length=MAX_LENGTH):
-    """A side that gives every word one probability."""
-
-    def score(texts):
-        counts = [min(len(text.split()), length) for text in texts]
-        mask = np.arange(max(counts)) < np.array(counts)[:, np.newaxis]
-        return mask * value, mask * 1
-
-    built = side_lib.build_scorer(score, ())
-    return FakeSide(str(value), reply=lambda _, x: built.methods["answer"](x))
-
-
-def test_answers_are_compared_before():
-    sides = [_scorer(0.5), _scorer(0.25)]
-    assert timing.largest_difference(sides, TEXTS) == 0.25
-    sides[1] = _scorer(0.5, length=2)
-    with pytest.raises(ValueError, match=r"Received: 3 and 2 for 'a b c'"):
-        timing.largest_difference(sides, TEXTS)
-
-
 def save_model(folder, name):
     """A SavedModel that gives every word a half, under a signature's name."""
     module = tf.Module()
@@ -208,84 +130,10 @@ def test_an_export_answers(tmp_path):
         ours.infer(save_model(tmp_path / "tagger", "tag_text"))
 
 
-@pytest.mark.parametrize("runs_ahead", [False, True])
-def test_steps_that_run_ahead_are_waited_for_once(runs_ahead):
-    done = []
-
-    def step(batch):
-        done.append("step")
-        time.sleep(0.01 * batch)
-        return batch
-
-    built = side_lib.Built(
-        step, {}, (), wait=lambda: done.append("wait"), runs_ahead=runs_ahead
-    )
-    timed = side_lib.time_steps(built, [1, 9])
-    if runs_ahead:
-        assert done == ["step", "step", "wait"]
-        assert timed["seconds"][0] == timed["seconds"][1] >= 0.05
-    else:
-        assert done == ["step", "wait", "step", "wait"]
-        assert timed["seconds"][0] >= 0.01
-        assert timed["seconds"][1] >= 0.09
-    assert timed["units"] == [1, 9]
-
-
 def _tiny(**training):
     settings = tiny.with_dropout(tiny.build_settings(**training))
     values = config.to_config_dict(settings)
     return pretrain.prepare(values, "float32", 6)
-
-
-def test_settings_are_made_fit():
-    settings = _tiny()
-    assert settings.encoder.vocab_size == 30522
-    assert settings.data.num_streams == 3
-    other = tiny.with_objective(settings, "two_stage")
-    (own,) = pretrain.list_sides(other, ["electra_tf"])
-    assert own.module == "ours" and own.group == "float32"
-    with pytest.raises(ConfigError, match="objective two_stage, sharing of no"):
-        pretrain.list_sides(other, pretrain.SIDES)
-
-
-def test_one_size_in_turn_is_made_larger():
-    values = config.to_config_dict(tiny.build_settings())
-    sizes_by_group = {}
-    for side in curve.list_sides(values, "float32", 4):
-        own = side.description["settings"]
-        sizes = {**own["encoder"], **own["data"], **own["training"]}
-        sizes_by_group.setdefault(side.group, []).append(sizes)
-    base = sizes_by_group["length"][0]
-    assert base["vocab_size"] == 30522 and base["train_batch_size"] == 4
-    for size, (first, *_, last) in sizes_by_group.items():
-        names = {path.split(".")[-1] for path in curve._SIZES[size].split()}
-        factor = 16 if size == "length" else 8
-        assert first == base
-        assert last == base | {n: factor * base[n] for n in names}
-
-
-def test_time_over_operations_is_fitted(tmp_path):
-    def side(size, operations, seconds, memory):
-        numbers = {"flops_per_unit": operations / 2, "peak_memory": memory}
-        return FakeSide("", size, rounds=[_block(seconds)], **numbers)
-
-    sides = [
-        side(size, 1e9 * n, 0.5 + 0.25 * n**power, 2**30 * n)
-        for size in curve._SIZES
-        for n in (1, 2, 4, 8)
-        for power in [1 + (size == "width")]
-    ]
-    fits = curve.fit(sides).set_index("size")
-    depth, width = fits.loc["depth"], fits.loc["width"]
-    line = depth["fixed ms"], depth["GFLOP/s"]
-    assert line == pytest.approx((500, 4))
-    assert depth["off %"] == pytest.approx(0, abs=1e-6)
-    assert depth["time/operations"] == pytest.approx(np.log2(2.5 / 1.5))
-    assert depth["memory/size"] == pytest.approx(1)
-    assert width["time/operations"] == pytest.approx(np.log2(16.5 / 4.5))
-    assert width["off %"] > 20
-    curve.draw(tmp_path / "curve.png", sides, "tokens")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_step_of_fine_tuning_counts_its_head_once():
@@ -348,26 +196,6 @@ def test_a_loop_moves_its_bytes_in_every_turn():
     # The entry reads and writes 2,000 bytes twice; each of three turns reads a
     # third of 1,200. What lies in the core's own memory is not counted.
     assert device_compiler.count_bytes(_PROGRAM) == 4 * 2000 + 1200
-
-
-def test_a_table_says_what_a_core_takes(tmp_path):
-    facts = {"program": 2**20, "temporary": 2**21, "arguments": 2**22}
-    facts |= {"moved": 2e9, "product_seconds": 0.0036, "memory": 32}
-    facts |= {"name": "v4", "seconds": 30.4, "memory_seconds": 0.01}
-    known = [facts, {"name": "v2", "error": "no memory"}]
-    table = compile_lib.tabulate(known)
-    (fits,) = table.to_dict("index").values()
-    taken = fits.pop("% of memory")
-    assert taken == pytest.approx(7 * 2**20 / 32e7)
-    assert [*fits.values()] == pytest.approx([30.4, 1, 2, 4, 2, 3.6, 10, 36])
-    compile_lib.draw(tmp_path / "a.png", table)
-    assert (tmp_path / "a.png").read_bytes()[1:4] == b"PNG"
-
-
-def test_a_refusal_names_the_operation():
-    message = 'No room.\n1. Size: 4 GB\nOperator: op_name="generator/MatMul"'
-    expected = "No room. Operation: generator/MatMul."
-    assert device_compiler.explain(message) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import sys
 import pytest
 from huggingface_hub import constants
 
-import electra_tf
 from electra_tf import errors
 from electra_tf import hub as hub_lib
 from electra_tf import installed
@@ -58,12 +57,6 @@ def _refuses(name, message, kind=FileNotFoundError):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_discriminator_and_its_generator_are_loaded_by_name(hub):
-    loaded = electra_tf.load(NAME, generator_path=GENERATOR)
-    assert loaded.can_score and loaded.can_fill_masks
-    assert NAME.replace("/", "--") in loaded.origin
-
-
 def test_only_what_is_needed_is_fetched_once(hub):
     folder = installed.find_model(NAME)
     files = {"config.json", "vocab.txt", "tokenizer.json",
@@ -91,17 +84,6 @@ def test_weights_are_taken_without_a_pickle_where_that_is_possible(
     assert folder.name == "1" * 40
     assert (folder / "tf_model.h5").is_file()
     assert f"{NAME}/pytorch_model.bin" not in hub.fetched
-
-
-def test_both_networks_may_lie_in_one_repository(hub, tmp_path):
-    folder = tmp_path / "both"
-    folder.mkdir()
-    hugging_face.write(tiny_models.build("same_size"), folder)
-    hub.add("me/both", folder)
-    tiny_models.require_same(
-        hugging_face.read_model(installed.find_model("me/both")),
-        hugging_face.read_model(folder),
-    )
 
 
 def test_what_lies_here_goes_first_and_is_not_asked_for(hub):

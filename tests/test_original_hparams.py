@@ -69,31 +69,6 @@ def test_each_name_reaches_its_field_or_has_its_default(hparams, fields):
     assert from_original_hparams(hparams) == expected
 
 
-def test_debug_shrinks_what_is_not_given():
-    settings = from_original_hparams({"debug": True, "num_train_steps": 30})
-    training = settings.training
-    assert (settings.num_warmup_steps, training.num_train_steps) == (0, 30)
-    assert (training.train_batch_size, training.steps_per_loop) == (8, 10)
-
-
-@pytest.mark.parametrize(
-    ("hparams", "objective", "is_two_tower"),
-    [
-        ({}, "electra", False),
-        ({"electra_objective": False}, "mlm", False),
-        ({"two_tower_generator": True}, "electra", True),
-        # Electric needs the two towers and brings them.
-        ({"electric_objective": True}, "electric", True),
-    ],
-)
-def test_the_objective_flags_name_one_objective(
-    hparams, objective, is_two_tower
-):
-    settings = from_original_hparams(hparams)
-    assert settings.objective["name"] == objective
-    assert settings.generator.two_tower_generator == is_two_tower
-
-
 @pytest.mark.parametrize(
     ("hparams", "pattern"),
     [

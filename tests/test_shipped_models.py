@@ -3,11 +3,9 @@
 import json
 import pathlib
 
-import numpy as np
 import pytest
 
 import electra_tf
-from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
 from electra_tf.finetuning import model as finetuning_model
@@ -63,17 +61,6 @@ def test_another_name_is_answered_with_those_that_there_are(shipped):
             read("tiny-fr")
 
 
-def test_whatever_takes_a_model_takes_its_name(shipped):
-    loaded = electra_tf.load(NAME)
-    assert loaded.can_score and loaded.can_fill_masks
-    assert finetuning_model.load_encoder(pathlib.Path(NAME)).origin.endswith(
-        f"run {shipped}/checkpoints/step-00000007"
-    )
-    tiny_models.require_same(
-        conversion.read_model(pathlib.Path(NAME)), own_run.read_model(shipped)
-    )
-
-
 @pytest.mark.parametrize("kind", ["embeddings", "none", "all"])
 def test_a_rounded_model_takes_half_the_space_however_it_is_tied(
     tmp_path, kind
@@ -89,17 +76,6 @@ def test_a_rounded_model_takes_half_the_space_however_it_is_tied(
         sizes.append(data.stat().st_size)
     count = sum(value.size for value in model.tensors.values())
     assert sizes == [4 * count, 2 * count]
-
-
-def test_weights_are_rounded_to_nearest_ties_to_even():
-    step = 2.0**-7
-    given = np.float32([1 + step / 2, 1 + 3 * step / 2, 1 + 0.51 * step, -0.0])
-    model = portable.PortableModel({"electra/x": given}, config.EncoderConfig())
-    rounded = portable.round_weights(model).tensors["electra/x"]
-    assert rounded.dtype == np.float32
-    assert rounded.tobytes() == (
-        np.float32([1, 1 + 2 * step, 1 + step, -0.0]).tobytes()
-    )
 
 
 @pytest.mark.parametrize("name", installed.model_names() or [None])

@@ -5,14 +5,12 @@ import pathlib
 import pickle
 from unittest import mock
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from etils import epath
 
 from electra_tf import storage
 from electra_tf.processes import atomic
-from electra_tf.processes import locks
 from electra_tf.records import corpus as corpus_lib
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
@@ -117,20 +115,6 @@ def test_files_read_as_local_ones_do(folder, tmp_path):
             (top / "sub").rmdir()
 
 
-def test_chosen_rows_of_an_array_are_read(folder, tmp_path):
-    rows = np.arange(12, dtype=np.uint16).reshape(4, 3)
-    np.save(tmp_path / "rows.npy", rows)
-    storage.copy(tmp_path / "rows.npy", folder / "rows.npy")
-    for path in (tmp_path / "rows.npy", folder / "rows.npy"):
-        found = storage.load_rows(path, lambda n: slice(1, n - 1))
-        np.testing.assert_array_equal(found, rows[1:3])
-        np.testing.assert_array_equal(storage.load_rows(path), rows)
-    cut_off = tmp_path / "rows.npy"
-    cut_off.write_bytes(cut_off.read_bytes()[:-1])
-    with pytest.raises(OSError, match="rows.npy is cut off: .* 23 bytes"):
-        storage.load_rows(cut_off)
-
-
 def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(
     folder, monkeypatch
 ):
@@ -148,26 +132,6 @@ def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(
     assert [path.name for path in sources] == ["a", "c", "b"]
 
 
-def test_nothing_is_left_of_a_folder_that_could_not_be_copied(
-    folder, monkeypatch
-):
-    copy = tf.io.gfile.copy
-
-    def fail_at_b(source, *arguments, **options):
-        if source.endswith("b"):
-            raise tf.errors.PermissionDeniedError(None, None, "not yours")
-        copy(source, *arguments, **options)
-
-    monkeypatch.setattr(tf.io.gfile, "copy", fail_at_b)
-    with (
-        pytest.raises(PermissionError, match="not yours"),
-        atomic.creating_folder(folder / "made") as partial,
-    ):
-        for name in "ab":
-            (partial / name).write_text(name)
-    assert not (folder / "made").exists()
-
-
 def test_a_store_that_fails_damages_no_corpus(folder, monkeypatch):
     (folder / "a.txt").write_text("one\n")
     corpus = corpus_lib.open_corpus(f"{folder}/**/*.txt")
@@ -181,8 +145,3 @@ def test_a_store_that_fails_damages_no_corpus(folder, monkeypatch):
     monkeypatch.setattr(tf.io.gfile, "walk", fail)
     with pytest.raises(OSError, match="connection reset"):
         list(folder.rglob("*"))
-
-
-def test_a_store_has_no_locks(folder):
-    with locks.hold(folder), locks.hold(folder):
-        assert not list(folder.iterdir())

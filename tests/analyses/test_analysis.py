@@ -60,13 +60,6 @@ def test_a_study_is_measured_once_for_a_request(electra, calls, tmp_path):
     assert calls == ["unused", str(one), str(two)]
 
 
-def test_damaged_findings_are_refused_with_their_path(electra, calls, tmp_path):
-    (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / analysis.FINDINGS).write_text('{"table": 3}')
-    with pytest.raises(errors.DataError, match="toy/findings.json"):
-        analysis.run("toy", electra, REQUEST, epath.Path(tmp_path))
-
-
 def test_parts_that_are_known_are_not_measured_again(tmp_path):
     work = analysis.Work(None, REQUEST, epath.Path(tmp_path), "key")
     seen = []
@@ -82,15 +75,6 @@ def test_parts_that_are_known_are_not_measured_again(tmp_path):
     found = work.in_parts("items", range(1_200), measure)
     assert seen == [0, 500, 1_000, 1_000]
     assert found.tolist() == list(range(1_200))
-
-
-def test_bounds_are_those_of_a_share():
-    # 30 of 100 sentences; the standard error of a share is known.
-    sums = np.stack([np.arange(100) < 30, np.ones(100)], -1)
-    found = analysis.bounds(lambda x: x[:, 0] / x[:, 1], sums, seed=1)
-    error = 1.96 * (0.3 * 0.7 / 100) ** 0.5
-    expected = {"low": 0.3 - error, "high": 0.3 + error}
-    assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_the_brown_corpus_is_read_with_parts_of_speech(tmp_path):
@@ -134,17 +118,6 @@ def test_pieces_belong_to_words(electra):
     assert found["flat_word"].tolist() == [0, 1, 1, 1, 2, 2, 3]
 
 
-def test_groups_by_hand():
-    pieces = pd.DataFrame({"id": [5, 6, 6, 7, 8, 9], "length": 6})
-    pieces["label"] = ["noun", "noun", "verb", "verb", "verb", "noun"]
-    pieces["position"] = pieces.index + 1
-    found = {name: np.nonzero(own)[0] for name, own in texts.groups(pieces)}
-    assert found["third of the sentence: first"].tolist() == [0, 1]
-    assert found["third of the sentence: 3rd"].tolist() == [4, 5]
-    assert found["piece occurs: 2 to 10"].tolist() == [1, 2]
-    assert found["part of speech: verb"].tolist() == [2, 3, 4]
-
-
 def test_labels_are_what_the_discriminator_was_shown(
     electra, monkeypatch, tmp_path
 ):
@@ -172,18 +145,3 @@ def test_labels_are_what_the_discriminator_was_shown(
     assert masked.reshape(100, 6).sum(1).tolist() == [3] * 100
     assert not (found["is_replaced"] & ~masked).any()
     assert 0 < found["is_replaced"].mean() < masked.mean()
-
-
-def test_a_text_that_did_not_change_is_refused(electra, monkeypatch):
-    same = np.zeros([1, 3, 5])
-    monkeypatch.setattr(corruption, "_answer", lambda *unused: same)
-    work = analysis.Work(electra, REQUEST)
-    with pytest.raises(ValueError, match=r"Received: 0 of 1\. .*--mask_prob"):
-        corruption.detect(work, [texts.Sentence(("cat",))])
-
-
-def test_a_model_without_generator_is_refused():
-    work = analysis.Work(tiny_electra.build(), REQUEST)
-    work.electra.generator = None
-    with pytest.raises(ValueError, match="a generator are needed"):
-        corruption.detect(work, [texts.Sentence(("cat",))])

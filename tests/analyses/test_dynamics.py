@@ -90,14 +90,3 @@ def test_the_gradients_of_the_pieces_that_occur(tmp_path):
     assert second == pytest.approx(2 * first, rel=1e-4)
     resting = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 0.0, 0.0)
     assert not any(resting.values())
-
-
-def test_a_discriminator_counts_as_it_learns_and_where(tmp_path):
-    model = tiny_electra.write_run(tmp_path / "run", "two_stage")
-    # The switch comes after four steps, and freezes the generator.
-    assert dynamics.weigh_losses(model, 4) == (1, 0)
-    assert dynamics.weigh_losses(model, 5) == (0, 50)
-    electra = analysis.load(tmp_path / "run")
-    found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
-    assert found["pull, softmax"] > 0
-    assert found["pull, discriminator's input"] == 0  # It has its own table.

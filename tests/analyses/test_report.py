@@ -9,9 +9,7 @@ from analyses import analysis
 from analyses import report
 from etils import epath
 
-from electra_tf import errors
 from tests import tiny_electra
-from tests.export.demo import browser as browser_lib
 
 SENTENCE = "The cat sat on a good mat and was a bad dog ."
 
@@ -79,26 +77,3 @@ def test_one_page_of_all_that_was_found(asked):
     assert page.count("<mark") == len(shares)
     assert len(shares) > 20
     assert all(0 <= int(share) <= 100 for share in shares)
-
-
-def test_findings_of_another_model_are_refused(asked):
-    electra, _, folder = asked
-    variable = electra.networks.main.variables[0]
-    variable.assign(variable + 1)
-    electra.origin = "other weights"
-    problem = f"other weights.*{folder / 'calibration'}.*random weights"
-    with pytest.raises(errors.ModelError, match=problem):
-        report.write(*asked)
-
-
-@pytest.mark.extra("browser")
-def test_a_phone_scrolls_pictures_and_not_the_page(asked, tmp_path):
-    opened = browser_lib.Browser(*browser_lib.find_browser(), tmp_path)
-    try:
-        opened.become_phone(360)
-        opened.open(f"file://{report.write(*asked)}")
-        width = "document.querySelector('img').clientWidth"
-        assert opened.run(f"return {width}") > 400
-        assert opened.run("return document.documentElement.scrollWidth") == 360
-    finally:
-        opened.close()

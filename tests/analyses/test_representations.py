@@ -55,16 +55,6 @@ def test_anisotropy_of_a_ball_and_of_a_cone():
     assert _anisotropy(STATES * is_there) == pytest.approx(expected)
 
 
-def test_a_probe_reads_what_is_there_and_no_more():
-    words = WORDS.assign(label=np.where(STATES[:, 3] > 0, "noun", "verb"))
-    found = representations.probe(STATES, words)
-    assert found.shape == (100, 2) and (found[:, 1] == 10).all()
-    assert analysis.divide(found.sum(0)) > 0.95
-    words["label"] = words["label"].sample(frac=1, random_state=1).to_numpy()
-    share = analysis.divide(representations.probe(STATES, words).sum(0))
-    assert share == pytest.approx(0.5, abs=0.05)
-
-
 def test_states_and_attention_are_those_of_the_words():
     electra = tiny_electra.build()
     plain = ["the cats sat", "good film"]

@@ -7,9 +7,7 @@ import pytest
 from analyses import acceptability
 from analyses import analysis
 from analyses import reranking
-from etils import epath
 
-from electra_tf import errors
 from electra_tf.scoring import blimp
 from tests import tiny_electra
 
@@ -58,31 +56,6 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
     assert rates["x: best choice"] == 0
     assert found.table.loc["x: masked LM, sum", "passes"] > 1
     assert found.table.loc["x: discriminator, sum", "passes"] == 1
-
-
-LINE = '{"ref": "a", "hyps": [{"text": "a", "score": 1}]}'
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "dev_x.jsonl: expected an utterance"),
-        (LINE + '\n{"a"', "dev_x.jsonl, line 2"),
-        (LINE.replace("1}", "NaN}"), "line 1.*not finite"),
-        (LINE.replace('"a"', "null", 1), "line 1.*`ref` must be a text"),
-    ],
-)
-def test_a_damaged_file_is_refused_with_its_line(content, problem, tmp_path):
-    path = tmp_path / "dev_x.jsonl"
-    path.write_text(content)
-    with pytest.raises(errors.DataError, match=problem):
-        reranking.read_utterances(epath.Path(path), 0, 1)
-
-
-def test_a_folder_without_pairs_of_files_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="dev_NAME.jsonl"):
-        request = analysis.Request(str(tmp_path))
-        reranking.measure(analysis.Work(None, request))
 
 
 def test_shares_by_phenomenon_by_hand():

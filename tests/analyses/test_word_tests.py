@@ -26,11 +26,6 @@ def electra():
     return tiny_electra.build()
 
 
-def test_sentences_end_at_a_mark_before_a_capital_letter():
-    ends = ["He left at 3.5 p. m. today.", '"Why?"', "(It was late.)", "Oh"]
-    assert word_tests.SENTENCE_END.split(" ".join(ends)) == ends
-
-
 def test_sentences_of_eight_to_thirty_words_are_read_once(tmp_path):
     kept = "This line is a sentence of exactly eight words."
     also = "And here is another one of the same length."
@@ -85,22 +80,6 @@ def test_a_swapped_in_word_is_of_another_sentence_and_differs():
             assert any(new in other for other in sentences if other != sentence)
 
 
-def test_the_place_of_a_swap_is_that_among_all_scored_words(electra):
-    (change,) = word_tests.draw_swaps(["The cat sat.", "dog"], 1)[:1]
-    (ranked,) = word_tests.rank_swaps(electra, [change])
-    scored = electra.score([change.swap.data.decode()])[0]
-    order = scored.most_suspicious(4)
-    assert order[ranked.place - 1].start == change.swap.start
-    assert ranked.num_words == 4
-    assert f"[{change.word} -> dog]" in ranked.text
-
-
-def test_sentences_that_the_model_would_cut_are_left_out(electra):
-    most = electra.config.max_position_embeddings - 2
-    sentences = ["cat " * most, "cat " * (most + 1)]
-    assert len(word_tests.run(electra, sentences, 1).gaps) == 1
-
-
 def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     parts = pairs.split(own_run.read_model(tmp_path / "run"))
@@ -116,19 +95,6 @@ def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     encoder = electra_tf.load(tmp_path / "encoder")
     with pytest.raises(ValueError, match="need a generator or a discr"):
         word_tests.run(encoder, _sentences(2), 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("sentence\tword\treplacement\nA cat.\tcat\n", "three columns"),
-        ("sentence\tword\treplacement\nA cat.\tdog\tmat\n", "must occur"),
-    ],
-)
-def test_another_table_of_swaps_is_refused(tmp_path, text, message):
-    (tmp_path / "swaps.tsv").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        word_tests.read_swaps(tmp_path / "swaps.tsv")
 
 
 def test_the_script_prints_numbers_beside_baselines(tmp_path):

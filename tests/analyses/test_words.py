@@ -11,14 +11,7 @@ from analyses import parts_of_speech
 from analyses import texts
 from etils import epath
 
-from electra_tf import errors
 from tests import tiny_electra
-
-
-def test_f_half_by_hand():
-    # 1.25 * 0.5 * 0.25 / (0.25 * 0.5 + 0.25)
-    assert error_detection.f_half(0.5, 0.25) == pytest.approx(0.15625 / 0.375)
-    assert error_detection.f_half(0.0, 0.0) == 0
 
 
 def test_a_detector_that_knows_is_perfect_and_a_blind_one_is_not():
@@ -59,21 +52,6 @@ def test_a_file_is_judged_on_its_second_half(tmp_path):
     assert sorted(first + second) == sorted(blocks)
 
 
-@pytest.mark.parametrize(
-    ("content", "limit", "problem"),
-    [
-        ("a\ti\n\nb\ti\n", 1, "1 sentences, none in one half"),
-        ("a\ti\n\nb\tc\n", 0, "2 sentences, none in one half"),
-        ("a\ti\n\nb\tc\nd\tx\n", 0, "words.tsv, line 3.*c or i.*'x'"),
-    ],
-)
-def test_a_bad_file_of_words_is_refused(content, limit, problem, tmp_path):
-    path = tmp_path / "words.tsv"
-    path.write_text(content)
-    with pytest.raises(errors.DataError, match=problem):
-        error_detection.read_sentences(str(path), limit, 1)
-
-
 def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
     # Start, tag and its probability, 0 of what the tagger did not see.
     parts = [(0, "c", 0.9), (5, "c", 0.8), (9, "i", 0.7), (11, "i", 0.0)]
@@ -90,13 +68,6 @@ def test_a_tagger_suspects_a_word_by_its_worst_part(monkeypatch):
     tagger.labels = ["B-PER", "O"]
     with pytest.raises(ValueError, match="labels c and i"):
         error_detection._ask_tagger("folder", sentences)
-
-
-def test_the_worst_piece_of_a_word_counts():
-    pieces = pd.DataFrame({"flat_word": [0, 0, 2, 2, 2]})
-    values = np.array([1.0, 3.0, 2.0, -5.0, 0.0])
-    found = texts.worst_pieces(pieces, values, 4)
-    assert found.tolist() == [3.0, -5.0, 2.0, -5.0]
 
 
 def test_false_alarms_and_misses_by_hand():

@@ -67,19 +67,6 @@ def test_texts_of_another_kind_are_named():
             text_models.check_texts("texts", texts)
 
 
-def test_saved_model_of_another_kind_offers_nothing(tmp_path):
-    module = tf.Module()
-    module.double = tf.function(
-        lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([])]
-    )
-    tf.saved_model.save(module, tmp_path, signatures=module.double)
-    export = text_models.LoadedExport(tmp_path)
-    with pytest.raises(ValueError, match="'unknown'.*nothing by name"):
-        export.require("score_text")
-    with pytest.raises(ValueError, match="of nothing"):
-        describe(export, texts=["a"])
-
-
 def test_texts_of_like_length_go_together_and_come_back_in_order(build):
     detector = build(networks.Answer.REPLACED)
     texts = ["the cat sat on the mat", "dog"] * 40
@@ -137,39 +124,6 @@ def test_texts_are_printed_with_tables_marks_and_what_was_cut(capsys):
     marked = [line for line in lines if ">>" in line]
     assert marked == ["the >>banana<< sat", ">>c<< d"]
     assert len([line for line in lines if line.startswith("(7 tokens")]) == 1
-
-
-def test_likelihoods_are_printed_with_marks_and_sums(capsys):
-    words = (
-        scoring.LikelyWord("the", 0, 3, -1.5),
-        scoring.LikelyWord("banana", 4, 10, -4.25),
-    )
-    text = scoring.ScoredText(b"the banana", words, 3, -5.75)
-    scoring.print_scored([text])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines[:3]] == [
-        ["word", "log", "likelihood"],
-        ["the", "-1.500"],
-        ["banana", "-4.250", "<--", "least", "likely"],
-    ]
-    assert lines[4] == "the >>banana<<"
-    assert lines[5].startswith("(3 tokens")
-    assert lines[6] == "pseudo-log-likelihood -5.750 (lower: less likely)"
-
-
-def test_swap_is_described_before_and_after():
-    swap = scoring.swap_word("the cat sat", "cat:big dog")
-    before = scored("the cat sat", [0.1, 0.2, 0.3])
-    after = scored("the big dog sat", [0.1, 0.25, 0.5, 0.75])
-    sentence = scoring.describe_swap(before, after, swap)
-    assert "number 2 of 4 by suspicion, with 0.500" in sentence
-    assert "original word had 0.200" in sentence
-    cut = after._replace(words=after.words[:1])
-    assert "not scored" in scoring.describe_swap(before, cut, swap)
-    for value, words in ((-7, "less"), (-2, "more"), (-5, "equally")):
-        texts = [scoring.ScoredText(b"", (), 0, v) for v in (-5, value)]
-        sentence = scoring.describe_swap(*texts, swap)
-        assert f"{words} likely" in sentence and f"{value:.3f}" in sentence
 
 
 SHARES, SCORE = np.float32([0.3, 0.7]), np.float32(1.25)
@@ -294,17 +248,6 @@ def test_answers_are_marked_in_their_context():
     assert text.splitlines()[3] == f"  {'x' * 200}>>cat<<{'y' * 200}"
 
 
-def test_other_texts_than_a_model_answers_are_named_with_their_flags():
-    for signature, task, message in (
-        ("classify_text", "own",
-         r"answers texts \(--text\), as many .*Received: 1 questions"),
-        ("score_text", None, "electra-score is for pre-trained"),
-    ):  # fmt: skip
-        export = StubExport(signature, kind="classification", task=task)
-        with pytest.raises(ValueError, match=message):
-            describe(export, questions=["who?"])
-
-
 @pytest.fixture(scope="module")
 def electra():
     return tiny_electra.build()
@@ -342,12 +285,6 @@ def test_fillings_are_the_generators_for_each_row_whatever_the_others(electra):
             expected, probabilities = _expected(electra, ids, position, 4)
             assert list(found) == expected
             np.testing.assert_allclose(values, probabilities, rtol=1e-5)
-
-
-def test_a_long_text_is_cut_behind_its_masks(electra):
-    assert len(electra.fill_masks(["[MASK] " + "cat " * 40])[0]) == 1
-    # The last place before [SEP] is still seen, the next is not.
-    assert electra.fill_masks(["cat " * 13 + "[MASK]"])
 
 
 def test_what_cannot_be_filled_is_told(electra):

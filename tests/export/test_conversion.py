@@ -1,6 +1,5 @@
 """A conversion writes a whole model, or nothing and says why."""
 
-import dataclasses
 import os
 import re
 
@@ -112,20 +111,6 @@ def test_disentangled_embeddings_convert_without_their_generator(tmp_path):
         tiny_models.require_same(conversion.read_model(output), written)
 
 
-@pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
-def test_weights_by_width_become_a_number(tmp_path, target_format):
-    model = tiny_models.build("embeddings")
-    by_width = {
-        name: dataclasses.replace(getattr(model, name), initializer_range=0.0)
-        for name in ("encoder", "generator")
-    }
-    source = _write(tmp_path / "source", source_format="electra_tf", **by_width)
-    _convert(source, tmp_path / "out", target_format)
-    found = conversion.read_model(tmp_path / "out").encoder
-    expected = (0.4 / found.hidden_size) ** 0.5
-    assert found.initializer_range == pytest.approx(expected, rel=1e-12)
-
-
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     tokens = tiny_models.VOCABULARY.tokens
     (tmp_path / "words.txt").write_text("\n".join(tokens[:-1]))
@@ -155,15 +140,6 @@ def test_labels_and_pairs_are_told(tmp_path):
     _convert(source, tmp_path / "out", **options)
     task = conversion.read_model(tmp_path / "out").task
     assert (task.labels, task.has_pairs) == (("no", "yes"), True)
-
-
-def test_options_of_others_are_not_ignored_for_a_trial(tmp_path):
-    trial = _write(tmp_path / "trial", "classification", "electra_tf")
-    options = {"use_average": True, "checkpoint": "best",
-               "source_format": "tf1"}  # fmt: skip
-    flags = "--use_average=True --checkpoint=best --generator_input=.* --from="
-    _refuses(trial, flags, **options, generator_path=trial)
-    _refuses(trial, "'cola'", task="cola")
 
 
 _TENSORS = ("index", "data-00000-of-00001")
@@ -233,26 +209,3 @@ def test_what_reads_back_otherwise_is_not_kept(source, monkeypatch):
 
     monkeypatch.setattr(hugging_face, "write", forgetful)
     _refuses(source, r"\(1 problems\): discriminator_predictions/dense/bias")
-
-
-def test_models_that_differ_in_anything_are_told_apart():
-    model, other = map(tiny_models.build, ("embeddings", "none"))
-    conversion.require_equal(model, model)
-    for field, value in (
-        ("encoder", tiny_models.EQUAL_WIDTHS),
-        ("tying", other.tying),
-        ("task", portable.PortableTask("own", "qa")),
-    ):
-        changed = dataclasses.replace(model, **{field: value})
-        with pytest.raises(errors.ModelError, match=f"{field} is "):
-            conversion.require_equal(model, changed)
-    # A vocabulary may be added, but not get lost.
-    changed = dataclasses.replace(model, vocabulary=None)
-    conversion.require_equal(changed, model)
-    with pytest.raises(errors.ModelError, match="vocabulary differs"):
-        conversion.require_equal(model, changed)
-    # Zeros of another sign are other bits.
-    other = tiny_models.build("embeddings")
-    other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
-    with pytest.raises(errors.ModelError, match="word_embeddings differs"):
-        conversion.require_equal(model, other)

@@ -226,20 +226,6 @@ def test_a_window_of_ids_is_answered_as_its_text(load):
     assert nothing["answer_scores"][0] == -10000
 
 
-def test_no_texts_have_no_answers(load):
-    none = np.array([], np.bytes_)
-    answer = load("sst2")("classify_text", texts=none)
-    assert answer["probabilities"].shape == (0, 2)
-    assert answer["label"].shape == (0,)
-    tags = load("chunking")("tag_text", texts=none)
-    assert tags["words"].shape == (0, 0)
-    blank = load("chunking")("tag_text", texts=encode(" ", "\n"))
-    assert blank["tags"].shape == (2, 0)
-    np.testing.assert_array_equal(blank["num_tokens"], [2, 2])
-    empty = load("squad2")("answer_text", questions=none, contexts=none)
-    assert {values.shape for values in empty.values()} == {(0,)}
-
-
 @pytest.mark.parametrize(
     ("task", "signature", "inputs", "message"),
     [
@@ -379,11 +365,3 @@ def test_several_labels_are_those_of_the_trainer(tmp_path):
     # Both happen, and one between the threshold and the usual one.
     assert 0 < expected.classes.sum() < names.size
     np.testing.assert_array_equal(expected.classes, probabilities >= 0.4)
-
-
-def test_what_is_compared_has_the_trainers_scores(tmp_path):
-    trained, found, expected = ask_own(tmp_path, kind="multiple_choice")
-    assert trained.module.kind == "multiple_choice"
-    scores = found["choice_score"]
-    np.testing.assert_allclose(scores, expected.scores, rtol=1e-4, atol=1e-5)
-    assert np.ptp(expected.scores) > 0.1

@@ -11,14 +11,9 @@ import yaml
 
 import electra_tf
 from electra_tf import errors
-from electra_tf.config import finetuning as finetuning_config
-from electra_tf.export import export_metadata
 from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
-from electra_tf.finetuning import trial as trial_lib
 from electra_tf.loaded_models import finetuned
-from electra_tf.tasks import base
-from electra_tf.tasks.question_answering import answering_task
 from tests import tiny_electra
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -93,24 +88,6 @@ def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
     assert "saved" in again.origin
     with pytest.raises(FileExistsError, match="must not exist"):
         model.save(tmp_path / "saved", format)
-
-
-def test_every_kind_has_a_card_for_the_hub():
-    cards = export_metadata.read_table("readme.toml")["card"]
-    found = map(base.find_kind, finetuning_config.TASK_KINDS)
-    assert {kind.hugging_face for kind in found} <= {*cards}
-
-
-@pytest.mark.parametrize(
-    ("is_joint", "has_classifier", "is_told"),
-    [(True, False, True), (False, True, True), (False, False, False)],
-)
-def test_a_head_that_a_format_lacks_is_told(is_joint, has_classifier, is_told):
-    settings = finetuned_tiny.build_settings(
-        joint_prediction=is_joint, answerable_classifier=has_classifier
-    )
-    note = answering_task.build_task("squad2", settings).storage_note
-    assert (answering_task.PLAIN_HEAD_FLAGS in note) == is_told
 
 
 @pytest.mark.parametrize(
@@ -224,11 +201,3 @@ def test_a_mistake_in_a_list_is_named_by_its_row_and_no_file():
     rows = [("a cat", "good"), (" ", "bad")]
     with pytest.raises(errors.DataError, match="^`train`, line 2: expected a"):
         tiny_electra.build().finetune(rows)
-
-
-def test_rows_have_the_length_of_the_trial_again(tmp_path):
-    settings = finetuned_tiny.build_own_settings(9, kind="classification")
-    folder = tmp_path / "trial"
-    finetuned_tiny.write_trial(folder, settings, {"own": ("0", "1")})
-    electra_tf.load(folder).save(tmp_path / "saved", "electra_tf")
-    assert trial_lib.read_description(tmp_path / "saved").settings == settings

@@ -148,32 +148,6 @@ def test_likelihood_of_a_text_is_that_of_its_tokens_without_special_ones(
     assert answer["pseudo_log_likelihood"][2] == 0
 
 
-def test_text_is_framed_and_padded(loaded, tiny_run):
-    rows = loaded("score_text", texts=encode(*TEXTS))
-    names, counts = tiny_run.vocabulary.tokens, rows["num_tokens"]
-    for row, expected in (
-        (0, "[CLS] the cat sat on the mat . [SEP]"),
-        (1, "[CLS] [SEP]"),
-        (2, "[CLS] un ##aff ##able cat ##s , in a cafe … 東 京 ! [SEP]"),
-    ):
-        ids = rows["input_ids"][row, : counts[row]]
-        assert " ".join(names[i] for i in ids) == expected
-    assert rows["input_ids"].shape[1] == max(rows["num_tokens"])
-    np.testing.assert_array_equal(rows["input_mask"].sum(1), rows["num_tokens"])
-    assert not (rows["input_ids"] * (1 - rows["input_mask"])).any()
-    default = loaded("serving_default", texts=encode(*TEXTS))
-    conftest.assert_close(default, rows, 0)
-
-
-def test_empty_batch_gives_empty_answers(loaded):
-    rows = loaded("score_text", texts=encode())
-    assert len(rows["replaced_probability"]) == len(rows["num_tokens"]) == 0
-    features = loaded("features_text", texts=encode())
-    assert features["sentence_features"].shape == (0, 32)
-    ids = {name: np.zeros([0, 7], np.int32) for name in as_ids([[2]])}
-    assert loaded("score_ids", **ids)["replaced_logits"].shape == (0, 7)
-
-
 def test_invalid_utf8_is_dropped_and_offsets_stay_in_the_input(loaded):
     data = b"the \xffcat\xc3 sat \xe6\x9d"
     rows = loaded("score_text", texts=encode(data, "the cat sat"))
@@ -199,22 +173,6 @@ def test_ids_that_cannot_be_are_refused(loaded):
         ids = {name: np.int32(rows) for name, rows in ids.items()}
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             loaded("score_ids", **ids)
-
-
-def test_shorter_max_length_cuts_text_but_not_ids(tiny_run):
-    module = conftest.build_module(tiny_run, max_length=4)
-    rows = module.run("score_text", texts=tf.constant(["the cat sat on"]))
-    np.testing.assert_array_equal(rows["input_ids"], [[2, 5, 6, 3]])
-    np.testing.assert_array_equal(rows["num_truncated"], [2])
-    scores = module.run("score_ids", **as_ids([[2] * MAX_LENGTH]))
-    assert scores["replaced_logits"].shape == (1, MAX_LENGTH)
-
-
-def test_averages_are_loaded_instead_of_the_last_weights(tiny_run):
-    network = conftest.load_network(tiny_run, use_average=True)
-    trained = {v.path: v.numpy() for v in tiny_run.discriminator.variables}
-    for variable in network.variables:
-        np.testing.assert_array_equal(variable, 0.5 * trained[variable.path])
 
 
 def test_an_encoder_without_heads_gives_features(tiny_run, tmp_path):

@@ -17,7 +17,6 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.formats import own_run
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
 from tests import full_disk
 from tests import tiny_run as tiny_run_lib
 from tests.export import conftest
@@ -178,19 +177,6 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     assert answer["replaced_probability"].dtype == np.float32
 
 
-def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
-    changes = {"eval_steps": 1, "early_stopping_patience": 1}
-    settings = finetuned_tiny.build_settings()
-    settings = tiny_run_lib.replace(settings, training=changes)
-    trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
-    weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
-    checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
-    for which in ("latest", "best"):
-        options = saved_model.ExportOptions(which)
-        trained = saved_model.load_task(trial.folder, "stsb", options)
-        assert checkpoints.step_of(trained.checkpoint) == 7
-
-
 def test_what_cannot_be_exported_is_refused(tiny_run, tiny_trial, tmp_path):
     trial, trials = tiny_trial.folder, tiny_trial.folder.parent
     for folder, task, options, message in (
@@ -254,12 +240,6 @@ def test_order_of_predictions_may_differ_only_among_equals():
     for received in ([8, 7, 9], [7, 6, 9], [7, 8]):
         with pytest.raises(errors.ExportError, match="inf in 1/top_ids"):
             compare(received)
-
-
-def test_folder_that_does_not_load_fails_the_self_check(tiny_trial, tmp_path):
-    module = saved_model.load_task(tiny_trial.folder, "sst2").module
-    with pytest.raises(errors.ExportError, match="must load and answer"):
-        self_check.check(tmp_path, module, 1e-5)
 
 
 def test_an_export_may_be_as_far_as_a_last_bit_moves_its_model(

@@ -115,15 +115,6 @@ def test_errors_are_told_in_the_servers_words(
         ask(servers, protocol, inputs, **target)
 
 
-def test_the_port_of_the_other_protocol_is_told(servers):
-    """By whatever way the two misunderstand each other."""
-    swapped = {"rest": servers["grpc"], "grpc": servers["rest"]}
-    for protocol, name in (("rest", "REST"), ("grpc", "gRPC")):
-        with pytest.raises(serving_client.ServerError, match=name) as raised:
-            ask(swapped, protocol, {"texts": TEXTS}, timeout=5.0)
-        assert swapped[protocol] in str(raised.value)
-
-
 def test_what_cannot_be_asked_is_refused():
     for server in ("http://localhost:8501", "localhost:8501/v1", "localhost"):
         with pytest.raises(ValueError, match="be host:port.*neither http://"):
@@ -144,36 +135,3 @@ def test_the_script_prints_words_with_their_numbers_or_json(servers):
     assert shown.stdout.startswith("The cat.\n")
     assert re.search(r"probability: .* The 0\..* cat 0\.", shown.stdout)
     assert "num_tokens: 5" in shown.stdout
-
-
-def test_the_script_fails_with_one_line(servers):
-    for flags, start in (
-        ((f"--server={servers['rest']}", "--text=a", "--model=x"), "127.0.0.1"),
-        (("--inputs={bad",), "--inputs must be JSON"),
-    ):
-        failed = script_modules.run("serving_client", *flags)
-        assert failed.returncode == 1
-        assert failed.stderr.startswith(f"error: {start}")
-        assert failed.stderr.count("\n") == 1
-
-
-ANSWERS = {
-    "word_starts": [[-1, 0, 4, -1, -1], [-1, 0, 0, 5, -1]],
-    "word_ends": [[-1, 3, 9, -1, -1], [-1, 4, 4, 6, -1]],
-    "input_mask": [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
-    "input_ids": [[2, 5, 6, 3, 0], [2, 7, 8, 9, 3]],
-    "replaced_probability": [[0.1, 0.25, 0.5, 0.1, 0.0], [0.0] * 5],
-    "num_tokens": [4, 5],
-    "token_features": [[[1.0] * 20] * 5, [[2.0] * 20] * 5],
-}
-
-
-def test_numbers_of_tokens_stand_beside_their_words():
-    texts = [b"the \xc3\xa9\xc3\xa9\xff\n", "caf\udcff ."]
-    lines = list(serving_client.describe({"texts": texts}, ANSWERS))
-    assert lines[0].startswith("the éé")
-    assert lines[2] == "  replaced_probability: - 0.1  the 0.25  éé� 0.5  - 0.1"
-    assert lines[1] == "  num_tokens: 4"
-    assert lines[3].endswith("... (8 more)]]")
-    assert lines[4] == "caf� ."
-    assert "caf� 0  caf� 0  . 0" in lines[6]

@@ -11,7 +11,6 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
 from electra_tf.export import serving_folder
-from tests import script_modules
 from tests.export import conftest
 
 
@@ -92,27 +91,6 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
         assert path.read_text() == config
 
 
-def test_line_ends_of_a_file_stay(tmp_path):
-    path = tmp_path / "models.config"
-    path.write_bytes(b"# mine\r\nmodel_config_list {\r\n}\r\n")
-    serving_folder.write_settings(tmp_path, "electra")
-    data = path.read_bytes()
-    assert data.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
-    assert data.endswith(b"}\n}\r\n")
-
-
-def test_names_and_paths_that_cannot_be_are_refused(tmp_path):
-    serving_folder.write_settings(tmp_path, "electra")
-    names = ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x")
-    for name, server_dir, message in (
-        *((name, "", "--model_name") for name in names),
-        ("electra", "/srv", "/srv/electra"),  # another than the file's
-        ("electra", "srv", "absolute"),
-    ):
-        with pytest.raises(errors.ModelError, match=message):
-            serving_folder.plan_config(tmp_path, name, server_dir)
-
-
 def read_warm_up(folder):
     """The warm-up requests: `signature_name` and inputs as arrays."""
     path = folder / "assets.extra" / "tf_serving_warmup_requests"
@@ -147,16 +125,3 @@ def test_every_signature_answers_its_warm_up(any_export, exported):
         ids = [i["input_ids"] for s, i in requests if s == "score_ids"]
         assert {(1, 24), (8, 24)} <= {rows.shape for rows in ids}
         assert min(rows.shape[1] for rows in ids) < 24
-
-
-def test_flags_that_do_not_go_together_are_refused():
-    for flags, message in (
-        ("", "exactly one"),
-        ("--serving_dir=b", "--model_name together"),
-        ("--export_dir=a --server_dir=/srv", "belongs to --serving_dir"),
-        ("--serving_dir=b --model_name=m/n", "--model_name must consist"),
-    ):
-        flags = "--model_dir=tiny-en", *flags.split()
-        failed = script_modules.run("export_saved_model", *flags)
-        assert failed.returncode == 1
-        assert message in failed.stderr

@@ -68,15 +68,3 @@ def test_a_compact_export_is_small(
     assert size_of(folder) < share * size_of(exported)
     readme = (folder / "README.md").read_text().split()
     assert f"stored as {weights}" in " ".join(readme)
-
-
-def test_masked_language_model_shares_its_compact_table(objective_runs):
-    module = saved_model.load_run(objective_runs("mlm").folder).module
-    network = module._network.main
-    rows = conftest.as_ids([[2, 5, 4, 7, 3]])
-    before = module.run("predict_ids", **rows)["top_probabilities"]
-    module.prepare("bfloat16", "any")
-    table = network.encoder.embeddings.word_embeddings
-    assert isinstance(table, stored_weights.StoredWeights)
-    after = module.run("predict_ids", **rows)["top_probabilities"]
-    np.testing.assert_allclose(after, before, atol=0.05)

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
-from electra_tf import fusion
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export import saved_model
 from electra_tf.finetuning import adaptation
@@ -17,7 +15,6 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.training import checkpoints
-from tests import tiny
 from tests.finetuning import little_task
 from tests.finetuning.conftest import VOCABULARY
 
@@ -59,17 +56,6 @@ def test_adapters_change_their_own_columns_by_their_scaled_product(loaded):
             np.testing.assert_array_equal(v.numpy(), before[v.path])
 
 
-def test_a_is_uniform_and_every_layer_has_its_own(loaded):
-    lora = _adapt(loaded.encoder, projections=_ALL)
-    first = [v.numpy() for n, v in lora.variables.items() if n.endswith("/a")]
-    assert len(first) == 4 * loaded.settings.num_hidden_layers
-    for a in first:
-        assert 0.7 < np.abs(a).max() * a.shape[1] ** 0.5 <= 1.0
-    assert len({a.tobytes() for a in first}) == len(first)
-    # What is frozen gets none, and by now that is all.
-    assert not _adapt(loaded.encoder).variables
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_adapters_start_at_the_frozen_model_and_merge_into_it(
     settings, precision
@@ -91,20 +77,6 @@ def test_adapters_start_at_the_frozen_model_and_merge_into_it(
     model.lora.merge()
     model.lora = adaptation.LoRA()
     np.testing.assert_allclose(model.encode(features, None), adapted, atol=1e-6)
-
-
-def test_adapters_count_where_a_step_is_compiled_whole(loaded):
-    model = model_lib.FinetuningModel(loaded.encoder, {})
-    model.lora = _adapt(loaded.encoder)
-    _fill(model.lora)
-    rows = tiny.build_features(2)
-    rows["input_ids"] %= VOCABULARY.size
-    found = []
-    for scope in (fusion.Scope.NOTHING, fusion.Scope.STEP):  # as on a TPU
-        with fusion.switched(scope):
-            encode = tf.function(model.encode, autograph=False)
-            found.append(encode(rows, None))
-    np.testing.assert_allclose(*found, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +138,3 @@ def test_a_frozen_layer_has_no_dropout(loaded):
     )
     np.testing.assert_array_equal(*lower)
     assert not np.array_equal(*upper)
-
-
-@pytest.mark.parametrize("projections", ["query,queri", "", "output,all"])
-def test_unknown_projections_are_refused(projections):
-    message = r"`lora\.projections` must be"
-    with pytest.raises(errors.ConfigError, match=message):
-        finetuning_config.LoRAConfig(projections=projections)

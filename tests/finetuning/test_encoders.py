@@ -35,17 +35,6 @@ def test_all_weights_of_the_checkpoint_are_restored(
         np.testing.assert_array_equal(variable.numpy(), factor * expected)
 
 
-def test_a_checkpoint_without_some_of_the_encoder_is_refused(
-    tmp_path, settings, loaded
-):
-    write_run(tmp_path, settings, loaded.encoder.variables[:-1])
-    missing = loaded.encoder.variables[-1].path
-    with pytest.raises(ValueError, match=f"not a whole.*{missing} is missing"):
-        model_lib.load_encoder(tmp_path)
-    with pytest.raises(ValueError, match="ema_decay=0"):
-        model_lib.load_encoder(tmp_path, use_average=True)
-
-
 def test_an_encoder_of_another_format_is_restored(tmp_path, pretrained_dir):
     folder = tmp_path / "converted"
     conversion.convert(pretrained_dir, "huggingface", folder)

@@ -41,15 +41,6 @@ def test_the_loss_of_a_group_by_hand(scores, relevance, expected):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_the_loss_of_several_labels_by_hand():
-    head = _head(task_heads.MultilabelHead, 2, units=2)
-    hidden = tf.constant([[[0.0, np.log(3.0)]]], tf.float32)
-    features = {"labels": tf.constant([[1.0, 0.0]])}
-    # log 2 and log(1 + 3), their mean.
-    found = head.compute_losses(hidden, features, None)
-    np.testing.assert_allclose(found, [1.039721], atol=1e-6)
-
-
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_no_batch_splits_a_group(replicas):
     lengths = np.array([3, 4, 5, 9, 6, 6, 8, 3])

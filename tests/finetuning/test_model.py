@@ -86,22 +86,6 @@ def test_dropout_reaches_the_encoder_and_the_heads(monkeypatch):
     assert len(places) == len(set(places)) == 2 * 3 + 1 + 2
 
 
-def test_losses_are_reported_per_row_and_task():
-    model = _build()
-    # No row of `score`; the last one is of no task.
-    sums = model.compute_statistics(_features([0, 2, 0, 3]))
-    metrics = model.summarize(sums)
-    mood, none, tags = sums["task_loss"].numpy()
-    expected = {
-        "loss": (mood + tags) / 3,
-        "mood_loss": mood / 2,
-        "score_loss": none,
-        "tags_loss": tags,
-    }
-    assert none == 0
-    assert {k: metrics[k] for k in expected} == pytest.approx(expected)
-
-
 def test_a_saved_model_is_the_model(tmp_path):
     model, features = _build(clip_norm=0.5), _features([0, 1, 2, 0])
     outputs = model(features)
@@ -132,21 +116,6 @@ def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
         features = dict(zip(keras_models.FEATURES, tokens, strict=True))
         expected = model.predict_task("mood", features)["logits"][0]
         np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_an_exported_model_takes_rows_of_any_length(tmp_path):
-    model = _build()
-    model.export(tmp_path / "exported", verbose=False)
-    exported = tf.saved_model.load(str(tmp_path / "exported"))
-    for count, length in ((4, 8), (1, 6)):
-        features = _features([0, 1, 2, 0])
-        rows = {name: value[:count] for name, value in features.items()}
-        for name in keras_models.FEATURES:
-            rows[name] = rows[name][:, :length]
-        names = (*keras_models.FEATURES, "tags/word_positions")
-        found = exported.serve({name: rows[name] for name in names})
-        for name, value in model(rows).items():
-            np.testing.assert_allclose(found[name], value, atol=2e-6)
 
 
 def test_keras_evaluates_the_mean_over_all_rows_and_fits():

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
-from electra_tf.formats import portable
 from tests.export import finetuned_tiny
 from tests.finetuning import little_task
 from tests.formats import tiny_models
@@ -83,35 +81,6 @@ def test_a_task_that_is_not_of_the_catalog_becomes_ones_own(
     )
 
 
-def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
-    _, written = _write(tmp_path, "classification", labels=())
-    assert written.task.labels == ("contradiction", "entailment", "neutral")
-    model = tiny_models.build("classification")
-    task = dataclasses.replace(model.task, labels=())
-    unknown = dataclasses.replace(model, task=task)
-    assert portable_trial.with_known_labels(unknown).task == model.task
-
-
-@pytest.mark.parametrize(
-    ("kind", "labels", "message"),
-    [
-        # Nobody knows them.
-        ("own", (), "--labels=NAME,NAME"),
-        # Others than there are outputs.
-        ("classification", ("a", "b"), r"dense/bias \(3,\) should be \(2"),
-    ],
-)
-def test_labels_must_be_known_and_as_many_as_outputs(
-    tmp_path, kind, labels, message
-):
-    with pytest.raises(errors.ModelError, match=message):
-        _write(tmp_path, kind, labels=labels)
-    model = tiny_models.build(kind, vocabulary=None)
-    with pytest.raises(errors.ModelError, match="--vocab_file"):
-        portable_trial.write_trial(model, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_model_from_elsewhere_is_scored(tmp_path, ask, done):
     conversion.convert(done[0].folder(1), "huggingface", tmp_path / "hf")
     expected = trial_lib.read_result(done[0].folder(1)).scores
@@ -141,38 +110,6 @@ def test_one_task_of_several_is_taken(tmp_path):
     portable_trial.write_trial(found, tmp_path / "again")
     again = portable_trial.read_trial(tmp_path / "again")
     tiny_models.require_same(again, found)
-
-
-def test_a_task_beside_ones_own_and_a_tagger_by_f1_are_taken(tmp_path):
-    own = {"kind": "tagging", "metric": "f1", "train_file": "nowhere.conll"}
-    settings = finetuned_tiny.build_own_settings(**own)
-    settings = schema.replace_fields(settings, task={"names": "own,rte"})
-    labels = {"own": ("B-X", "O"), "rte": ("entailment", "not_entailment")}
-    conventions = {"own": {"scheme": "BIO", "splits_punctuation": False}}
-    trial = finetuned_tiny.write_trial(
-        tmp_path, settings, labels, conventions=conventions
-    )
-    for name, expected in labels.items():
-        found = portable_trial.read_trial(trial.folder, name)
-        assert (found.task.name, found.task.labels) == (name, expected)
-
-
-def test_other_labels_keep_the_settings_and_rounded_weights_no_scores(tmp_path):
-    model, _ = _write(tmp_path / "a", "classification", name="own")
-    history = portable_trial.read_trial(tmp_path / "a").history
-    settings = history.description.settings
-    settings = schema.replace_fields(settings, task={"max_seq_length": 9})
-    description = dataclasses.replace(history.description, settings=settings)
-    scores, decides = {model.task.name: {}}, {model.task.name: "accuracy"}
-    result = trial_lib.TrialResult(1, scores, decides, 24, "here", 1, "CPU", {})
-    history = history._replace(description=description, result=result)
-    task = dataclasses.replace(model.task, labels=("x", "y", "z"))
-    changed = dataclasses.replace(model, task=task, history=history)
-    portable_trial.write_trial(portable.round_weights(changed), tmp_path / "b")
-    found = portable_trial.read_trial(tmp_path / "b")
-    assert found.history.description.settings == settings
-    assert found.task.labels == ("x", "y", "z")
-    assert found.history.result is None
 
 
 @pytest.mark.parametrize(

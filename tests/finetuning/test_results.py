@@ -86,28 +86,6 @@ def test_advice_goes_by_what_happened(folder, fields, remedy):
     assert re.search(remedy, table) and "another seed" not in table
 
 
-def test_files_hold_the_settings_and_every_trial(folder):
-    summary = results.summarize(folder)
-    results.write_report(folder, summary, finetuning_config.FinetuningConfig())
-    content = json.loads((folder / "results.json").read_text())
-    assert content["settings"]["training"]["train_batch_size"] == 32
-    assert "is_kept" not in content
-    assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
-    best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
-    assert (best, content["best_trial"]) == (90.0, 3)
-    # Other folders are no trials.
-    (folder / "trial_01").rename(folder / "trial_01_old")
-    assert list(results.read_trials(folder)) == [2, 3, 4]
-    with pytest.raises(FileNotFoundError, match="finished trial"):
-        results.summarize(folder / "trial_01_old")
-
-
-def test_the_first_split_decides():
-    splits = {"matched": _mood(70.0)["mood"], "other": _mood(75.0)["mood"]}
-    result = dataclasses.replace(_RESULT, scores={"mood": splits})
-    assert result.merit == 70.0
-
-
 def test_of_errors_the_least_is_the_best(tmp_path):
     _write(tmp_path, *map(_size, (0.021, 0.0123, 0.034)))
     summary = results.summarize(tmp_path)
@@ -123,27 +101,6 @@ def test_of_errors_the_least_is_the_best(tmp_path):
         del content["scores"]["size"]["dev"]["lower_is_better"]
         path.write_text(json.dumps(content))
     assert results.summarize(tmp_path).best_trial == 2
-
-
-def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
-    score = trial_lib.Score({"f1": 9.0, "accuracy": 70.0}, is_degenerate=True)
-    test = {"mood": {"test": score}}
-    summary = dataclasses.replace(results.summarize(folder), test=test)
-    assert summary.format_table().split("\n")[3:7] == [
-        "",
-        "On test data, trial 3, the best on dev:",
-        "mood  test  accuracy  70.00  *",
-        "mood  test  f1         9.00  *",
-    ]
-
-
-def test_a_result_of_another_form_is_refused_by_name(folder):
-    path = folder / "trial_02" / "results.json"
-    content = json.dumps(json.loads(path.read_text()) | {"colour": 3})
-    name = r"trial_02/results\.json.*"
-    path.write_text(content)
-    with pytest.raises(errors.ModelError, match=f"{name}colour"):
-        results.summarize(folder)
 
 
 def _request(names, data_dir, output_dir, pretrained_dir=None, **options):

@@ -41,21 +41,6 @@ def test_a_grid_has_every_combination_by_a_name_that_says_it():
         finetuning_config.build_grid(own, search)
 
 
-def test_tasks_of_a_benchmark_are_searched_one_by_one(data, tmp_path):
-    request = little_task.build_request(data, tmp_path, tmp_path / "out")
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="glue:cola,rte")
-    )
-    request = dataclasses.replace(request, settings=settings, search=_SEARCH)
-    outer = request.parts()
-    assert list(outer) == ["cola", "rte"]
-    inner = outer["rte"].parts()
-    assert list(inner) == ["learning_rate=1e-09", "learning_rate=0.005"]
-    last = inner["learning_rate=0.005"]
-    assert last.output_dir == tmp_path / "out" / "rte" / "learning_rate=0.005"
-    assert last.settings.task.names == "rte" and not last.parts()
-
-
 def test_the_median_ranks_and_of_errors_the_least(tmp_path):
     values = {"a": (80.0, 81.0, 95.0), "b": (82.0, 83.0, 84.0)}
     values["c"] = 50.0, 50.0, 83.0

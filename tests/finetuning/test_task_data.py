@@ -92,24 +92,6 @@ def test_rows_are_predicted_by_length(row_lengths, rows, lengths):
     assert order.lengths.tolist() == lengths
 
 
-def test_steps_are_whole_batches_of_an_epoch_times_epochs():
-    found = [
-        task_data.num_steps(num_rows, 32, epochs)
-        for num_rows, epochs in ((99, 1.0), (31, 1.0), (64, 0.5), (20, 3.0))
-    ]
-    assert found == [3, 1, 1, 2]
-
-
-def test_what_does_not_fit_is_refused():
-    rows = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8, 9]])})
-    with pytest.raises(ValueError, match="two/tags.*3 numbers"):
-        task_data.RowTable({"two": rows}, {"two": TAGS})
-    table = _labelled([3, 9, 4])
-    order = task_data.order_for_training(table.row_lengths, 3, 1, 1)
-    with pytest.raises(ValueError, match=r"multiple of the replicas.*3 and 2"):
-        task_data.build_training_dataset(table, order, 0, _context(1, 0, 2))
-
-
 # Of so many pipelines this one, and the replicas of all.
 _context = tf.distribute.InputContext
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import stopping
-from electra_tf.tasks.sentences import classification
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from tests import tiny
@@ -187,16 +185,6 @@ def test_early_stopping_takes_the_best_weights(ask):
     (trial.folder / "results.json").unlink()
     _, again = little_task.run(request)
     assert again.scores == result.scores
-
-
-def test_a_trial_says_first_that_it_is_short_and_how_it_cannot_be_stored(
-    ask, monkeypatch, capsys
-):
-    task = classification.ClassificationTask
-    monkeypatch.setattr(task, "storage_note", "No format has this head.")
-    little_task.run(ask({"num_train_epochs": 0.5}))
-    notes = "Warning: so few steps teach little.*\nNo format has this head."
-    assert re.search(notes, "".join(capsys.readouterr()))
 
 
 def test_two_replicas_train_as_one(finished, ask):

@@ -19,7 +19,6 @@ from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.text import tokenizer as tokenizer_lib
 from tests.formats import tiny_models
 
 pytestmark = pytest.mark.slow
@@ -138,18 +137,6 @@ def _hub_states(backbone, inputs):
             "segment_ids": inputs["token_type_ids"],
         }
     )["sequence_output"].numpy()
-
-
-def test_keras_hub_makes_our_ids(tmp_path):
-    import keras_hub
-
-    vocabulary = tiny_models.VOCABULARY
-    keras_hub_preset.write(tiny_models.build("encoder"), tmp_path)
-    theirs = keras_hub.models.ElectraTokenizer.from_preset(str(tmp_path))
-    texts = ["the cat sat on a mat .", "unable dogs, the items?"]
-    ours = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant(texts))
-    for text, ids in zip(texts, ours.to_list(), strict=True):
-        assert list(theirs(text)) == ids
 
 
 def test_a_preset_that_keras_hub_made_is_read(tmp_path):

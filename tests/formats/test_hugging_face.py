@@ -3,7 +3,6 @@
 import json
 import math
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -62,17 +61,6 @@ def test_every_kind_has_its_class_and_comes_back(tmp_path, kind, architecture):
     _refuses(folder, f"model.safetensors, by its config.json,.*{name} is miss")
     _put_tensors(folder, tensors | {f"{name}_2": tensors[name]})
     _refuses(folder, f"{name}_2 .*not used")
-
-
-def test_two_towers_are_two_folders(tmp_path):
-    model = _write(tmp_path, "embeddings")
-    assert tiny_models.names_in(tmp_path) == ["discriminator", "generator"]
-    tiny_models.require_same(hugging_face.read_model(tmp_path), model)
-    # One alone is a model too.
-    shutil.rmtree(tmp_path / "generator")
-    alone = hugging_face.read_model(tmp_path)
-    assert alone.parts == ("discriminator_predictions", "electra")
-    assert alone.generator is None
 
 
 def _task(labels):
@@ -215,20 +203,6 @@ def test_a_head_that_differs_anywhere_is_no_twin():
             changed[place] = more if value[place] else -value[place]
             found = {**tensors, f"{head}/{layer}": changed}
             assert hidden in head_class.read(found, head), (layer, place)
-
-
-def test_more_labels_than_half_the_width_have_no_twin():
-    write = hugging_face.HEAD_CLASSES["ElectraForSequenceClassification"].write
-    write({"a/dense/kernel": np.ones([16, 8], np.float32)}, "a")
-    with pytest.raises(errors.ModelError, match="up to 8 labels.*9"):
-        write({"a/dense/kernel": np.ones([16, 9], np.float32)}, "a")
-
-
-@pytest.mark.parametrize("name", ["My Task", "a/b", "-x", "\u00e9", ""])
-def test_a_name_that_no_layer_can_have_is_a_task_of_ones_own(tmp_path, name):
-    _write(tmp_path, "classification")
-    tiny_models.change_json(tmp_path / "config.json", finetuning_task=name)
-    assert hugging_face.read_model(tmp_path).task.name == "own"
 
 
 _NUMBER = {"id2label": {"0": "a"}}

@@ -44,15 +44,6 @@ def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
     )
 
 
-def test_what_a_preset_cannot_state_is_noted(tmp_path):
-    vocabulary = tiny_models.vocabulary_of(max_word_length=9)
-    model = tiny_models.build("encoder", vocabulary=vocabulary)
-    written = keras_hub_preset.write(model, tmp_path)
-    assert "attention_probs_dropout_prob: 0.05, 0.25" in written.notes[0]
-    assert "max_word_length: 9, 200" in written.notes[-1]
-    tiny_models.require_same(keras_hub_preset.read_model(tmp_path), written)
-
-
 def test_a_head_is_refused_with_what_to_drop(tmp_path):
     parts = r"discriminator_p.*\|generator\|generator_predictions"
     with pytest.raises(errors.ModelError, match=f"--drop='{parts}'"):
@@ -113,26 +104,3 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
     changed = sizes | {field: value}
     tiny_models.change_json(preset / "config.json", config=changed)
     _refuses(preset, f"config.json.*{message}")
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "message"),
-    [
-        ("config", {"class_name": "BertBackbone"}, "one of BertBackbone"),
-        ("config", {"registered_name": "keras_hub>Bert"}, "keras_hub>Bert"),
-        ("config", {"config": None}, "`config` must be"),
-        *(
-            ("tokenizer", {"config": options}, f"`{max(options)}` must ")
-            for options in (
-                {"lowercase": "no"},
-                {"suffix_indicator": "@@"},
-                {"strip_accents": True},
-            )
-        ),
-    ],
-)
-def test_another_backbone_or_tokenizer_is_refused(
-    preset, name, fields, message
-):
-    tiny_models.change_json(preset / f"{name}.json", **fields)
-    _refuses(preset, rf"preset.*{message}")

@@ -94,15 +94,6 @@ def test_a_released_checkpoint_has_heads_64_wide(tmp_path, width, heads):
     )
 
 
-def test_sizes_cannot_be_read_off_what_is_no_matrix(tmp_path):
-    _write(tmp_path, "encoder")
-    (tmp_path / "hparams.json").unlink()
-    path = "electra/encoder/layer_0/intermediate/dense/kernel"
-    cube = {path: np.zeros([1, 2, 3], np.float32)}
-    _put_tensors(tmp_path, _tensors(tmp_path) | cube)
-    _refuses(tmp_path, f"matrix {path}")
-
-
 def test_hparams_of_another_model_are_refused(tmp_path):
     for changes, message in (
         ({"vocab_size": 23}, r"json,.*word_emb.*\(24, 12\) should be \(23, 12"),
@@ -127,40 +118,6 @@ def test_of_several_checkpoints_the_file_names_one(tmp_path):
     listed.write_text('model_checkpoint_path: "model.ckpt-9"\n')
     with pytest.raises(FileNotFoundError, match=r"model.ckpt-7.index"):
         original_model.read_model(tmp_path)
-
-
-def test_a_step_may_be_absent_but_not_anything_else(tmp_path):
-    _write(tmp_path)
-    tensors = _tensors(tmp_path)
-    _put_tensors(tmp_path, tensors | {"global_step": np.float32(3)})
-    _refuses(tmp_path, r"global_step, at .*model\.ckpt")
-    del tensors["global_step"]
-    _put_tensors(tmp_path, tensors)
-    assert original_model.read_model(tmp_path).step == 0
-
-
-def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(tmp_path):
-    _write(tmp_path, "classification")
-    tensors = _tensors(tmp_path)
-    for name, rest, message in (
-        ("cola", tensors, "Received: cola, mnli"),
-        ("ccgbank", {}, "Received: ccgbank"),
-    ):
-        renamed = {
-            n.replace("/mnli/", f"/{name}/"): tensors[n] for n in tensors
-        }
-        _put_tensors(tmp_path, rest | renamed)
-        _refuses(tmp_path, f"one task of the original: chunking.*{message}")
-
-
-@pytest.mark.parametrize(
-    ("kind", "scope"), [("regression", "sts"), ("tagging", "chunk")]
-)
-def test_tasks_are_called_as_the_original_calls_them(tmp_path, kind, scope):
-    model = _write(tmp_path, kind)
-    assert f"task_specific/{scope}/dense/kernel" in _tensors(tmp_path)
-    task = original_model.read_model(tmp_path).task
-    assert task == dataclasses.replace(model.task, labels=())
 
 
 _task = portable.PortableTask

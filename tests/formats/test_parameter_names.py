@@ -1,6 +1,5 @@
 """Tables of names go both ways; foreign tensors are taken whole or refused."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -20,25 +19,6 @@ def _take(tensors):
 @pytest.fixture
 def tensors():
     return {name: np.ones([2, 2], np.float32) for name in _NAMES}
-
-
-@pytest.mark.parametrize("is_turned", [False, True])
-def test_the_fused_kernel_is_query_key_value_side_by_side(is_turned):
-    table = parameter_names.NameTable(has_transposed_kernels=is_turned)
-    value = np.arange(12.0).reshape(2, 6)
-    parts = table.split(_QKV, value)
-    assert list(parts) == _NAMES
-    key = np.array([[2, 3], [8, 9]])
-    np.testing.assert_array_equal(parts[_NAMES[1]], key.T if is_turned else key)
-    np.testing.assert_array_equal(table.join(_QKV, parts), value)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_parts_of_other_precisions_are_joined(tensors, dtype):
-    tensors[_NAMES[1]] = np.full([2, 2], 0.5, dtype)
-    (found,) = _take(tensors).values()
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [[1, 1, 0.5, 0.5, 1, 1]] * 2)
 
 
 @pytest.mark.parametrize(

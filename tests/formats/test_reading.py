@@ -8,7 +8,6 @@ import pytest
 from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import reading
-from electra_tf.formats import tokenizer_files
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
@@ -51,27 +50,6 @@ def _variables(model):
     built = reading.build_networks(model)
     towers = [t for t in (built.main, built.generator) if t is not None]
     return {v.path: v for tower in towers for v in tower.variables}
-
-
-@pytest.mark.parametrize("kind", ["none", "all", "electric", "masked_lm"])
-def test_all_weights_of_a_model_are_in_its_layers(kind):
-    model = tiny_models.build(kind)
-    found = _variables(model)
-    assert found.keys() == model.tensors.keys()
-    for path, value in model.tensors.items():
-        np.testing.assert_array_equal(found[path], value)
-
-
-def test_products_have_the_precision_and_weights_are_float32():
-    model = tiny_models.build("discriminator")
-    main = reading.build_networks(model, "bfloat16").main
-    assert {v.dtype for v in main.variables} == {"float32"}
-    ids = np.ones([1, 4], np.int32)
-    one, other = (
-        tower(ids, ids, ids * 0).logits.numpy()
-        for tower in (main, reading.build_networks(model).main)
-    )
-    assert np.abs(one - other).max() > 1e-4
 
 
 def _target(kind="embeddings", vocabulary=tiny_models.VOCABULARY, **sizes):
@@ -182,21 +160,6 @@ def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
     assert "; generator_predictions (5 variables) stays fresh" in report
 
 
-def test_a_part_that_finds_no_place_is_reported(source):
-    report = reading.warm_start(source, _target("discriminator"))
-    assert "; its generator (14 tensors) is not used" in report
-
-
-def test_half_a_part_is_refused(source):
-    target = _target()
-    name = "generator/encoder/layer_0/output/dense/bias"
-    extra = target.variables | {f"{name}_2": target.variables[name]}
-    _refuses(source, target._replace(variables=extra), f"missing {name}_2")
-    rest = {n: v for n, v in target.variables.items() if n != name}
-    message = f"unknown {name}"
-    _refuses(source, target._replace(variables=rest), message)
-
-
 def test_other_sizes_are_refused_and_told(source):
     for part, field, value in (
         ("encoder", "num_attention_heads", 4),
@@ -207,20 +170,3 @@ def test_other_sizes_are_refused_and_told(source):
         sizes = dataclasses.replace(getattr(target, part), **{field: value})
         message = f"config's {part}.*{field}: .*, {value}.*--config.{part}."
         _refuses(source, target._replace(**{part: sizes}), message)
-
-
-def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):
-    size, plain = tiny_models.VOCABULARY.size, tiny_models.VOCABULARY
-    sizes = dataclasses.replace(tiny_models.ENCODER, vocab_size=size + 3)
-    fields = {
-        "encoder": sizes,
-        "vocabulary": tokenizer_files.fit_rows(plain, sizes, tmp_path),
-    }
-    model = tiny_models.write(
-        tmp_path, "discriminator", "huggingface", **fields
-    )
-    target = _target("discriminator")
-    reading.warm_start(tmp_path, target)
-    np.testing.assert_array_equal(
-        target.variables[WORDS].numpy(), model.tensors[WORDS][:size]
-    )

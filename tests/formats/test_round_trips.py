@@ -135,15 +135,6 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
             own_run.read_model(tmp_path)
 
 
-def test_what_a_run_cannot_hold_is_refused(tmp_path):
-    with pytest.raises(errors.ModelError, match="--vocab_file"):
-        _write_run(tmp_path, vocabulary=None)
-    generator = tiny_models.build("none").generator
-    generator = dataclasses.replace(generator, type_vocab_size=2)
-    with pytest.raises(errors.ModelError, match="more than.*type_vocab_size"):
-        _write_run(tmp_path, "none", generator=generator)
-
-
 def test_an_average_is_read_where_it_was_kept(tmp_path):
     model = _write_run(tmp_path)
     with pytest.raises(ValueError, match="ema_decay"):

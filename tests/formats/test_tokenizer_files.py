@@ -10,7 +10,6 @@ import tokenizers
 from electra_tf import errors
 from electra_tf.formats import tokenizer_files
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
 VOCABULARY = tiny_models.VOCABULARY
@@ -169,16 +168,6 @@ def test_another_tokenizer_is_refused(folder, change, message):
         (folder / other).unlink()
     with pytest.raises(ValueError, match=message):
         _load(folder)
-
-
-def test_accents_without_lower_casing_make_no_difference():
-    are_alike = tokenizer_files.are_alike
-    build = tiny_models.vocabulary_of
-    cased = build(do_lower_case=False)
-    assert are_alike(build(do_lower_case=False, strip_accents=False), cased)
-    others = build(strip_accents=False), cased, build(max_word_length=9), None
-    for other in (*others, vocabulary_lib.Vocabulary(VOCABULARY.tokens[:-1])):
-        assert not are_alike(VOCABULARY, other)
 
 
 def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):

@@ -72,25 +72,6 @@ def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
         masking.rareness(None, 0.5)
 
 
-@pytest.mark.parametrize("num_candidates", [0, 1, 2])
-@pytest.mark.parametrize("is_repeated", [False, True])
-def test_rows_with_few_candidates_leave_slots_unused(
-    is_repeated, num_candidates
-):
-    eligible = [False] + [True] * num_candidates + [False] * 5
-    draw_fn = masking.draw_positions
-    if is_repeated:
-        draw_fn = masking.draw_positions_with_replacement
-    positions, weights = draw_fn(
-        tf.constant([eligible[:6]]), tf.constant([4]), tf.zeros([1, 6]), 5
-    )
-    used = weights.numpy()[0] > 0
-    num_used = min(num_candidates, 1) * 4 if is_repeated else num_candidates
-    assert used.sum() == num_used
-    assert np.isin(positions.numpy()[0][used], [1, 2]).all()
-    assert not positions.numpy()[0][~used].any()
-
-
 def test_draws_with_replacement_pick_the_candidate_of_their_rank():
     eligible = tf.constant([[False, True, False, True, True, False]])
     uniform = tf.constant([[0.0, 0.34, 0.999999, 0.33, 0.5]])

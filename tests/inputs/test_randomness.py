@@ -40,16 +40,6 @@ def test_draws_follow_the_stream_however_streams_are_dealt():
     np.testing.assert_array_equal(together[4:6], _draw(6, [2]))
 
 
-def test_another_name_gives_other_numbers():
-    for other in (
-        _draw(7, [0]),
-        _draw(6, [1]),
-        _draw(6, [0], randomness.MASK_REPLACEMENT),
-        _draw(6, [0], randomness.EVALUATION),
-    ):
-        assert not np.isin(other, _draw(6, [0])).any()
-
-
 # Philox4x32-10 of counter 0 and key 0, from the known-answer test vectors of
 # its authors (Random123, kat_vectors).
 PHILOX_ZERO = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
@@ -152,16 +142,3 @@ def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices(
     narrow = re.findall(r"u32\[([\d,]+),[14]\]", program)
     # Sums of some axes' ranges, but nothing with a place for each counter.
     assert max(math.prod(map(int, n.split(","))) for n in narrow) < 6 * 4 * 10
-
-
-def _runs_of_choices(site):
-    """All of 64 choices, from every value of the counter on, as numbers."""
-    packed = np.packbits(_draw_kept(9, 0, site, (1000,)))
-    runs = np.lib.stride_tricks.sliding_window_view(packed, 8)
-    return np.ascontiguousarray(runs).view(np.uint64)
-
-
-def test_neighbouring_dropout_sites_share_no_run_of_choices():
-    runs = [_runs_of_choices(site) for site in (0, 1)]
-    assert np.unique(runs[0]).size == runs[0].size
-    assert np.intersect1d(*runs).size == 0

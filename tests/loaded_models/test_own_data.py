@@ -1,9 +1,5 @@
 """Lists and frames become the files and settings of the task `own`."""
 
-import json
-import pathlib
-
-import numpy as np
 import pandas
 import pytest
 
@@ -92,24 +88,6 @@ def test_settings_are_those_of_the_command_with_changes(tmp_path):
     assert settings.training.num_train_epochs == 2
     assert not settings.training.deterministic
     assert list(frame.columns) == ["review", "stars"]
-
-
-def test_cells_may_be_empty_or_hold_what_numpy_has(tmp_path):
-    row = {"text": np.array(["a", "cat"]), "label": ["O", "B-X"]}
-    rows = [row | {"note": np.nan}, row | {"note": np.int64(3)}]
-    settings = _build(tmp_path, rows, own={"kind": "tagging"})
-    lines = pathlib.Path(settings.own.train_file).read_text().splitlines()
-    first, second = map(json.loads, lines)
-    assert first == {"text": ["a", "cat"], "label": ["O", "B-X"], "note": None}
-    assert second["note"] == 3
-
-
-def test_files_are_named_by_what_they_hold(tmp_path):
-    files = [
-        _build(tmp_path, [("a \N{SNOWMAN}", label), ("b", "z")]).own.train_file
-        for label in ("x", "y", "x")
-    ]
-    assert files[0] == files[2] != files[1]
 
 
 @pytest.mark.parametrize(

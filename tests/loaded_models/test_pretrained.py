@@ -107,14 +107,6 @@ def test_energies_are_no_probabilities(tmp_path):
     assert len(electra.fill_masks(["the [MASK] sat"])[0][0]) == 5
 
 
-def test_answers_follow_the_weights():
-    electra = tiny_electra.build()
-    before = electra.score(["a good film ."])[0].words
-    for variable in electra.encoder.trainable_variables:
-        variable.assign(0.5 * variable)
-    assert electra.score(["a good film ."])[0].words != before
-
-
 def test_scores_are_the_discriminators_by_word(electra):
     logits = electra.discriminator(electra.tokenize(TEXTS))
     probabilities = tf.sigmoid(logits).numpy()
@@ -159,23 +151,6 @@ def test_rows_have_segments_and_padding(electra):
 def test_what_cannot_be_tokenized_is_refused(electra, arguments, message):
     with pytest.raises(ValueError, match=message):
         electra.tokenize(**({"texts": ["cat"]} | arguments))
-
-
-def test_no_texts_give_no_answers(electra):
-    assert electra.score([]) == electra.fill_masks([]) == []
-    assert electra.features([]).shape == (0, 16)
-    assert electra.features([], "token") == []
-    assert electra.tokenize([])["input_ids"].shape[0] == 0
-
-
-def test_what_cannot_be_loaded_is_refused(tmp_path):
-    for message, options in {
-        "float32, bfloat16, float16.*int8": {"precision": "int8"},
-        "`format` must be one of": {"format": "pickle"},
-        "must hold a model": {},
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            electra_tf.load(tmp_path, **options)
 
 
 @pytest.mark.parametrize(

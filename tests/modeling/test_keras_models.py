@@ -71,15 +71,6 @@ def test_a_users_model_is_saved_whole(kind, features, tmp_path):
     assert again.count_params() == model.count_params()
 
 
-def test_lower_precision_is_kept_in_the_config(features):
-    layer = encoder.build_encoder(SIZES, "electra", dtype="mixed_bfloat16")
-    model = keras_models.EncoderModel(layer)
-    assert model(features).dtype == tf.bfloat16
-    again = keras_models.EncoderModel.from_config(model.get_config())
-    assert again(features).dtype == tf.bfloat16
-    assert again.trainable_variables[0].dtype == "float32"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

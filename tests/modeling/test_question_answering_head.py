@@ -72,21 +72,3 @@ def test_padding_changes_nothing(hidden, features, is_joint):
         if name in head.padded_outputs:
             tensor = tensor[:, :LENGTH]
         np.testing.assert_allclose(tensor, outputs[name], atol=1e-5)
-
-
-@pytest.mark.parametrize("is_joint", [True, False])
-def test_in_mixed_precision_losses_stay_float32(hidden, features, is_joint):
-    exact = _build(joint_prediction=is_joint)
-    mixed = _build(joint_prediction=is_joint, dtype="mixed_bfloat16")
-    for variable, value in zip(mixed.weights, exact.weights, strict=True):
-        assert variable.dtype == "float32"
-        variable.assign(value)
-    half = tf.cast(hidden, tf.bfloat16)
-    losses = mixed.compute_losses(half, features, None)
-    assert losses.dtype == tf.float32
-    np.testing.assert_allclose(
-        losses, exact.compute_losses(hidden, features, None), rtol=0.02
-    )
-    for name, tensor in mixed.predict(half, features).items():
-        is_index = name.endswith("index")
-        assert tensor.dtype == (tf.int32 if is_index else tf.float32)

@@ -67,15 +67,6 @@ def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
     }  # fmt: skip
 
 
-def test_a_fixed_generator_is_scored_by_what_its_loss_reads(masked):
-    # Nothing that [MASK] hides occurs in the corpus: never sampled, but dear.
-    seen = np.eye(_VOCAB_SIZE)[8] * 50
-    generator = networks.FixedGenerator(_VOCAB_SIZE, seen)
-    counts = _count(masked, generator(masked))
-    # Half an occurrence of 50, and nine such beside the one token.
-    assert counts["masked_loss"] == pytest.approx(3 * np.log(100 * 1.09))
-
-
 def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
     # The samples are wrong for d and c; of these the guess for d is right.
     sampled, _ = masking.scatter_update(

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import schema
 from electra_tf.formats import reading
-from electra_tf.pretraining import cost
-from electra_tf.pretraining import run
 from tests import tiny
 from tests import tiny_electra
 from tests.objectives import tiny_objectives
@@ -102,18 +99,6 @@ def test_at_the_switch_the_encoder_is_the_generators_to_the_bit():
     assert len(source) + 4 == len(after)
 
 
-def test_each_stage_has_one_loss(trained):
-    model, states = trained
-    metrics = model.summarize(states["second_statistics"])
-    assert metrics["loss"] == pytest.approx(50 * metrics["disc_loss"])
-    other = _build()
-    other.enter_stage(0, is_beginning=True)
-    metrics = other.summarize(states["first_statistics"])
-    assert metrics["loss"] == metrics["gen_loss"] > 0
-    expected = "loss gen_loss masked_loss masked_accuracy kept_accuracy"
-    assert {*metrics} == {*expected.split()}  # It samples nothing.
-
-
 def test_a_frozen_generator_runs_without_dropout(monkeypatch):
     model, seeds = _build(), []
     watch = tiny_objectives.EncoderWatch(monkeypatch)
@@ -124,19 +109,6 @@ def test_a_frozen_generator_runs_without_dropout(monkeypatch):
         seeds.append(dict(watch.seeds))
     assert {*seeds[0]} == {"generator"} and seeds[0]["generator"] is not None
     assert seeds[1]["generator"] is None and seeds[1]["electra"] is not None
-
-
-def test_the_learning_rate_begins_anew_with_stage_two():
-    settings = tiny_objectives.build_settings(
-        "two_stage",
-        optimizer={"learning_rate": 1.0, "num_warmup_steps": 2},
-        objective={"generator_steps": 8},
-    )
-    schedule = run.build_optimizer(settings, (0, 8))._learning_rate
-    rates = [float(schedule(step)) for step in range(_TOTAL)]
-    first = [(1 - t / 8) * min(1, t / 2) for t in range(8)]
-    second = [(1 - t / 12) * min(1, t / 2) for t in range(12)]
-    np.testing.assert_allclose(rates, first + second, rtol=1e-6)
 
 
 def test_the_moving_average_begins_anew_with_stage_two():
@@ -173,12 +145,6 @@ def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
     _train(model, 3)
     after = _state(model, model)
     assert all(after[key] != bits for key, bits in before.items())
-
-
-def test_settings_of_older_runs_are_counted_with_all_their_fields():
-    settings = _build().settings
-    older = schema.replace_fields(settings, objective={"order_weight": 1.0})
-    assert cost.Cost(older).starts == (0, _SWITCH)
 
 
 # From temperature 2 to 1.

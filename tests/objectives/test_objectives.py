@@ -198,17 +198,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
             registry.find(_named(name))
 
 
-def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
-    tmp_path, monkeypatch
-):
-    package = tmp_path / "broken_objectives"
-    package.mkdir()
-    (package / "lacking.py").write_text("import no_such_library_at_all\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
-        registry.find(_named("broken_objectives.lacking"))
-
-
 def test_the_script_prints_what_the_original_prints_for_small():
     small = "--config=configs/pretrain/electra_small.py"
     done = script_modules.run("plan", "--operations", small)

@@ -146,18 +146,6 @@ def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
     np.testing.assert_allclose(total, expected, rtol=1e-5)
 
 
-def test_a_position_that_was_drawn_twice_counts_once():
-    model = tiny_objectives.build_model(
-        "electra_15", masking={"draw_with_replacement": True}
-    )
-    prepared = tiny_objectives.prepare(model)
-    num_chosen = tiny_objectives.chosen_positions(prepared).sum()
-    assert num_chosen < prepared.masked.masked_weights.numpy().sum()
-    statistics = model.compute_statistics(prepared)
-    assert statistics["disc_loss_normalizer"] == num_chosen
-    assert statistics["detected_tokens"] == num_chosen
-
-
 def test_replace_mlm_predicts_the_originals_from_samples(monkeypatch):
     replace_mlm = tiny_objectives.build_model("replace_mlm")
     # The generator could sample [MASK] like any other entry.

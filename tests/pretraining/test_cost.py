@@ -5,7 +5,6 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.modeling import flops
 from electra_tf.objectives import base
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
@@ -39,15 +38,6 @@ def test_the_state_is_what_the_variables_take(objective):
     planned = cost.estimate(settings, devices.DEVICES[0], 1, weights)
     assert planned.state_bytes == 4 * sum(sizes)
     assert cost.CHECKPOINT_BYTES * weights == 3 * planned.state_bytes / 4
-
-
-def test_a_block_keeps_inputs_of_products_and_three_scores():
-    sizes = {"hidden_size": 8, "num_layers": 1, "length": 5, "num_heads": 2}
-    sizes["intermediate_size"] = 32
-    # 6 x 8 + 32 entries of a token, 2 x 5 scores.
-    for num_bytes, expected in ((4, 4 * 80 + 12 * 10), (2, 2 * 80 + 8 * 10)):
-        block = flops.SavedTransformer(**sizes, entry_bytes=num_bytes).block()
-        assert block == 5 * expected
 
 
 @pytest.mark.parametrize(

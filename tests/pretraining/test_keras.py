@@ -72,15 +72,6 @@ def test_evaluate_gives_the_means_over_all_batches(model):
     assert one["gen_loss"] != both["gen_loss"]
 
 
-def test_a_summary_shows_shapes_and_parameters(model):
-    lines = []
-    model.summary(print_fn=lines.append, line_length=100)
-    text = "\n".join(lines)
-    assert f"(None, None, {tiny.VOCABULARY.size})" in text
-    assert "(None, None) " in text
-    assert "?" not in text
-
-
 def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     model = _build(rate=3e-2)
     held_out = _dataset(seed=1)
@@ -141,17 +132,6 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
     )
     for ours, expected in zip(*values, strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
-
-
-def test_a_loaded_model_trains_on_as_the_saved_one(tmp_path):
-    model = _build()
-    model.fit(_dataset(), verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    one, other = (
-        m.fit(_dataset(), verbose=0).history["loss"] for m in (model, again)
-    )
-    assert one == pytest.approx(other, rel=1e-6)
 
 
 def test_a_saved_config_with_the_settings_of_all_objectives_is_read(model):

@@ -1,15 +1,12 @@
 """Files and folders appear complete or not at all."""
 
-import fcntl
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from electra_tf.processes import locks
 from electra_tf.processes.atomic import creating_folder
 from electra_tf.processes.atomic import remove_partial
 from electra_tf.processes.atomic import replacing_file
@@ -70,17 +67,6 @@ def test_folder_that_another_process_made_stays(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-def test_failed_folder_goes_with_those_made_for_it(tmp_path):
-    with (
-        pytest.raises(RuntimeError),
-        creating_folder(tmp_path / "p" / "q" / "a") as new,
-    ):
-        (new / "x").write_text("1")
-        (tmp_path / "p" / "theirs").touch()
-        raise RuntimeError
-    assert names(tmp_path / "p") == ["theirs"]
-
-
 def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     (tmp_path / ".b.partial-123").mkdir()
     for name in ("keep", ".keep", ".a.partial-123", ".b.partial-123/x"):
@@ -116,22 +102,6 @@ def test_a_folder_that_a_killed_process_left_goes_with_the_next(tmp_path):
         assert own != left
         assert start("pass").wait() == 0
         assert own in names(tmp_path)
-
-
-def test_a_folder_taken_for_a_dead_ones_is_made_again(tmp_path, monkeypatch):
-    flock = fcntl.flock
-
-    def remove_first(descriptor, kind):
-        monkeypatch.setattr(fcntl, "flock", flock)
-        shutil.rmtree(tmp_path / names(tmp_path)[0])
-        flock(descriptor, kind)
-
-    monkeypatch.setattr(fcntl, "flock", remove_first)
-    with creating_folder(tmp_path / "a") as partial:
-        (partial / "x").write_text("1")
-        with pytest.raises(BlockingIOError), locks.hold_itself(partial):
-            pass
-    assert names(tmp_path / "a") == ["x"]
 
 
 def test_a_name_may_be_as_long_as_names_are(tmp_path):

@@ -127,15 +127,6 @@ def test_a_request_to_stop_reaches_the_processes_and_starts_no_more(tmp_path):
     assert outcomes == [("a", ["a"], None)]
 
 
-def test_a_process_that_dies_before_it_reads_its_plan_is_named(monkeypatch):
-    multiprocessing.resource_tracker.ensure_running()
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/bin/false")
-    # Larger than any pipe.
-    pool = ProcessPool(functools.partial(start, square, bytes(2**22)), 2)
-    with pytest.raises(WorkerError, match="ended with exit code 1"), pool:
-        list(pool.run([1, 2], lambda *content: None))
-
-
 # Crashes when it runs first, then does what its argument says.
 _SCRIPT = """
 import os, pathlib, signal, sys, time

@@ -1,8 +1,5 @@
 """Progress lines as a log shows them."""
 
-import pytest
-
-from electra_tf.processes import progress
 from electra_tf.processes.progress import WorkProgress
 
 
@@ -19,14 +16,3 @@ def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
         # Sizes are estimates; what has ended is complete.
         "Building: 100 %, 30,000 tokens, 1,250/s",
     ]
-
-
-def test_what_failed_has_no_line_of_its_end(capsys):
-    with pytest.raises(ValueError), WorkProgress("Building", 10, "tokens"):
-        raise ValueError
-    assert capsys.readouterr().err == ""
-
-
-def test_durations_read_like_a_clock():
-    texts = map(progress.format_time, (None, 0.4, 86_399.7))
-    assert [*texts] == ["-", "0:00:00", "1d 00:00"]

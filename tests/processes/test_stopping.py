@@ -5,7 +5,6 @@ import pty
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -36,16 +35,6 @@ def hangup_ends():
     signal.signal(signal.SIGHUP, before)
 
 
-def test_afterwards_everything_is_as_it_was(hangup_ends):
-    handlers = [signal.getsignal(number) for number in NUMBERS]
-    threads = threading.active_count()
-    with stopping.StopRequest():
-        assert signal.getsignal(signal.SIGTERM) not in handlers
-    assert [signal.getsignal(number) for number in NUMBERS] == handlers
-    assert signal.set_wakeup_fd(-1) == -1
-    assert threading.active_count() == threads
-
-
 # One call that lasts minutes and lets other threads run, as the compiled loop
 # does: Python runs no signal handler before it returns.
 _BUSY = """
@@ -68,15 +57,6 @@ def test_a_second_signal_ends_a_process_that_is_busy():
     assert process.poll() is None
     process.terminate()
     assert process.wait(timeout=10) == 128 + signal.SIGTERM
-
-
-def test_nohup_keeps_a_run_going_when_its_terminal_closes(hangup_ends):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with stopping.StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGHUP)
-        time.sleep(0.05)
-        assert stop.signal_name == ""
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 _IN_A_TERMINAL = """

@@ -7,9 +7,7 @@ import types
 import pytest
 
 from electra_tf.records import corpus as corpus_lib
-from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
-from electra_tf.records.corpus import plan_units
 from tests.records.conftest import read_units
 from tests.records.conftest import refused
 
@@ -54,17 +52,6 @@ def test_a_name_that_is_no_utf8_can_be_written(tmp_path):
         assert corpus.name.encode() and all_documents(corpus) == [["one"]]
 
 
-def test_several_names_are_joined_in_the_given_order(tmp_path):
-    (tmp_path / "a.txt").write_text("one")
-    (tmp_path / "b" / "openwebtext").mkdir(parents=True)
-    (tmp_path / "b" / "vocab.txt").write_text("[PAD]\n")
-    (tmp_path / "b" / "openwebtext" / "c.txt").write_text("two")
-    corpus = open_corpus([str(tmp_path / "b"), str(tmp_path / "a.txt")])
-    assert corpus.name == "b+a.txt"
-    # OpenWebText's folder is found beside its vocabulary.
-    assert all_documents(corpus) == [["two"], ["one"]]
-
-
 def test_missing_and_empty_corpora_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("")
     for name, message in (
@@ -73,16 +60,6 @@ def test_missing_and_empty_corpora_are_refused(tmp_path):
     ):
         with refused(message):
             open_corpus(str(tmp_path / name))
-
-
-def test_python_docs_is_prepared_and_states_its_versions(tmp_path, monkeypatch):
-    (tmp_path / "text.txt").write_text("one\n")
-    (tmp_path / "provenance.json").write_text('{"versions": {"x": "1"}}')
-    monkeypatch.setattr(python_docs, "prepare", lambda: tmp_path)
-    corpus = open_corpus("python_docs")
-    assert corpus.describe()["provenance"] == {"versions": {"x": "1"}}
-    assert [source.name for source in corpus.sources] == ["text.txt"]
-    assert corpus.name == "python_docs"
 
 
 def test_units_hold_every_document_once(tmp_path):
@@ -140,19 +117,6 @@ def test_large_structured_files_are_cut_between_documents(
     found, count = read_units(corpus, unit_bytes)
     assert found == all_documents(corpus)
     assert (len(found), count) == (len(records), num_units)
-
-
-def test_small_files_share_a_unit_wherever_the_corpus_lies(tmp_path):
-    found = []
-    for folder in (tmp_path / "x/corpus", tmp_path / "y/corpus"):
-        folder.mkdir(parents=True)
-        for index in range(10):
-            (folder / f"{index}.txt").write_text("x" * 10)
-        corpus = open_corpus(str(folder))
-        assert [len(unit) for unit in plan_units(corpus, 35)] == [3, 3, 3, 1]
-        found.append(corpus.describe())
-    assert found[0] == found[1]
-    assert found[0]["name"] == "corpus"
 
 
 TEXTS = [f"text {index}\n\nmore".encode() for index in range(10)]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from electra_tf.records.examples import ExampleBuilder
-from electra_tf.records.examples import Examples
 from electra_tf.records.examples import build_features
 from electra_tf.records.examples import pack_rows
 
@@ -97,22 +96,6 @@ def test_keep_overflow_loses_no_token_and_overfills_no_example():
     assert sorted(examples.token_ids.tolist()) == list(range(total))
     lengths = examples.first_lengths + examples.second_lengths + 2
     assert (lengths + (examples.second_lengths > 0)).max() == 32
-
-
-def test_rows_are_padded_and_marked():
-    examples = Examples(
-        np.array([7, 8, 9, 5], np.int32),
-        np.array([2, 1], np.int32),
-        np.array([1, 0], np.int32),
-    )
-    features = build_features(examples, 8, cls_id=1, sep_id=2, pad_id=3)
-    # [CLS] 7 8 [SEP] 9 [SEP] and [CLS] 5 [SEP]: one [SEP] if one segment.
-    assert {name: rows.tolist() for name, rows in features.items()} == {
-        "input_ids": [[1, 7, 8, 2, 9, 2, 3, 3], [1, 5, 2, 3, 3, 3, 3, 3]],
-        "input_mask": [[1, 1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]],
-        "segment_ids": [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]],
-    }
-    assert all(value.dtype == np.int32 for value in features.values())
 
 
 def _pack(lengths, capacity):

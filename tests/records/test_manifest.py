@@ -11,7 +11,6 @@ from electra_tf import errors
 from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
-from electra_tf.records.manifest import load_token_counts
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.schema import FEATURE_NAMES
 from electra_tf.records.schema import FORM
@@ -48,25 +47,6 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
         Index.load(dataset / "train")
     with refused("No dataset at .*--resume"):
         Index.load(dataset / "elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda counts: counts[:-1], r"each of 59 ids.*: int64 \[58\]"),
-        (lambda counts: counts / 2, r"Received: float64 \[59\]"),
-        (lambda counts: counts - counts.max(), "from 0 up"),
-        (lambda counts: 0 * counts, "not all 0"),
-    ],
-)
-def test_impossible_token_counts_are_refused(dataset, change, message):
-    path = dataset / "train" / "unigram_counts.npy"
-    np.save(path, change(np.load(path)))
-    with refused(message):
-        load_token_counts(dataset / "train")
-    path.unlink()
-    with refused("counts.npy cannot be read"):
-        load_token_counts(dataset / "train")
 
 
 @pytest.mark.parametrize(

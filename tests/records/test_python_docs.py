@@ -6,7 +6,6 @@ import pytest
 
 from electra_tf.records import python_docs
 from electra_tf.records.python_docs import prose_paragraphs
-from tests.records.conftest import refused
 
 WORDS = "one two three four five six seven eight nine ten"
 SENTENCES = [
@@ -52,20 +51,6 @@ def test_documents_are_modules_in_order_without_repetitions(
     provenance = json.loads((folder / "provenance.json").read_text())
     assert provenance["versions"] == python_docs.installed_versions()
     assert provenance["files"]["one.txt"]["documents"] == 1
-
-
-def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
-    (tmp_path / "full").mkdir()
-    with refused("holds no corpus of these versions"):
-        python_docs.prepare(tmp_path / "full")
-    folder = python_docs.prepare(tmp_path / "out")
-    (folder / "one.txt").write_text("kept")
-    assert python_docs.prepare(folder) == folder
-    assert (folder / "one.txt").read_text() == "kept"
-    versions = {"python": "9"}
-    monkeypatch.setattr(python_docs, "installed_versions", lambda: versions)
-    with refused("Expected: {'python': '9'}"):
-        python_docs.prepare(folder)
 
 
 def test_sentences_are_kept_and_nothing_else():
@@ -115,24 +100,3 @@ def test_sentences_are_kept_and_nothing_else():
         "The values at which the interval begins and ends.",
         "Samples that are spaced evenly in the interval.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("See :func:`~numpy.dot` and ``a.b`` for `more` of it [1]_.",
-         "See numpy.dot and a.b for more of it."),
-        ("Read [the guide](https://x.org/a_(b)) or **this** page first.",
-         "Read the guide) or this page first."),
-        ("It is *not* that 2 * 3 * 4 is so.",
-         "It is not that 2 * 3 * 4 is so."),
-        ("- the items of a list, which go on\n  in another line.",
-         "The items of a list, which go on in another line."),
-        ("Too short a text.", None),
-        ("no sentence because no full stop ends the paragraph", None),
-        ("Dict[str, int] -> x == 3 or y[0] = f(a, b) == {} of.", None),
-        ("Mean squared error loss function regression value.", None),
-    ],
-)  # fmt: skip
-def test_markup_goes_and_what_is_no_sentence(text, expected):
-    assert prose_paragraphs(text) == ([expected] if expected else [])

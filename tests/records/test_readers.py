@@ -214,13 +214,6 @@ def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     assert not documents[-2].is_continued
 
 
-def test_range_of_bytes_is_read_alone(tmp_path):
-    path = write(tmp_path / "a.txt", "one\n\ntwo\n\nthree\n")
-    reader = open_file(path, 4, 10)
-    assert [document.lines for document in reader] == [["two"]]
-    assert reader.num_bytes == 6
-
-
 def test_a_long_line_is_cut_at_blanks_and_characters(tmp_path, monkeypatch):
     words = "word " * 700_000
     (lines,) = read(write(tmp_path / "a.txt", f"{words}\nend\n"))
@@ -236,12 +229,3 @@ def test_a_long_line_is_cut_at_blanks_and_characters(tmp_path, monkeypatch):
     path = write(tmp_path / "a.jsonl", json.dumps({"text": words * 2}))
     with refused("of at most 4 MiB"):
         read(path)
-
-
-def test_a_large_member_of_an_archive_is_one_document_in_parts(tmp_path):
-    text = b"one line of text\n" * 300_000
-    path = tmp_path / "a.tar"
-    write_archive(path, "w", {"x": text, "y": text})
-    documents = list(open_file(path))
-    assert [d.is_continued for d in documents] == [True, False] * 2
-    assert sum(len(d.lines) for d in documents) == 600_000

@@ -42,33 +42,6 @@ def select(settings, *corpora, **changes):
     return copies, (plan.copies_folder / "report.txt").read_text().split("\n")
 
 
-def test_long_and_short_texts_have_signatures(monkeypatch):
-    text = words("a", 50)
-    whole = selection.sign(text)
-    monkeypatch.setattr(selection, "_SHINGLES_AT_ONCE", 7)
-    np.testing.assert_array_equal(selection.sign(text), whole)
-    short = selection.sign(["one"])
-    assert (short == selection.sign(["two"])).mean() < 0.1
-
-
-@pytest.mark.parametrize(
-    ("num_unequal", "expected"),
-    [
-        # 103 of 128 values are more than four fifths.
-        ([0, 26], [0, 1]),
-        ([0, 25], [0, 0]),
-        # A document goes only for one that stays, as the third one does.
-        ([0, 20, 40, 60], [0, 0, 2, 2]),
-    ],
-)
-def test_similarity_of_four_fifths_is_near(num_unequal, expected):
-    columns = np.arange(128)
-    signatures = np.array([columns < n for n in num_unequal], np.uint32)
-    original = np.arange(len(signatures))
-    selection._join_similar(original, signatures)
-    assert original.tolist() == expected
-
-
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 60)))
 
 
@@ -139,13 +112,6 @@ def test_repetition_reaches_the_weights_by_hand(settings, tmp_path):
         "corpus 2: 8 words, taken 2.50 times",
         "corpus 3: 30 words, taken 1.53 times",
     ]
-
-
-def test_dropped_documents_have_no_weight(settings, tmp_path):
-    first = write_json_lines(tmp_path / "a.jsonl", "a " * 9, "a " * 9, "b " * 9)
-    second = write_json_lines(tmp_path / "b.jsonl", "a " * 9, "c " * 6)
-    changes = {"corpus_weights": (1.0, 1.0), "deduplicate": "exact"}
-    assert select(settings, first, second, **changes)[0] == [1, 0, 1, 0, 3]
 
 
 def test_what_cannot_be_selected_is_refused(settings, tmp_path):

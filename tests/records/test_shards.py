@@ -14,7 +14,6 @@ from electra_tf.records.corpus import open_corpus
 from electra_tf.records.readers import Document
 from electra_tf.records.shards import BuildShare
 from electra_tf.records.shards import build_plan
-from electra_tf.text.vocabulary import Vocabulary
 
 
 def change_settings(plan, **changes):
@@ -63,21 +62,6 @@ def test_pieces_of_a_document_stay_on_one_side(plan, tmp_path, monkeypatch):
     assert sides == {"train", "validation"}
 
 
-def test_large_vocabularies_keep_large_ids(plan):
-    tokens = [*plan.vocabulary.tokens, *(f"t{i}" for i in range(70_000))]
-    plan = dataclasses.replace(plan, vocabulary=Vocabulary(tuple(tokens)))
-
-    def tokenize_high(lines):
-        ids, lengths = tokenize(lines)
-        return ids + 69_000, lengths
-
-    build_part(plan, tokenize=tokenize_high)
-    ids, segments = shards.load_rows(plan, BuildShare("", 0, "train", (1,)))
-    is_special = np.isin(ids, plan.vocabulary.special_ids)
-    assert ids[~is_special].min() > 69_000
-    assert (ids > 69_000).sum() == (~is_special).sum() > 0
-
-
 def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     rng = random.Random(0)
     documents = [Document([f"text {rng.random()}"]) for _ in range(20_000)]
@@ -90,26 +74,6 @@ def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     assert (first == again).all()
     assert abs(first.mean() - 0.1) < 0.01
     assert (first & other).sum() < 0.3 * first.sum()
-
-
-@pytest.mark.parametrize(
-    ("num_out_files", "fraction", "num_bytes", "expected"),
-    [
-        (0, 0.2, 10, {"train": 1, "validation": 1}),
-        (0, 0.2, 50 << 20, {"train": 8, "validation": 2}),
-        (0, 0.2, 1 << 30, {"train": 64, "validation": 13}),
-        (0, 0.2, 1 << 40, {"train": 1000, "validation": 200}),
-        (12, 0.2, 10, {"train": 12, "validation": 2}),
-        (12, 0.0, 10, {"train": 12}),
-    ],
-)
-def test_number_of_shards_is_as_asked_or_grows_with_the_corpus(
-    settings, num_out_files, fraction, num_bytes, expected
-):
-    settings = dataclasses.replace(
-        settings, num_out_files=num_out_files, validation_fraction=fraction
-    )
-    assert shards._choose_num_shards(settings, num_bytes) == expected
 
 
 @pytest.mark.parametrize(

@@ -53,20 +53,6 @@ def test_shares_with_all_options_give_the_bytes_of_one_machine(
         run(settings, 0)
 
 
-def test_folders_of_machines_without_shared_storage_are_brought_together(
-    settings, tmp_path
-):
-    output = pathlib.Path(settings.output_dir)
-    for number in range(9):  # more than units
-        folder = tmp_path / f"machine_{number}"
-        own = dataclasses.replace(settings, output_dir=str(folder))
-        run(own, number, count=9)
-        shutil.copytree(folder, output, dirs_exist_ok=True)
-    build_dataset(settings, merge=True)
-    build_dataset(own, 1, True)
-    assert folder_bytes(output) == folder_bytes(folder)
-
-
 def test_missing_tasks_and_units_are_named_and_nothing_is_lost(settings):
     output = pathlib.Path(settings.output_dir)
     for _ in range(2):
@@ -85,14 +71,6 @@ def test_missing_tasks_and_units_are_named_and_nothing_is_lost(settings):
     assert set(build_dataset(settings, merge=True)) == {"train", "validation"}
 
 
-def test_an_interrupted_task_goes_on(settings, interrupt):
-    tasks = interrupt(shards, "build_part", 2)
-    with pytest.raises(KeyboardInterrupt):
-        run(settings, 0, count=2)
-    run(settings, 0, count=2)
-    assert [task.index for task in tasks] == [0, 1, 1, 2]
-
-
 def test_a_merge_beside_a_task_is_refused(settings, monkeypatch):
     def merge(*unused):
         with pytest.raises(BlockingIOError, match=r"\.build is in use by"):
@@ -108,9 +86,3 @@ def test_a_merge_beside_a_task_is_refused(settings, monkeypatch):
         pytest.raises(BlockingIOError, match=r"\.build is in use by"),
     ):
         run(settings, 2)
-
-
-def test_a_task_that_cannot_be_is_refused(settings):
-    for task in ("3/3", "1", "-1/3", "0/0", "1/2/3"):
-        with refused(f"0 to COUNT - 1.*: {task}"):
-            run_task(settings, task)

@@ -6,7 +6,6 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from electra_tf import storage
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records.readers import ReadingOptions
 from tests.records.conftest import read_units
@@ -69,34 +68,6 @@ def test_damaged_tables_are_named(table):
         table.write_bytes(damaged)
         with refused(f"{table.name} is damaged or cut off: .* Replace it"):
             read(table)
-
-
-def test_columns_without_text_are_refused(tmp_path):
-    columns = {"id": [1], "text": ["one"], "list": [["one"]]}
-    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
-    for name in ("id", "body", "list"):
-        message = f"no column '{name}' of text. Its columns are .*'id': 'int"
-        with refused(message):
-            read(tmp_path, text_field=name)
-
-
-def test_tables_in_a_store_are_read(table):
-    folder = storage.path("ram://bucket/tables")
-    folder.mkdir(parents=True)
-    path = folder / table.name
-    storage.copy(table, path)
-    assert read(path) == read(table)
-    with refused(f"{path} has no column 'body'"):
-        read(path, text_field="body")
-    storage.remove_folder(folder)
-
-
-def test_the_file_format_of_arrow_is_refused_by_name(tmp_path):
-    table = pyarrow.table({"text": TEXTS})
-    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
-        file.write_table(table)
-    with refused("a.arrow must hold .*Arrow's file format .Feather.. Save"):
-        read(tmp_path)
 
 
 def test_zstandard_is_read(tmp_path):

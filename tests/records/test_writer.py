@@ -1,10 +1,8 @@
 """Whole builds: same bytes, splits, resuming, refusals, and the report."""
 
-import collections
 import dataclasses
 import json
 import pathlib
-import sys
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from tests.full_disk import largest_file
 from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
-from tests.records.conftest import write_corpus
 
 SCRIPT = script_modules.ROOT / "scripts" / "build_pretraining_dataset.py"
 LOST = "train/pretrain_data.tfrecord-00002-of-00004"
@@ -56,17 +53,6 @@ def test_shards_are_balanced_and_all_records_are_well_formed(
         expected = (vocabulary_folder / name).read_bytes()
         assert (dataset / name).read_bytes() == expected
     assert not (dataset / ".build").exists()
-
-
-def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
-    corpus = tuple(str(tmp_path / f"{c}.txt") for c in "abcdefgh")
-    for letter, path in zip("abcdefgh", corpus, strict=True):
-        pathlib.Path(path).write_text("\n\n".join([f"{letter} " * 29] * 40))
-    folder = build(settings, corpus=corpus, validation_fraction=0.0)
-    ids = read_split(folder / "train")["input_ids"].numpy()[:, 1]
-    for shard in np.split(ids, 4):
-        assert set(collections.Counter(shard).values()) == {10}
-        assert len(np.flatnonzero(np.diff(shard))) > 20, "not shuffled"
 
 
 def test_original_order_reproduces_the_original(oracles, tmp_path):
@@ -123,17 +109,6 @@ def test_resume_restores_deleted_shards_only(settings, dataset, monkeypatch):
     (dataset / "vocab.txt").unlink()
     assert {*writer.build_dataset(settings, resume=True)} == {*manifest.SPLITS}
     assert folder_bytes(dataset) == before
-
-
-def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
-    changed = write_corpus(tmp_path / "corpus")
-    path = changed / "part_0.txt"
-    path.write_text(path.read_text()[::-1])
-    (dataset / LOST).unlink()
-    settings = dataclasses.replace(settings, corpus=(str(changed),))
-    with refused("00002-of-00004 differs from the"):
-        writer.build_dataset(settings, resume=True)
-    assert not (dataset / LOST).exists()
 
 
 def test_other_datasets_are_not_overwritten(settings, dataset):
@@ -193,13 +168,6 @@ def test_beam_gives_the_bytes_of_a_local_build(settings, finished_dataset):
     writer.build_dataset(settings, beam_options=options)
     found = folder_bytes(pathlib.Path(settings.output_dir))
     assert found == folder_bytes(finished_dataset)
-
-
-def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(ImportError, match=r"electra-tf\[beam\]"):
-        writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
-    assert not pathlib.Path(settings.output_dir).exists()
 
 
 @pytest.mark.slow

@@ -1,14 +1,11 @@
 """Sums over tokens, against loops that take each token by itself."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import special
 
 import electra_tf
-from electra_tf.modeling import networks
 from electra_tf.scoring import sentence_scores
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests import tiny_electra
@@ -96,11 +93,3 @@ def test_frequencies_alone_make_the_baseline():
     np.testing.assert_allclose(
         scores, [common + rare, 2 * common + rare, rare + absent, 0.0]
     )
-
-
-def test_an_encoder_alone_is_refused():
-    tower = types.SimpleNamespace(encoder=None)
-    with pytest.raises(ValueError, match="Received: an encoder alone"):
-        sentence_scores.SentenceScorer(
-            tower, tiny_electra.VOCABULARY, networks.Answer.REPLACED
-        )

@@ -123,29 +123,6 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
         definition.select_arms(plan, ["mln"])
 
 
-def test_seeds_come_from_the_command_line():
-    study = definition.with_seeds(toy_study.build_study(), ["4", " 5"])
-    assert study.seeds == (4, 5)
-    with pytest.raises(errors.ConfigError, match="whole numbers.*'1,x'"):
-        definition.with_seeds(study, ["1", "x"])
-
-
-def test_a_file_without_a_study_is_refused(tmp_path):
-    (tmp_path / "empty.py").write_text("")
-    for name in ("absent.py", "empty.py"):
-        with pytest.raises(errors.ConfigError, match=f"no study in .*{name}"):
-            definition.load_study(str(tmp_path / name))
-
-
-def test_a_study_takes_an_argument():
-    path = str(STUDIES / "table1.py")
-    sizes = [
-        definition.load_study(name).base.encoder.hidden_size
-        for name in (path, f"{path}:64x2:1M")
-    ]
-    assert sizes == [128, 64]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_studies_of_the_project_compare_at_equal_cost(path):
     study = definition.load_study(str(path))

@@ -1,10 +1,6 @@
 """Tables and pictures from known results."""
 
-import json
 import pathlib
-
-import pandas as pd
-import pytest
 
 from electra_tf.studies import report
 from electra_tf.studies import runner
@@ -79,62 +75,3 @@ def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
         assert f"\n| `{name}` | {cell} |\n" in text
     assert "\n| `mlm_x0.5` | 1.000 (1) |\n" in text
     assert "best mean at that budget." in text
-
-
-def test_an_arm_without_results_keeps_its_row():
-    plan = toy_study.build_plan()
-    results = {("mlm", 1): _result(cola_probe=0.5)}
-    text = _format(plan, results, "mlm: tea")
-    # The other one is alone, so it is not best.
-    assert "\n| `electra` | – |\n| `mlm` | 0.500 (1) |\n" in text
-    assert "FAILED: mlm: tea" in text
-    assert "No run has finished." in _format(plan, {})
-
-
-def test_three_runs_have_a_median():
-    cell = report.format_cell(0.5, 0.125, 3, 0.4375)
-    assert cell == "0.500 ± 0.125 (3), median 0.438"
-
-
-def test_numbers_are_short():
-    values = (0.0, 0.12345, -0.5, 37.1744, 123.456, 12345.6, 0.00012)
-    assert (
-        " ".join(map(report.format_cell, values))
-        == "0.000 0.123 -0.500 37.174 123.5 12,346 1e-04"
-    )
-
-
-@pytest.mark.parametrize("fractions", [(1.0,), (0.5, 1.0)])
-def test_a_picture_is_drawn_at_one_budget_and_over_several(tmp_path, fractions):
-    plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=True)
-    arms = [plan.arms[0].name, "untrained"]
-    measures = pd.DataFrame({"cola_probe": [0.5, 0.25]}, arms)
-    report.draw_measures(tmp_path / "study.png", plan, measures)
-    assert (tmp_path / "study.png").stat().st_size > 5_000
-
-
-def test_a_curve_is_the_mean_over_runs_of_what_they_report(tmp_path):
-    held_out = {"step": 10, "split": "validation"}
-    train = {"step": 5, "split": "train", "masked_loss": 9.0}
-    folder = tmp_path / "joint" / study_run.MODEL_FOLDER
-    folder.mkdir(parents=True)
-    lines = json.dumps(train), json.dumps(held_out | {"masked_loss": 6.0})
-    (folder / "metrics.jsonl").write_text("\n".join(lines))
-    runs = {arm: [tmp_path / arm] for arm in ("joint", "later")}
-    report.draw_curves(tmp_path / "curves.png", runs)
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    report.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
-    assert not (tmp_path / "none.png").exists()
-
-    metrics = pd.DataFrame(
-        [
-            {"arm": "a", "step": 10, "masked_loss": 6.0},
-            {"arm": "a", "step": 20, "masked_loss": 4.0},
-            {"arm": "a", "step": 10, "mlm_masked_loss": 5.0},
-            {"arm": "b", "step": 20, "disc_auc": 0.7},
-        ]
-    )
-    names = ("masked_loss", "mlm_masked_loss")
-    means = report.average_curves(metrics, names)
-    assert means["a"].to_dict() == {10: 5.5, 20: 4.0}
-    assert means["b"].isna().all()

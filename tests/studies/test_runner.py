@@ -11,8 +11,6 @@ import time
 import pytest
 
 from electra_tf import errors
-from electra_tf.config import schema
-from electra_tf.processes import locks
 from electra_tf.studies import runner
 from electra_tf.studies import study_run
 from tests.studies import toy_study
@@ -164,61 +162,3 @@ def test_results_of_other_settings_are_refused(tmp_path):
     path.unlink()
     with pytest.raises(errors.ConfigError, match="without request.json"):
         _run(tmp_path)
-
-
-def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
-    in_use = pytest.raises(BlockingIOError, match="in use")
-    with locks.hold(tmp_path / "study"), in_use:
-        _run(tmp_path)
-
-
-def _log_step(request, step):
-    """Writes a line of metrics, and one that is being written."""
-    folder = request.folder / study_run.MODEL_FOLDER
-    folder.mkdir(parents=True)
-    text = f'{{"step": {step}, "split": "train"}}\n{{"step": 9'
-    (folder / "metrics.jsonl").write_text(text)
-
-
-def test_a_task_without_files_is_named_before_the_first_run(tmp_path):
-    *folders, tasks = _write_folders(tmp_path)
-    (tasks / "SST-2" / "dev.tsv").unlink()
-    plan = toy_study.build_plan(has_tasks=True)
-    with pytest.raises(FileNotFoundError, match=r"SST-2.*dev\.tsv"):
-        runner.run_study(plan, *folders, tasks)
-    assert not folders[1].exists()
-
-
-def test_time_left_comes_from_the_work_that_is_left(
-    tmp_path, monkeypatch, capsys
-):
-    folders = _write_folders(tmp_path)
-    first, second, third, _ = requests = runner.build_requests(
-        toy_study.build_plan(), *folders
-    )
-    result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
-    first.folder.mkdir(parents=True)
-    path = first.folder / study_run.RESULT_FILE
-    path.write_text(schema.to_json(result))
-    _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
-    now = [1_000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with runner._StudyProgress(requests) as progress:
-        progress.start(second)
-        progress.start(third)
-        _log_step(third, 4)  # Of 10.
-        now[0] += 100.0
-        progress.update([second, third])
-        progress.fail(runner.Failure(second, "No tea."))
-        progress.finish(third, result)
-    # 0.4 runs took 100 s, so the other 2.35 take 588; then 1.75 took 100 s.
-    assert capsys.readouterr().out.splitlines() == [
-        "1 of 4 runs are finished already.",
-        "Run 2/4 mlm, seed 1: goes on; it had come to step 5.",
-        "Run 3/4 electra, seed 2: starts.",
-        "Study: 41 %, mlm, seed 1: step 5/20; electra, seed 2: step 4/10; "
-        "0:09:48 left",
-        f"Run 2/4 mlm, seed 1: FAILED: No tea. See {second.log_file}.",
-        "Run 3/4 electra, seed 2: finished in 0:01:40: cola_probe 0.500. "
-        "Study: 3/4, 0:00:57 left.",
-    ]

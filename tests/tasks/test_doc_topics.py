@@ -1,7 +1,6 @@
 """The embedded little task, from a small corpus made here."""
 
 import collections
-import csv
 import json
 import random
 
@@ -60,33 +59,6 @@ def test_no_document_is_in_two_splits():
         counts = collections.Counter(e.label for e in splits[split])
         assert counts == dict.fromkeys(topics.TOPICS, size // 4)
     assert topics.make_splits(documents, SIZES, seed=2) != splits
-
-
-def test_too_little_text_is_an_error():
-    message = "28 plain sentences of language"
-    with pytest.raises(errors.DataError, match=message):
-        topics.make_splits(_documents(num_documents=2), SIZES, seed=1)
-
-
-def test_only_plain_sentences_are_taken():
-    document = (
-        "Returns the sum of all values, if any. See x_1 for the rest of it.\n"
-        "Too short a one. This one names the NumPy array that is returned.\n"
-        "The arrays are copied unless they are equal. and this goes on here."
-    )
-    assert list(topics.find_sentences(document)) == [
-        "Returns the sum of all values, if any."
-    ]
-
-
-def test_files_hold_the_splits(corpus):
-    folder = topics.prepare(None, corpus)  # beside it
-    documents = topics.read_documents(corpus)
-    splits = topics.make_splits(documents, SIZES, topics.SEED)
-    for split, examples in splits.items():
-        with (folder / f"{split}.csv").open(newline="") as file:
-            rows = [topics.Example(**row) for row in csv.DictReader(file)]
-        assert rows == examples
 
 
 def test_what_is_there_is_kept_and_nothing_else_overwritten(corpus, tmp_path):

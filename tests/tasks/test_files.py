@@ -1,7 +1,6 @@
 """Files are found, tables are read, or named by line; TFDS by a stand-in."""
 
 import csv
-import sys
 import types
 
 import numpy as np
@@ -184,21 +183,3 @@ def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
     assert second["sentence"] == "x"
     assert second["label"] is None
     assert second["tags"] == second["answers"]["text"] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("unknown", r"not know unknown: Dataset unknown not found\.$"),
-        ("elsewhere", "tfds build elsewhere"),
-    ],
-)
-def test_what_cannot_be_read_is_one_clear_error(fake_tfds, name, expected):
-    with pytest.raises(errors.DataError, match=expected):
-        files.read_tfds(name, "train")
-
-
-def test_a_missing_package_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"pip install 'electra-tf\[tfds\]"):
-        files.read_tfds("glue/cola", "train")

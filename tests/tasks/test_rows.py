@@ -27,20 +27,6 @@ def test_words_of_contexts_end_at_five_blanks_and_no_others():
         assert text.encode()[start:end] == word
 
 
-def test_all_blanks_are_those_of_python():
-    characters = [chr(code) for code in range(1, 0x3100)]
-    text = "x".join(characters)
-    words, _, _ = _split_words([text], rows_lib.ALL_BLANKS)
-    assert [word.decode() for word in words[0]] == text.split()
-
-
-def test_bytes_that_are_no_text_stay_in_their_word():
-    data = b"the \xffcat\xc3 sat \xe6\x9d\xe2\x80"
-    words, starts, _ = _split_words([data], rows_lib.ALL_BLANKS)
-    assert words == [[b"the", b"\xffcat\xc3", b"sat", b"\xe6\x9d\xe2\x80"]]
-    assert starts == [[0, 4, 10, 14]]
-
-
 def _split(totals, room, stride, least=1):
     totals = tf.constant(totals, tf.int64)
     rooms = tf.fill(tf.shape(totals), tf.constant(room, tf.int64))
@@ -56,22 +42,6 @@ def _spans_by_loop(total, room, stride):
         if start + count == total:
             return
         start += min(count, stride)
-
-
-def test_windows_are_those_of_a_loop():
-    totals = [0, 1, 9, 10, 11, 40, 3]
-    for room, stride in ((10, 5), (10, 50), (3, 1)):
-        found = _split(totals, room, stride)
-        expected = [
-            (number, start, count)
-            for number, total in enumerate(totals)
-            for start, count in _spans_by_loop(total, room, stride)
-        ]
-        rows = zip(found.texts, found.starts, found.lengths, strict=True)
-        assert [tuple(map(int, row)) for row in rows] == expected
-        assert all(found.numbers[i] == 0 for i in found.splits[:-1])
-    found = _split([0, 4], 3, 2, least=0)
-    assert found.counts.numpy().tolist() == [0, 2]
 
 
 def _best_by_loop(spans, piece):

@@ -1,7 +1,6 @@
 """Tables of Unicode 14; words by the original's rules, and their places."""
 
 import json
-import re
 import unicodedata
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.character_table import load_character_properties
-from electra_tf.text.character_table import simple_text_pattern
 from electra_tf.text.normalization import Normalizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
@@ -18,47 +16,6 @@ from electra_tf.text.vocabulary import Vocabulary
 from tests.text import unicode_tables
 
 LOWER = TokenizerSettings()
-CASED = TokenizerSettings(do_lower_case=False)
-
-
-def _split(text, settings=LOWER):
-    words = Normalizer(settings).split(tf.constant([text])).words
-    return [word.decode() for word in words.numpy()]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("It's 3.5\u20ac!", ["it", "'", "s", "3", ".", "5\u20ac", "!"]),
-        # Ideographs are words of their own, kana are not.
-        ("\u4e2d\u6587ab\u3042\u3044", ["\u4e2d", "\u6587", "ab\u3042\u3044"]),
-        # Vertical tab, form feed, NEL and zero-width space vanish ...
-        ("a\x0bb\x0cc\x85d\u200be", ["abcde"]),
-        # ... tab, line ends, no-break space and U+2028 separate.
-        ("a\tb\nc\r\nd\xa0e\u2028f", ["a", "b", "c", "d", "e", "f"]),
-        # Unassigned, private use, a noncharacter.
-        ("a\u0378b\ue000c\uffffd", ["abcd"]),
-        # A decomposition may be punctuation: U+2260 is "=" and a mark.
-        ("a\u2260b\u1fefc", ["a", "=", "b", "`", "c"]),
-        ("\u0130I\u0131", ["ii\u0131"]),
-        ("Stra\xdfe \u1e9e \ufb01", ["stra\xdfe", "\xdf", "\ufb01"]),
-        ("[CLS] [MASK]", ["[", "cls", "]", "[", "mask", "]"]),
-        # A mark behind an ideograph is left alone and vanishes.
-        ("\u4e2d\u0301x", ["\u4e2d", "x"]),
-        ("\u0301 \u0301\u0301", []),
-    ],
-)
-def test_lower_casing_and_stripping(text, words):
-    assert _split(text) == words
-
-
-def test_spacing_marks_are_put_into_canonical_order():
-    # U+302E (class 224) and U+1BAA (class 9) are spacing marks, so they stay.
-    assert _split("\u302e\u1baa") == ["\u302e\u1baa"[::-1]]
-    # A mark of class 0 between them, though dropped, keeps them apart.
-    assert _split("\u302e\u20dd\u1baa") == ["\u302e\u20dd\u1baa"]
-    assert _split("\u302e\u0b3f\u1baa") == ["\u302e\u1baa"]
-    assert _split("\u302e\u1baa", CASED) == ["\u302e\u1baa"]
 
 
 def _slices(tokenizer: Tokenizer, text: bytes) -> list[bytes]:
@@ -125,24 +82,6 @@ def test_the_slice_alone_gives_the_same_word(golden):
             slices.append(text[words.starts[word] : words.ends[word]])
     alone = normalizer.split(tf.constant(slices))
     assert alone.words.numpy().tolist() == words.words.numpy().tolist()
-
-
-KEEP = TokenizerSettings(strip_accents=False)
-
-
-@pytest.mark.parametrize(
-    ("settings", "simple", "not_simple"),
-    [
-        (LOWER, "Caf\xe9 \u4e2d\u2014", "\u03a3 \u0416 \xad \x0b \x00 \ufffd"),
-        (KEEP, "Cafe caf\xe9", "\xc9 \u03a3 \u0130"),
-        (CASED, "\xc9\u03a3\u0416\u0130", "\u200b \u2028 \U0001fae8"),
-    ],
-)
-def test_simple_texts_are_told_from_others(settings, simple, not_simple):
-    pattern = re.compile(simple_text_pattern(settings))
-    assert pattern.fullmatch(simple)
-    for character in not_simple.split(" "):
-        assert not pattern.fullmatch(character), ascii(character)
 
 
 @pytest.mark.skipif(

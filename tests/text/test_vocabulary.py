@@ -88,22 +88,6 @@ def test_the_last_of_repeated_lines_counts(tmp_path, caplog):
         Vocabulary((*TOKENS, "c", "c"))
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tokenizer_class": "x"}, "Unknown.*If the file is Hugging Face's"),
-        ({"do_lower_case": 1}, "`do_lower_case` must be true or false.*1"),
-        ({"max_word_length": 0}, "`max_word_length`.*at least 1.*0"),
-    ],
-)
-def test_unusable_settings_are_refused_with_the_file(
-    tmp_path, settings, message
-):
-    folder = _write(tmp_path, _lines(*TOKENS), settings)
-    with pytest.raises(errors.DataError, match=f"config.json: .*{message}"):
-        Vocabulary.load(folder)
-
-
 def test_a_vocabulary_is_missed_and_never_overwritten(tmp_path):
     with pytest.raises(FileNotFoundError, match="vocab.txt.*train-vocab"):
         Vocabulary.load(tmp_path)

@@ -53,13 +53,6 @@ def test_the_size_is_exact(texts):
     assert backwards.tokens == vocabulary.tokens
 
 
-def test_frequent_words_are_whole_and_none_is_unknown(texts):
-    vocabulary = train_vocabulary(texts, 2000, character_coverage=1.0)
-    assert {"the", "vocabulary", "tokens", "##s"} <= set(vocabulary.tokens)
-    ids = Tokenizer(vocabulary).tokenize(tf.constant(texts))
-    assert vocabulary.unk_id not in set(ids.values.numpy().tolist())
-
-
 def test_frequent_characters_and_all_of_ascii_are_tokens():
     texts = ["common words " * 500 + "\u4e2d"]
     vocabulary = train_vocabulary(texts, 115)

@@ -71,16 +71,6 @@ def test_everything_comes_back_to_the_bit(tmp_path):
     assert {p.name for p in folder.iterdir()} == {*FILES}
 
 
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
-    for which, remedy in (
-        ("latest", "Train first"),
-        ("best", "training.eval_steps"),
-        ("absent", "Give latest, best or a folder"),
-    ):
-        with pytest.raises(FileNotFoundError, match=remedy):
-            checkpoints.find(tmp_path, which)
-
-
 def test_the_newest_ones_and_the_best_are_kept(tmp_path):
     for step in (10, 20, 30, 40):
         _save(tmp_path, step, keep=2, best_step=10)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import socket
 from unittest import mock
 
@@ -31,15 +30,6 @@ def test_several_workers_need_to_know_each_other(text, monkeypatch):
         distribution.build_strategy(WORKERS)
 
 
-def test_a_processor_has_a_micro_batch_alone(monkeypatch):
-    name, counts = "set_intra_op_parallelism_threads", []
-    monkeypatch.setattr(tf.config.threading, name, counts.append)
-    for is_shared in (False, True):
-        settings = config.TrainingConfig(deterministic=False)
-        distribution.configure_process(settings, is_shared)
-    assert counts == [1]
-
-
 def test_the_others_are_waited_for(monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         with socket.create_server(("127.0.0.1", 0)) as own:
@@ -53,17 +43,6 @@ def test_the_others_are_waited_for(monkeypatch, capsys):
     with pytest.raises(errors.WorkerLostError, match=expected):
         distribution._wait_for_workers(own, {"chief 0": chief})
     assert "Waiting for chief 0 (127.0.0.1:" in capsys.readouterr().err
-
-
-def test_a_cluster_that_tensorflow_refuses_leaves_no_alarm(monkeypatch):
-    def refuse():
-        raise RuntimeError("Collective ops must be configured at startup")
-
-    monkeypatch.setenv("TF_CONFIG", _describe(0, "127.0.0.1:0"))
-    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", refuse)
-    with pytest.raises(RuntimeError, match="at startup"):
-        distribution.build_strategy(WORKERS)
-    assert signal.alarm(0) == 0
 
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):

@@ -5,7 +5,6 @@ import re
 
 import pytest
 import tensorflow as tf
-from matplotlib import figure
 
 from electra_tf.training import reporting
 from tests import full_disk
@@ -51,15 +50,6 @@ def test_a_damaged_line_is_named_and_the_others_stay(damage, tmp_path, caplog):
     caplog.clear()
     assert [n["step"] for n in _written(tmp_path)] == [5, 10, 10, 15, 15]
     assert caplog.text == ""
-
-
-def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with reporting.RunReport(None, 0, 9) as report:
-        report.write("train", 1, METRICS)
-        report.say("hello")
-    assert capsys.readouterr().out == ""
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
@@ -169,31 +159,3 @@ def test_a_worked_example():
     assert held_out == (
         "valid  100/1000  1d 01:01  37.174                            0.508"
     )
-
-
-def test_a_narrow_terminal_keeps_what_matters_most():
-    names = {column.name for column in reporting.COLUMNS[8:]}
-    headings = [
-        reporting.Table(1_000_000, names, width).lines("train", 1, 0, {})
-        for width in (80, 170)
-    ]
-    narrow, wide = ({*heading.split()} for heading, _ in headings)
-    assert {"step/total", "left", "gen", "disc", "tok/s"} <= narrow
-    assert wide - narrow >= {"prec"}
-    assert len(headings[0][0]) <= 80
-
-
-def test_a_panel_shows_both_splits_and_what_the_corpus_gives_away(tmp_path):
-    assert reporting.draw_training_curves(tmp_path) is None  # no metrics
-    axis, entropy = figure.Figure().subplots(), {"unigram_entropy": 6.5}
-    lines = [
-        {"step": step, "split": split, "masked_loss": 7.0 - step} | entropy
-        for step in (1, 2, 3)
-        for split in ("train", "validation")[: step % 2 + 1]
-    ]
-    reporting._draw_panel(axis, "at [MASK]", ("masked_loss",), lines)
-    curves = {line.get_label(): line for line in axis.get_lines()}
-    assert [*curves["training"].get_xdata()] == [1, 2, 3]
-    assert [*curves["held-out"].get_xdata()] == [1, 3]
-    assert [*curves["held-out"].get_ydata()] == [6.0, 4.0]
-    assert [*curves["unigram"].get_ydata()] == [6.5, 6.5]

@@ -242,14 +242,6 @@ def test_only_traced_training_is_timed(monkeypatch):
     assert times == [(2.0, 2), (3.0, 3), (3.0, 3)]
 
 
-def test_tracing_is_not_timed_behind_an_evaluation_that_was_owed(monkeypatch):
-    run = Run(6, log=2)
-    run.model.optimizer.iterations.assign(2)
-    run.owes_evaluation = True
-    _, times = _go_slowly(run, monkeypatch, 1.0)
-    assert times == [(1.0, 1), (2.0, 2)]
-
-
 def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
     counts, _ = _go_slowly(Run(9, log=9), monkeypatch, 4.0)
     # Ten seconds at most, so that a request to stop is answered soon.

@@ -136,13 +136,6 @@ def test_a_number_stands_on_its_range(browser):
         assert _of_all(page, "#verdict", "e.textContent") == ["5.00"]
 
 
-def test_what_is_compared_has_a_score(browser):
-    with _page_of(browser, stubs.RANKER) as page:
-        page.act("#second", "value", text="another")
-        _submit(page, "a text", "predict")
-        assert _of_all(page, "#verdict", "e.textContent") == ["2.50"]
-
-
 def test_spans_bear_their_tags(browser):
     with _page_of(browser, stubs.TAGGER) as page:
         text = "\U0001f600Ann  sat, " + EVIL

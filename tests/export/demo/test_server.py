@@ -9,14 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-import types
-from concurrent import futures
 
 import pytest
 
 import electra_tf
-from electra_tf.export.clients import scoring
-from electra_tf.export.clients import text_models
 from electra_tf.export.demo import server as server_lib
 from tests import script_modules
 from tests import tiny_electra
@@ -75,14 +71,6 @@ def test_files_are_served_with_security_headers(
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert "Python" not in headers["Server"]
-
-
-def test_the_page_learns_what_the_model_can_do(server):
-    assert json.loads(_ask(server, "GET", "/api/model")[2]) == {
-        "description": "a stub", "can_score": True, "can_fill": True,
-        "max_characters": server_lib.MAX_CHARACTERS, "mask": "[MASK]",
-        "inputs": ["text"],
-    }  # fmt: skip
 
 
 def test_parts_put_together_are_the_text(server):
@@ -146,18 +134,6 @@ def test_other_names_of_this_machine_and_other_sites_are_refused(server):
         assert _post(server, "/api/score", _TEXT, headers)[0] == status
 
 
-def test_a_server_that_was_opened_answers_to_other_names():
-    with stubs.serve(stubs.PRETRAINED, "0.0.0.0") as server:
-        assert not server.is_local
-        status = _ask(server, "GET", "/", headers={"Host": "box.example"})[0]
-        assert status == 200
-
-
-def test_a_taken_port_gives_one_clear_error(server):
-    with pytest.raises(OSError, match="Choose another --port"):
-        server_lib.DemoServer(stubs.PRETRAINED, "127.0.0.1", server.port)
-
-
 def test_a_model_that_fails_does_not_end_the_server():
     def fail(texts):
         raise RuntimeError("secret of the inside")
@@ -166,29 +142,6 @@ def test_a_model_that_fails_does_not_end_the_server():
         status, answer = _post(server, "/api/score", _TEXT)
         assert status == 500 and "secret" not in answer["error"]
         assert _ask(server, "GET", "/")[0] == 200
-
-
-def test_the_model_sees_one_request_at_a_time():
-    inside, most = [0], [0]
-    guard = threading.Lock()
-
-    def score(texts):
-        with guard:
-            inside[0] += 1
-            most[0] = max(most[0], inside[0])
-        time.sleep(0.05)
-        with guard:
-            inside[0] -= 1
-        return [scoring.ScoredText(texts[0].encode(), (), 0)]
-
-    request = "/api/score", _TEXT
-    with (
-        stubs.serve(server_lib.DemoModel("slow", score)) as server,
-        futures.ThreadPoolExecutor(4) as pool,
-    ):
-        asked = [pool.submit(_post, server, *request) for _ in range(4)]
-        assert [future.result()[0] for future in asked] == [200] * 4
-    assert most[0] == 1
 
 
 def test_fine_tuned_models_predict_of_the_texts_that_they_read():
@@ -207,22 +160,6 @@ def test_fine_tuned_models_predict_of_the_texts_that_they_read():
         assert (status, answer["text"]) == (200, "Who? It sat.")
         status, answer = _post(running, "/api/predict", {"question": "Who?"})
         assert (status, '"context": ' in answer["error"]) == (400, True)
-
-
-def test_models_are_asked_before_anybody_waits():
-    asked = []
-
-    def note(answer):
-        return answer and (lambda *texts: asked.append(texts) or answer(*texts))
-
-    for model in (stubs.PRETRAINED, stubs.READER):
-        fields = {
-            n: note(getattr(model, n)) for n in ("score", "fill", "predict")
-        }
-        with stubs.serve(model._replace(**fields)) as running:
-            running.warm_up()
-    mask = ["[MASK]"] * (text_models.NUM_EAGER_TEXTS + 1)
-    assert asked == [(mask,), (mask, 5), (mask, mask)]
 
 
 def test_who_sends_slowly_is_cut_off_and_others_wait(monkeypatch):
@@ -292,22 +229,6 @@ def test_an_export_and_a_model_do_what_each_can(run, exported):
     assert both.description.startswith("exported model; discr")
     assert len(both.fill(["a [MASK]"], 5)[0][0]) == 5
     assert both.score(["the cat"])[0].words
-
-
-def test_a_fine_tuned_model_beside_an_export_is_an_error(exported):
-    tuned = types.SimpleNamespace(
-        predict=None, summary="a classifier", text_model=None, metadata=None
-    )
-    with pytest.raises(ValueError, match="shown alone.*a classifier, and"):
-        server_lib.build_demo_model(tuned, exported)
-
-
-def test_nothing_to_show_is_an_error(tmp_path):
-    tiny_electra.write_run(tmp_path, "all_tokens_mlm")
-    with pytest.raises(ValueError, match="none of these"):
-        server_lib.DemoServer(
-            server_lib.build_demo_model(electra_tf.load(tmp_path))
-        )
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import pytest
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import scores as qa_scores
 from electra_tf.tasks.question_answering.answering_task import (
     QuestionAnsweringTask,
 )
@@ -25,13 +24,6 @@ def _settings(tmp_path, **fields):
     settings = settings_of(names="squad2", data_dir=str(tmp_path))
     qa = finetuning_config.QuestionAnsweringConfig(**fields)
     return dataclasses.replace(settings, qa=qa)
-
-
-@pytest.fixture
-def folder(write, tmp_path):
-    for split in ("train", "dev"):
-        write(f"{split}-v2.0.json", squad_file(QUESTIONS))
-    return tmp_path
 
 
 def _predictions(texts, odds=()):
@@ -80,20 +72,6 @@ def test_files_hold_answers_by_id(tmp_path):
     assert [path.name for path in paths] == names
 
 
-def test_examples_stand_beside_what_is_answered(tmp_path):
-    answered = _predictions({"a": "cat", "b": "mat"}, [-9.0, 9.0])
-    examples = [
-        records.Example(identity, "Who?", "The cat sat.", golds)
-        for identity, golds in (("a", ("cat",)), ("b", ()))
-    ]
-    qa = build_task("squad2", _settings(tmp_path))
-    qa.write_examples(tmp_path / "dev.jsonl", examples, answered)
-    lines = (tmp_path / "dev.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    found = [(row["golds"], row["prediction"]) for row in rows]
-    assert found == [(["cat"], "cat"), ([], "")]
-
-
 def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
     qa = build_task("squad2", _settings(tmp_path))
     examples = [
@@ -136,16 +114,3 @@ def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
         "Rows, windows of the contexts: 4 of train.",
         "What is learned as its answer: cat ##s",
     } <= set(lines)
-
-
-def test_own_data_needs_a_file_and_a_known_metric():
-    with pytest.raises(ValueError, match=r"\(none\).*own.train_file"):
-        _own().read_split("train")
-    with pytest.raises(ValueError, match="Received: 'mcc'"):
-        _own(train_file="x.csv", metric="mcc")
-    assert _own(dev_file="x.csv", metric="exact").metric == "exact"
-
-
-def test_an_unanswerable_question_has_no_score_of_1_1():
-    with pytest.raises(ValueError, match="answers of question 'c'"):
-        qa_scores.compute_squad1_scores({"c": ()}, {"c": "cat"})

@@ -27,7 +27,6 @@ INDEPENDENT = finetuning_config.QuestionAnsweringConfig(
     joint_prediction=False, answerable_classifier=False, max_answer_length=4
 )
 KEEP = TokenizerSettings(strip_accents=False)
-JOINT = dataclasses.replace(INDEPENDENT, joint_prediction=True)
 
 
 def _rows(tokenizer, examples, length=64, stride=3):
@@ -56,15 +55,6 @@ def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
     assert _decode(tokenizer, {0: 3.0}, {3: 3.0}, settings).texts["q1"] == (
         "The old cat ("
     )
-
-
-def test_a_document_without_pieces_has_no_answer(tokenizer):
-    example = example_of(None, " ")
-    rows = _rows(tokenizer, [example])
-    for settings in (INDEPENDENT, JOINT):
-        found = answers.decode(rows, {}, settings, True)
-        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
-        assert found.null_odds["q1"] == 1_000_000
 
 
 def _learn_and_answer(context, text, start, settings):

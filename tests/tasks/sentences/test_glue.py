@@ -36,13 +36,6 @@ def test_the_mismatched_split_has_a_file_of_its_own(tmp_path):
     assert _task("mnli", tmp_path).read_split("dev_mismatched") == expected
 
 
-def test_ax_is_mnli_with_the_diagnostic_set_instead_of_the_test_sets():
-    task = _task("ax", "")
-    assert task.name == "mnli"
-    assert task.splits == ("train", "dev_matched", "dev_mismatched", "ax")
-    assert task.dev_splits == ("dev_matched", "dev_mismatched")
-
-
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 
 

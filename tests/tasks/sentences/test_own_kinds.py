@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import comparisons
 from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import build_own
-from tests.tasks.conftest import own_settings
 
 LABELS = "text,label\na cat,new| big\na dog,\nun,big\n"
 RANKED = "text,doc,label\nq  1,a,0\nq2,b,2\nq 1,c,1\nq2,d,0\nq2,e,0.5\n"
@@ -166,11 +164,3 @@ def test_a_query_without_differences_or_relevance():
 def test_a_mistake_is_named(tmp_path, text, fields, message):
     with pytest.raises((errors.DataError, ValueError), match=message):
         build_own(tmp_path, text, **fields).read_split("train")
-
-
-def test_groups_are_learned_alone(tmp_path):
-    settings = own_settings(**RANKING)
-    task = type(settings.task)(names="own,cola")
-    settings = type(settings)(task=task, own=settings.own)
-    with pytest.raises(ValueError, match="ranking are learned alone"):
-        catalog.build_tasks(settings)

@@ -61,20 +61,6 @@ def _outputs(task, tags):
     }
 
 
-def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
-    _chunking(folder).read_split("train")
-    assert "2 examples, the official file 8936" in warnings.text
-    # Without a dev file the test file is the dev split.
-    task = _chunking(folder)
-    assert task.read_split("dev") == task.read_split("test")
-    assert task.dev_splits == ("dev",)
-    warnings.clear()
-    (folder / "dev.txt").write_text("sat VBD O\n")
-    _chunking(folder).read_split("train")
-    assert not warnings.text
-    assert len(_chunking(folder).read_split("dev")) == 1
-
-
 def test_predictions_are_tags_of_words(folder, tokenizer):
     task = _chunking(folder)
     examples = task.read_split("train")

@@ -2,7 +2,6 @@
 
 import functools
 import random
-import unicodedata
 
 import pytest
 import tensorflow as tf
@@ -12,7 +11,6 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-from tests.text import reference_tokenizer
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##b", "c", "."))
 TOKENIZER = Tokenizer(VOCABULARY)
@@ -101,44 +99,12 @@ def _split_words(words, settings=SETTINGS[0]):
     return named, is_special.numpy().tolist()
 
 
-def _expect_pieces(word, settings):
-    """The rules without the one that sets ideographs apart."""
-    vocabulary = Vocabulary(PIECE_TOKENS, settings)
-    numbers = {token: i for i, token in enumerate(PIECE_TOKENS)}
-    return [
-        piece
-        for part in reference_tokenizer.split_words(word, vocabulary)
-        for piece in reference_tokenizer.split_pieces(part, numbers, vocabulary)
-    ]
-
-
 def test_special_tokens_stand_for_themselves():
     words = ["[CLS]", "[SEP]", "[CLS\u200b]", "[MASK]", "[cls]", "a[CLS]"]
     pieces, is_special = _split_words(words)
     assert is_special == [True, True, True, False, False, False]
     assert pieces[:3] == [["[CLS]"], ["[SEP]"], ["[CLS]"]]
     assert pieces[4] == ["[", "c", "##l", "##s", "]"]
-
-
-def test_lone_surrogates_vanish():
-    assert _split_words(["a\ud800b", "東\ud800京"])[0] == [["ab"], ["東京"]]
-
-
-@pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0", reason="other Unicode tables"
-)
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_random_words_have_the_pieces_of_the_rules(settings, monkeypatch):
-    monkeypatch.setattr(reference_tokenizer, "IDEOGRAPHS", ())
-    rng = random.Random(4)
-    characters = "aabBAéÉe\u0301\u0323.[]東東京京\uf900ΣΣσ \u00a0\u00ad\u200b"
-    words = [
-        "".join(rng.choices(characters, k=rng.randrange(1, 9)))
-        for _ in range(600)
-    ]
-    pieces, _ = _split_words(words, settings)
-    for word, ours in zip(words, pieces, strict=True):
-        assert ours == _expect_pieces(word, settings), repr(word)
 
 
 def _split_text(text, splits_punctuation=False):
