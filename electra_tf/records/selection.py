@@ -24,6 +24,7 @@ from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
+from electra_tf.text import character_table
 
 FINGERPRINTS = "fingerprints"  # kind of share
 # The files that mark a folder of fingerprints, or of copies, as complete.
@@ -43,8 +44,6 @@ _FACTORS, _TERMS = np.random.RandomState(0).randint(
 _FACTORS |= 1
 _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd, of random bits
 _POWERS = _MIXER ** np.arange(_SHINGLE_WORDS, dtype=np.uint64)
-# Characters of scripts without blanks between words are words of their own.
-_NO_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 
 
 def write_fingerprints(
@@ -88,9 +87,8 @@ def word_pattern() -> re.Pattern[str]:
         for character in map(chr, range(sys.maxunicode))
         if unicodedata.category(character)[0] == "M"
     )
-    return re.compile(
-        rf"[{_NO_BLANKS}]|[^\W{_NO_BLANKS}](?:[^\W{_NO_BLANKS}]|[{marks}])*"
-    )
+    single = character_table.WITHOUT_BLANKS
+    return re.compile(rf"[{single}]|[^\W{single}](?:[^\W{single}]|[{marks}])*")
 
 
 def sign(words: list[str]) -> np.ndarray:

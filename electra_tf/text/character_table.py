@@ -44,6 +44,12 @@ _IDEOGRAPH_BLOCKS = (
     (0x2F800, 0x2FA1F),
 )
 
+WITHOUT_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+)
+"""The characters of scripts that put no blanks between words, as a range of a
+pattern: each counts as a word where words are compared."""
+
 _CodePoints = tuple[int, ...]
 
 

@@ -179,7 +179,9 @@ class QuestionAnsweringTask(base.Task):
         texts, odds = predictions.texts, predictions.null_odds
         if self.has_unanswerable:
             threshold = self.settings.qa_na_threshold
-            return scores.compute_squad2_scores(golds, texts, odds, threshold)
+            return scores.compute_squad2_scores(
+                golds, texts, odds, threshold, self.name == base.OWN
+            )
         is_mrqa = self.form == records.MRQA
         return scores.compute_squad1_scores(golds, texts, is_mrqa)
 

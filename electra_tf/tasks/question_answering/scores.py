@@ -3,6 +3,10 @@
 An answer is compared with the gold answer that it is most like, by the rules of
 the scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019: without case, punctuation,
 articles and superfluous blanks. Scores are in percent.
+
+The scripts split words at blanks, so their F1 of a Chinese answer is its exact
+match. With `by_character` each character of a script without blanks is a word,
+as in the script of MLQA; for tasks without published scores.
 """
 
 import collections
@@ -11,7 +15,13 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 
+from electra_tf.text import character_table
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+# Words, and each character of a script without blanks.
+_CHARACTERS = re.compile(
+    rf"[{character_table.WITHOUT_BLANKS}]|[^\s{character_table.WITHOUT_BLANKS}]+"
+)
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Golds = Mapping[str, Sequence[str]]
@@ -33,7 +43,7 @@ def normalize_answer(text: str) -> str:
 
 
 def compute_raw_scores(
-    golds: Golds, predictions: Texts
+    golds: Golds, predictions: Texts, by_character: bool = False
 ) -> dict[str, dict[str, float]]:
     """Scores all questions that have a prediction, by SQuAD 2.0's rules.
 
@@ -43,7 +53,7 @@ def compute_raw_scores(
     exact, f1 = {}, {}
     for name in (name for name in golds if name in predictions):
         right = [a for a in golds[name] if normalize_answer(a)] or [""]
-        exact[name], f1[name] = _compare(predictions[name], right)
+        exact[name], f1[name] = _compare(predictions[name], right, by_character)
         # Without words the F1 is 1 if both sides are.
         f1[name] = max(exact[name], f1[name])
     return {"exact": exact, "f1": f1}
@@ -74,7 +84,11 @@ def compute_squad1_scores(
 
 
 def compute_squad2_scores(
-    golds: Golds, predictions: Texts, null_odds: _Numbers, threshold: float
+    golds: Golds,
+    predictions: Texts,
+    null_odds: _Numbers,
+    threshold: float,
+    by_character: bool = False,
 ) -> dict[str, float]:
     """Computes all scores of the official script of SQuAD 2.0.
 
@@ -82,7 +96,7 @@ def compute_squad2_scores(
     and without (`NoAns_`) answers, and the best ones with their thresholds.
     Null odds above `threshold` make an answer empty.
     """
-    raw = compute_raw_scores(golds, predictions)
+    raw = compute_raw_scores(golds, predictions, by_character)
     groups = {
         "": list(golds),
         "HasAns_": [identity for identity in golds if golds[identity]],
@@ -123,16 +137,17 @@ def _find_best_threshold(
     return 100.0 * best / len(scores), best_threshold
 
 
-def _compare(text: str, right: Sequence[str]) -> tuple[float, float]:
+def _compare(
+    text: str, right: Sequence[str], by_character: bool = False
+) -> tuple[float, float]:
     """Exact match and F1 with the answer that is most alike, 0 to 1."""
-    plain = normalize_answer(text)
-    exact = float(plain in map(normalize_answer, right))
-    return exact, max(_f1(text, answer) for answer in right)
+    plain, *others = map(normalize_answer, (text, *right))
+    split = _CHARACTERS.findall if by_character else str.split
+    f1 = max(_f1(split(plain), split(other)) for other in others)
+    return float(plain in others), f1
 
 
-def _f1(text: str, answer: str) -> float:
-    ours = normalize_answer(text).split()
-    theirs = normalize_answer(answer).split()
+def _f1(ours: Sequence[str], theirs: Sequence[str]) -> float:
     num_same = (collections.Counter(ours) & collections.Counter(theirs)).total()
     if num_same == 0:
         return 0.0

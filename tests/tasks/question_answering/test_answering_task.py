@@ -114,3 +114,14 @@ def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
         "Rows, windows of the contexts: 4 of train.",
         "What is learned as its answer: cat ##s",
     } <= set(lines)
+
+
+def test_own_answers_in_scripts_without_blanks_share_characters(tmp_path):
+    examples = [records.Example("a", "谁", "北京大学", ("北京大学",))]
+    answered = _predictions({"a": "北京"}, [-9.0])
+    scores = _own(dev_file="x.csv").score(examples, answered)
+    # Two characters of two, two of four.
+    assert scores["best_exact"] == 0.0
+    assert scores["best_f1"] == pytest.approx(100 * 2 / 3)
+    by_name = build_task("squad2", _settings(tmp_path))
+    assert by_name.score(examples, answered)["best_f1"] == 0.0
