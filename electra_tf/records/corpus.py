@@ -90,7 +90,7 @@ class TfdsReader:
 
     def __init__(self, source: Source):
         self._source = source
-        self.invalid_utf8 = self.num_bytes = 0
+        self.invalid_utf8 = self.num_bytes = self.num_empty = 0
 
     def __iter__(self) -> Iterator[readers.Document]:
         name, field = parse_tfds_name(self._source.path)
@@ -114,6 +114,7 @@ class TfdsReader:
             self.invalid_utf8 += num_replaced
             if lines := readers.text_lines(text):
                 yield readers.Document(lines)
+            self.num_empty += not lines
 
 
 def open_corpus(

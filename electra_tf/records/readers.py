@@ -113,7 +113,8 @@ class FileReader:
     """The documents of one file, or of a range of its bytes.
 
     Documents must begin at `begin` and at `end`. `num_bytes` counts the bytes
-    of the file read so far, `invalid_utf8` the byte sequences replaced.
+    of the file read so far, `invalid_utf8` the byte sequences replaced,
+    `num_empty` the JSON objects and rows without a text.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class FileReader:
     ):
         self._path, self._options = storage.path(path), options
         self._begin, self._end = begin, end or sys.maxsize
-        self.invalid_utf8 = self.num_bytes = 0
+        self.invalid_utf8 = self.num_bytes = self.num_empty = 0
 
     def __iter__(self) -> Iterator[Document]:
         """Yields the documents; raises `DataError` for a damaged file."""
@@ -142,7 +143,7 @@ class FileReader:
         if file_format in TABLES:
             column = file_format, self._options.text_field
             for texts in _read_column(raw, *column, self._begin, self._end):
-                decoded = map(decode_leniently, filter(None, texts))
+                decoded = (decode_leniently(text or b"") for text in texts)
                 yield [x for text in decoded for x in self._record_lines(*text)]
             return
         # Kept: PyArrow's stream closes the file when it is deleted.
@@ -214,9 +215,7 @@ class FileReader:
             except (ValueError, AttributeError, RecursionError):
                 members = {}
             text = members.get(self._options.text_field, members)
-            if text is None:
-                continue
-            if not isinstance(text, str):
+            if not isinstance(text, str | None):
                 remedy = "Write an object with one text on each line"
                 if members and self._options.text_field not in members:
                     known = ", ".join(map(str, members))
@@ -228,7 +227,7 @@ class FileReader:
                     f"{self._options.text_field!r}. Received: {line[:80]!r}. "
                     f"{remedy}, {_ALL}."
                 )
-            result += self._record_lines(*_SURROGATE.subn("\ufffd", text))
+            result += self._record_lines(*_SURROGATE.subn("\ufffd", text or ""))
         return result
 
     def _csv_rows(self, stream: IO[bytes]) -> Iterator[list[str]]:
@@ -239,7 +238,7 @@ class FileReader:
             for line in self._decode(data, str(self._path)).split("\n")
         )
         csv.field_size_limit(_MAX_LINE_BYTES)
-        sign, names = _split_header(next(lines, ""))
+        sign, names = split_header(next(lines, ""))
         names = [name.strip() for name in names]
         column = self._options.text_field
         if column not in names:
@@ -270,8 +269,9 @@ class FileReader:
     def _record_lines(self, text: str, num_replaced: int) -> list[str]:
         """The lines of a JSON object or of a row, with a document end."""
         self.invalid_utf8 += num_replaced
-        is_document = self._options.blanks_separate_docs
-        return text_lines(text) + [_END_OF_DOCUMENT] * is_document
+        lines, ends = text_lines(text), self._options.blanks_separate_docs
+        self.num_empty += not lines
+        return lines + [_END_OF_DOCUMENT] * ends
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -313,13 +313,13 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
         return suffix[1:]
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
-    _, columns = _split_header(head.decode(errors="replace"))
+    _, columns = split_header(head.decode(errors="replace"))
     are_names = all(re.fullmatch(r"[\w.-]+", column) for column in columns)
     has_text = are_names and len(columns) > 1 and options.text_field in columns
     return "csv" if has_text or suffix in _CSV_SUFFIXES else "text"
 
 
-def _split_header(text: str) -> tuple[str, list[str]]:
+def split_header(text: str) -> tuple[str, list[str]]:
     """The sign between the columns of a table's first line, and their names."""
     header = re.split("[\r\n]", text, maxsplit=1)[0]
     sign = max("\t,;|", key=header.count)

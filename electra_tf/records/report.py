@@ -10,6 +10,7 @@ from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_token_counts
 from electra_tf.records.shards import BuildPlan
+from electra_tf.records.shards import load_reports
 
 # Advice is given beyond these.
 MIN_FILL = 0.7  # share of the rows' places that hold a token
@@ -35,6 +36,8 @@ def describe(plan: BuildPlan) -> list[str]:
                 f"UTF-8 and became U+FFFD, most of them in {name}: iconv "
                 "converts files"
             )
+    if count := sum(each.num_empty for each in load_reports(plan)):
+        lines.append(f"{count:,} JSON objects or rows have no text: left out")
     if plan.settings.selection:
         path = plan.copies_folder / selection.COPIES_FILE
         lines += path.read_text("utf-8").split("\n")

@@ -234,6 +234,7 @@ class PartReport:
     num_documents: dict[str, int]
     num_corpus_tokens: dict[str, int]  # before any overflow is dropped
     invalid_utf8: dict[str, int]  # byte sequences replaced
+    num_empty: schema.Count = 0  # JSON objects and rows without a text
 
 
 def load_reports(plan: BuildPlan) -> list[PartReport]:
@@ -298,6 +299,7 @@ def build_part(
             {each: builder.num_documents for each, builder in builders.items()},
             {each: builder.num_tokens for each, builder in builders.items()},
             dict(+invalid_utf8),  # those above 0
+            sum(reader.num_empty for reader in opened),
         )
         (folder / REPORT_FILE).write_text(schema.to_json(part), "utf-8")
 

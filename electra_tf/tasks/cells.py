@@ -15,6 +15,8 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 from electra_tf.tasks import files
 
 MISSING = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null",
@@ -30,7 +32,10 @@ _ITEM = re.compile(
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 # A list that is not whole, or of another program; bytes of Python.
 _REST = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
-_WHOLE = re.compile(r"(-?\d+)\.0+")
+# Three zeros may be those of thousands.
+_WHOLE = re.compile(r"(-?\d+)\.(?!000$)0+")
+# A number with a point that may stand before thousands.
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 # A string that may be a list: a bracket, then a quote or a number.
 _STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
 # What is left of a list that was split at blanks in the place of a tag.
@@ -43,8 +48,10 @@ _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
 # What holds the labels in an object, if it has no 0 or 1 for each.
 _LABEL_KEYS = "labels", "choices"
 TRUE = {"1", "true"}
-_STARTS = {"start", "start_offset"}
 BOOLEANS = {"0", "false", *TRUE}
+YES, NO = {*TRUE, "yes", "y", "x"}, {"0", "false", "no", "n"}
+"""What cells say of what their column is called, in lower case."""
+_STARTS = {"start", "start_offset"}
 
 
 def understand(cell: Any) -> Any:
@@ -106,7 +113,8 @@ def read_text(record: files.Record, column: str) -> str:
     if not isinstance(value, str):
         if is_empty(record, column):
             raise files.unexpected(record.place, expected, "null", remedy)
-        raise files.unexpected(record.place, expected, value)
+        remedy = 'Write a row for each text (in pandas, orient="records").'
+        raise files.unexpected(record.place, expected, value, remedy)
     return value
 
 
@@ -119,27 +127,24 @@ def read_name(record: files.Record, column: str) -> str:
 
 def read_labels(
     record: files.Record,
-    columns: Sequence[str],
+    column: str,
     separator: str = "",
     known: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Reads the labels of a row, none where they are missing.
 
-    They are in a list, in an object, between `separator`s, alone, or, if there
-    are several `columns`, the names of those that hold 1 or true. Spellings of
-    one thing become one (`1.0` is `1`, `True` is `true`), unless they are
+    They are in a list, in an object, between `separator`s, or alone. Spellings
+    of one thing become one (`1.0` is `1`, `True` is `true`), unless they are
     `known` as they stand.
     """
-    if len(columns) > 1:
-        held = {name: record.values.get(name) for name in columns}
-        return tuple(_held_labels(record, held))
-    cell = record.values.get(columns[0])
+    cell = record.values.get(column)
     if label_name(cell, known) in known:
         return (str(label_name(cell, known)),)
     value = understand(cell)
     if isinstance(value, dict):
         key = next((key for key in _LABEL_KEYS if key in value), None)
-        value = value[key] if key else _held_labels(record, value)
+        held = (name for name in value if read_truth(record, name, value))
+        value = value[key] if key else list(held)
     values = value if isinstance(value, list) else [value]
     if isinstance(value, str) and separator:
         values = value.split(separator)
@@ -153,18 +158,27 @@ def read_labels(
             raise files.unexpected(record.place, expected, f"{cell}", remedy)
     names = (label_name(value, known) for value in values)
     return tuple(
-        _to_name(record, columns[0], name) for name in names if name is not None
+        _to_name(record, column, name) for name in names if name is not None
     )
 
 
-def _held_labels(record: files.Record, held: Mapping[str, Any]) -> list[str]:
-    """The names that have 1 or true, of those with 0 or 1 each."""
-    bits = {name: label_name(cell) for name, cell in held.items()}
-    for name, bit in bits.items():
-        if bit not in BOOLEANS:
-            expected = f"0 or 1 (or false or true) for the label {name!r}"
-            raise files.unexpected(record.place, expected, held[name])
-    return [name for name, bit in bits.items() if bit in TRUE]
+def read_truth(
+    record: files.Record,
+    label: str,
+    held: Mapping[str, Any],
+    empty: bool | None = None,
+) -> bool:
+    """Reads whether a row has a label, from the cell that is called like it.
+
+    `empty` is what an empty cell says, None if it is refused.
+    """
+    word = (label_name(held.get(label)) or "").lower()
+    if not word and empty is not None:
+        return empty
+    if word not in YES | NO | {label.lower()}:
+        expected = f"0 or 1, no or yes, or false or true as {label!r}"
+        raise files.unexpected(record.place, expected, held.get(label))
+    return word not in NO
 
 
 def label_name(value: Any, known: Collection[str] = ()) -> str | None:
@@ -215,12 +229,44 @@ def read_number(
     if not low <= number <= high or math.isinf(number):
         bounds = f" from {low} to {high}" * math.isfinite(high - low)
         expected = f"a number{bounds} as {column!r}"
-        remedy = "Write it with a decimal point, or remove the row."
+        remedy = "Write a plain number, such as 1234.5, or remove the row."
         if math.isfinite(number):
             flags = "--config.own.min_value and --config.own.max_value"
             remedy = f"Repair the row, or set {flags}."
         raise files.unexpected(record.place, expected, value, remedy)
     return number
+
+
+def refuse_thousands(records: Sequence[files.Record], column: str) -> None:
+    """Raises if the points of a column are those before thousands.
+
+    Numbers as 1.234 beside 950 are; if all have such a point a warning says how
+    they are read.
+    """
+    texts = [str(record.values.get(column)).strip() for record in records]
+    have_point = [bool(_THOUSANDS.fullmatch(text)) for text in texts]
+    others = [t for t, has in zip(texts, have_point, strict=True) if not has]
+    are_whole = all(text.lstrip("+-").isdecimal() for text in others)
+    place = have_point.index(True) if any(have_point) else -1
+    # In JSON a number is one.
+    if (
+        place < 0
+        or not are_whole
+        or records[place].values[column] != texts[place]
+    ):
+        return
+    place, text = records[place].place, texts[place]
+    if others:
+        expected = f"numbers in {column!r} whose points are surely decimal"
+        remedy = (
+            "Write thousands without a sign, 1234; if it is no thousand, set "
+            "--config.own.min_value and --config.own.max_value."
+        )
+        raise files.unexpected(place, expected, text, remedy)
+    logging.warning(
+        f"{place}: {text!r} is read as {float(text):g}, and so are all numbers "
+        f"in {column!r}. Write thousands without a sign if that is wrong."
+    )
 
 
 def read_words(

@@ -23,6 +23,7 @@ from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.config import schema
+from electra_tf.records import readers
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
@@ -36,6 +37,7 @@ _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
 _MAX_LINE_BYTES = 1 << 28  # all of SQuAD is one line
+_BESIDE = {"schema", "version"}  # members of JSON that has its rows in `data`
 _MAX_PACKED = 200  # bytes of text for one of a .gz file
 
 
@@ -179,16 +181,46 @@ def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
     return lines
 
 
-def parse_object(line: str, place: str) -> dict:
-    """Parses the object on a line of a JSON lines file."""
-    expected = "a JSON object, one on every line"
+def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
+    """Yields the value on each line of JSON lines, or that of a JSON file.
+
+    The value of one that has several lines is whole; of others, only the first
+    may be no object. Each comes with its place.
+    """
+    lines = ((n, line) for n, line in read_lines(path) if line.strip())
+    for index, (number, line) in enumerate(lines):
+        place = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if not index and (found := _parse_whole(path)) is not None:
+                yield found
+                return
+            reason = str(error).replace("line 1 ", "")
+            expected = f"a JSON object, one on every line ({reason})"
+            raise unexpected(place, expected, line) from error
+        yield place, _require_object(value, place) if index else value
+
+
+def _parse_whole(path: pathlib.Path) -> tuple[str, Any] | None:
+    """The value of a JSON file; None of one that has JSON lines by its name."""
     try:
-        if isinstance(record := json.loads(line), dict):
-            return record
+        lines = (line for _, line in read_lines(path))
+        return str(path), json.loads("\n".join(lines))
     except (ValueError, RecursionError) as error:
-        reason = str(error).replace("line 1 ", "")
-        raise unexpected(place, f"{expected} ({reason})", line) from error
-    raise unexpected(place, expected, line)
+        if path.suffix.lower() != ".json":
+            return None
+        place = str(path)
+        if isinstance(error, json.JSONDecodeError):
+            place += f", line {error.lineno}, character {error.colno}"
+        raise unexpected(place, "JSON", error) from error
+
+
+def _require_object(value: Any, place: str) -> dict:
+    if isinstance(value, dict):
+        return value
+    expected = "a JSON object, one on every line or in a list"
+    raise unexpected(place, expected, json.dumps(value, ensure_ascii=False))
 
 
 def parse_number(value: Any) -> float:
@@ -213,7 +245,8 @@ def resolve_format(
             f"a name that ends with one of {', '.join(endings)}, or as "
             f"--config.own.file_format one of {', '.join(formats)}"
         )
-        raise unexpected(path, expected, name, "Save it as one of them.")
+        remedy = "Save it as one of them, with a name for each column."
+        raise unexpected(path, expected, name, remedy)
     return found
 
 
@@ -243,9 +276,9 @@ def read_rows(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields where each row of a table begins, and all its cells by column.
 
-    Tables name their columns in the first line. CSV is quoted as usual, with
-    semicolons or tabs where that line has no comma. TSV is quoted if all names
-    in that line are. Rows must have `columns`.
+    Tables name their columns in the first line. CSV is quoted as usual, between
+    the sign that this line has most of: a comma, semicolon, tab or `|`. TSV is
+    quoted if all names in that line are. Rows must have `columns`.
     """
     if file_format == "jsonl":
         for place, row in _read_objects(path):
@@ -279,10 +312,11 @@ def read_rows(
 def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
     """The sign between quoted fields; empty if a TSV has no quoting."""
     _, line = next(read_lines(path), (1, ""))
-    if file_format == "csv":
-        signs = [sign for sign in ",;\t" if sign in line]
-        return (signs or [","])[0]
-    return "\t" if all(map(_is_quoted, line.split("\t"))) else ""
+    sign, _ = readers.split_header(line)
+    is_plain = file_format == "tsv" and not all(
+        map(_is_quoted, line.split("\t"))
+    )
+    return "" if is_plain else sign
 
 
 def _is_quoted(field: str) -> bool:
@@ -290,23 +324,34 @@ def _is_quoted(field: str) -> bool:
 
 
 def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
-    """The objects on the lines of a file, or of the one list that it holds."""
-    lines = read_filled_lines(path)
-    start = "".join(line.strip() for _, line in lines[:2])
-    if not start.startswith("[{"):
-        for number, line in lines:
-            place = f"{path}, line {number}"
-            yield place, parse_object(line, place)
-        return
-    try:
-        rows = json.loads("\n".join(line for _, line in lines))
-    except (ValueError, RecursionError) as error:
-        raise unexpected(path, f"a list in JSON ({error})") from error
-    for number, row in enumerate(rows, 1):
-        place = f"{path}, object {number}"
-        if not isinstance(row, dict):
-            raise unexpected(place, "a JSON object", str(row))
-        yield place, row
+    """The rows of a file of JSON: of its lines, or of one value."""
+    for place, value in read_values(path):
+        if (rows := _list_rows(value)) == [value]:
+            yield place, _require_object(value, place)
+            continue
+        for number, row in enumerate(rows, 1):
+            where = f"{path}, object {number}"
+            yield where, _require_object(row, where)
+
+
+def _list_rows(value: Any) -> list:
+    """The rows of a value: those of a list, of `data`, or as pandas orients."""
+    match value:
+        case {"columns": [*names], "data": [*rows]}:
+            return [dict(zip(names, row, strict=False)) for row in rows]
+        case {"data": [{}, *_] as rows, **rest} if rest.keys() <= _BESIDE:
+            return rows
+        case [*rows]:
+            return rows
+    columns = value.values() if isinstance(value, dict) else ()
+    if not columns or not all(isinstance(part, dict) for part in columns):
+        return [value]
+    first, *_ = columns
+    if all(map(str.isdecimal, value)):
+        return list(columns)
+    if not first or not all(map(str.isdecimal, first)):
+        return [value]
+    return [{n: own.get(key) for n, own in value.items()} for key in first]
 
 
 def _read_quoted(
@@ -347,10 +392,12 @@ def _require_columns(
         if (count := present.count(name)) != 1:
             hint = f"{schema.suggest(name, present)} Rename it"
             if not set(present) & set(columns) and hint.startswith("Known"):
-                hint = f"The first line, or each object, names them. {hint}"
+                hint = f"Put names above the first row if it has none. {hint}"
             hint = "Rename the others" if count else hint
             setting = f"the setting of --config.own that says {name!r}"
             remedy = f"{hint}, or change {setting}."
+            if {"data", "annotations"} <= {*present}:
+                remedy = "Export it from Label Studio as JSON-MIN."
             if name in ("label", "labels"):
                 remedy += " If each label has a column, it lists them: a,b,c."
             raise unexpected(place, f"one column {name!r}", count, remedy)

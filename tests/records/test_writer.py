@@ -208,6 +208,13 @@ def test_numbers_by_hand(settings, tmp_path):
     assert lines[-1].startswith("To change: The vocabulary does not fit the t")
 
 
+def test_rows_without_a_text_are_counted(settings, tmp_path):
+    texts = "a bb", None, " ", "a 12"
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    lines = report(settings, tmp_path, rows)
+    assert lines[1] == "2 JSON objects or rows have no text: left out"
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "advice"),
     [

@@ -4,10 +4,13 @@ import csv
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from electra_tf import errors
 from electra_tf.tasks import files
+
+FRAME = pd.DataFrame({"text": ['a, "b"', "c"], "label": ["1", "0"]})
 
 
 def _write(path, data="x\n"):
@@ -69,15 +72,20 @@ def _read(path, columns=("text", "label"), file_format="auto", optional=()):
         ("a.TSV", 'label\tother\ttext\n1\tx\ta, "b"\n0\t\tc'),
         ("a.jsonl", '{"text": "a, \\"b\\"", "label": "1"}\n'
          '{"label": "0", "text": "c", "other": 5}\n\n'),
+        ("a.csv", 'text|a, b|label\n"a, ""b"""|x|1\nc||0\n'),
+        # The forms of pandas' `to_json`, and rows inside `data`.
+        *(("a.json", FRAME.to_json(orient=o, indent=i)) for i in (0, 2)
+          for o in ("records", "columns", "index", "split", "table")),
+        ("a.json", '{"version": 1, "data": ' + FRAME.to_json(orient="records")
+         + "}"),
     ],
 )  # fmt: skip
 def test_all_formats_give_the_named_columns_of_every_row(tmp_path, name, text):
     records = _read(_write(tmp_path / name, text))
     values = {"text": 'a, "b"', "label": "1"}, {"text": "c", "label": "0"}
     assert tuple(r.values for r in records) == values
-    assert [int(r.place[-1]) for r in records] == (
-        [1, 2] if "json" in name else [2, 3]
-    )
+    places = [1, 2] if "json" in name else [2, 3]
+    assert [int(r.place[-1]) for r in records] == places
 
 
 def test_a_quoted_field_may_hold_lines_and_rows_know_where_they_begin(tmp_path):
@@ -113,7 +121,7 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
          "line 2: expected one column 'label'"),
         ("a.jsonl", '{"text": "a", "label": 1\n',
          r"line 1: expected a JSON .*delimiter: column 25 "),
-        ("a.jsonl", '["a", 1]\n', "line 1: expected a JSON object, one on"),
+        ("a.jsonl", '["a", 1]\n', "object 1: expected a JSON object, one on"),
         ("a.csv", b"text,label\ncaf\xe9,1\n", "line 2: expected UTF-8"),
     ],
 )  # fmt: skip

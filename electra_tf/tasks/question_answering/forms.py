@@ -33,7 +33,6 @@ _NAMES = {
 }
 _GROUPS = "data", "paragraphs", "qas"
 _PUBLISHED = _OwnTaskConfig()
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _EXPECTED = (
     "questions in SQuAD's form, or objects with `question`, `context` and "
     "`answers`: one, a list, or one on every line"
@@ -53,40 +52,11 @@ def read_json(
 
     `own` names the members of rows that are not in a published form.
     """
-    for place, value in _parse_values(path):
+    for place, value in files.read_values(path):
         try:
             yield from _list_questions(value, place, own)
         except RecursionError as error:
             raise files.unexpected(place, _EXPECTED, "deep lists") from error
-
-
-def _parse_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
-    """Yields the value on each line, or the one that takes several lines."""
-    is_first = True
-    for number, line in files.read_lines(path):
-        place = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        if is_first:
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                yield str(path), _parse_whole(path)
-                return
-            is_first = False
-        else:
-            value = files.parse_object(line, place)
-        yield place, value
-
-
-def _parse_whole(path: pathlib.Path) -> Any:
-    try:
-        return json.loads("\n".join(line for _, line in files.read_lines(path)))
-    except (ValueError, RecursionError) as error:
-        place = str(path)
-        if isinstance(error, json.JSONDecodeError):
-            place += f", line {error.lineno}, character {error.colno}"
-        raise files.unexpected(place, "JSON", error) from error
 
 
 def _list_questions(
@@ -232,9 +202,6 @@ def read_detected(record: files.Record) -> list[Place] | None:
 
 def read_flag(record: files.Record) -> bool | None:
     """Reads whether a question is said to be unanswerable, None if nothing."""
-    value = record.values.get("is_impossible")
-    name = cells.label_name(value)
-    if name is not None and name not in _FLAGS:
-        expected = "`is_impossible` to be true or false"
-        raise files.unexpected(record.place, expected, repr(value))
-    return None if name is None else _FLAGS[name]
+    name = "is_impossible"
+    is_told = cells.label_name(record.values.get(name)) is not None
+    return cells.read_truth(record, name, record.values) if is_told else None

@@ -6,8 +6,10 @@ the first.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from absl import logging
@@ -331,7 +333,17 @@ def _settle(example: Example, has_places: bool) -> Example:
         )
     if answer and not has_places:
         answer = Answer(answer.text, -1)
-    return dataclasses.replace(example, answer=answer)
+    match = functools.partial(_match_form, context=example.context)
+    if answer:
+        answer = dataclasses.replace(answer, text=match(answer.text))
+    golds = tuple(map(match, example.golds))
+    return dataclasses.replace(example, golds=golds, answer=answer)
+
+
+def _match_form(text: str, context: str) -> str:
+    """Writes an answer with the characters of Unicode that a context has."""
+    forms = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    return next((form for form in (text, *forms) if form in context), text)
 
 
 def _place_answers(

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,12 @@ def read(
     has_several: bool,
 ) -> list[Names]:
     """Reads the labels of every row; of `known` ones, if there are any."""
-    columns, separator = own.label_columns, own.label_separator * has_several
-    rows = [cells.read_labels(r, columns, separator, known) for r in records]
-    if len(columns) == 1:
-        rows = _name_bits(records, rows, own.label_names)
+    column, separator = own.label_column, own.label_separator * has_several
+    if len(own.label_columns) > 1:
+        rows = _read_columns(records, own.label_columns)
+    else:
+        rows = [cells.read_labels(r, column, separator, known) for r in records]
+        rows = _name_numbers(records, rows, own.label_names)
     for record, names in zip(records, rows, strict=True):
         if len(names) != 1 and not has_several:
             _refuse_number(record, names, own.label_column)
@@ -51,14 +54,48 @@ def _refuse_number(record: files.Record, names: Names, column: str) -> None:
     raise files.unexpected(record.place, "a label", cell, remedy)
 
 
+def _read_columns(
+    records: Sequence[files.Record], columns: Names
+) -> list[Names]:
+    """Reads the labels of rows that have a cell for each.
+
+    Where no cell of the file says no, an empty one does.
+    """
+    held = {
+        str(cells.label_name(record.values.get(name))).lower()
+        for record in records
+        for name in columns
+    }
+    empty = False if cells.NO.isdisjoint(held) else None
+    return [
+        tuple(n for n in columns if cells.read_truth(r, n, r.values, empty))
+        for r in records
+    ]
+
+
+def _name_numbers(
+    records: Sequence[files.Record], rows: list[Names], listed: Names
+) -> list[Names]:
+    """Names the labels of rows that have numbers for those that are listed.
+
+    They have a 0 or a 1 for each, or the places of their labels, from 0.
+    """
+    numbers = {str(place): name for place, name in enumerate(listed)}
+    are_truths = cells.BOOLEANS.issuperset(listed)
+    if not are_truths:
+        rows = [_split_bits(names) for names in rows]
+    names = {name for own in rows for name in own}
+    has_bits = names <= cells.BOOLEANS and max(map(len, rows)) > 1
+    if has_bits and not (listed and are_truths):
+        return _name_bits(records, rows, listed)
+    if are_truths or numbers.keys() & {*listed} or not numbers.keys() >= names:
+        return rows
+    return [tuple(numbers[name] for name in own) for own in rows]
+
+
 def _name_bits(
     records: Sequence[files.Record], rows: list[Names], listed: Names
 ) -> list[Names]:
-    """Names the labels where rows have a 0 or a 1 for each that is listed."""
-    are_bits = all(cells.BOOLEANS.issuperset(names) for names in rows)
-    are_names = listed and cells.BOOLEANS.issuperset(listed)
-    if not are_bits or are_names or max(map(len, rows)) < 2:
-        return rows
     for record, names in zip(records, rows, strict=True):
         if names and len(names) != len(listed):
             expected = f"a 0 or a 1 for each of {len(listed)} labels"
@@ -67,6 +104,12 @@ def _name_bits(
             raise files.unexpected(record.place, expected, list(names), remedy)
     held = ([bit in cells.TRUE for bit in names] for names in rows)
     return [tuple(itertools.compress(listed, bits)) for bits in held]
+
+
+def _split_bits(names: Names) -> Names:
+    """Opens a string of zeros and ones, as `1 0 1` and `1.0, 0.0`."""
+    parts = [*map(cells.label_name, re.split(r"[\s,;|]+", " ".join(names)))]
+    return tuple(parts) if cells.BOOLEANS.issuperset(parts) else names
 
 
 def _refuse_glued(

@@ -164,6 +164,14 @@ class RegressionTask(text_task.TextTask):
         bounds = (own.min_value, own.max_value) if own.has_range else ()
         return cells.read_number(record, own.label_column, *bounds)
 
+    def parse_labels(
+        self, records: Sequence[files.Record], own: OwnSettings
+    ) -> list[float]:
+        """Reads the numbers of all rows."""
+        if not own.has_range:
+            cells.refuse_thousands(records, own.label_column)
+        return super().parse_labels(records, own)
+
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
         """Says which numbers there are, and in what unit errors are."""
         low, high = self.bounds

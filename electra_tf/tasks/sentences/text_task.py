@@ -297,8 +297,8 @@ def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
     ):
         expected = f"plain texts in column {own.text_column!r}"
         remedy = (
-            "Join the words of a list and decode bytes before you write the "
-            "file; --config.own.kind=tagging reads lists of words."
+            "Join the words of a list, take the text out of an object, decode "
+            "bytes; --config.own.kind=tagging reads lists of words."
         )
         raise files.unexpected(records[0].place, expected, texts[0], remedy)
 

@@ -23,6 +23,10 @@ _ENDINGS = {
     ),
 }
 _KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
+_APART = (
+    "Remove or mend it. Where blanks do not part words, as in Chinese, give "
+    "lists of words, or of characters, with their tags instead of spans."
+)
 _MAX_GROWN = 0.2  # share of spans that may begin or end inside a word
 
 Own = finetuning_config.OwnTaskConfig
@@ -200,7 +204,8 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
         [cells.read_text(record, own.text_column) for record in records]
     )
     split = words_lib.split_text(texts, True)
-    sentences, num_grown, num_spans = conll.Sentences(), 0, 0
+    sentences, num_spans = conll.Sentences(), 0
+    num_grown = num_short = 0
     sentences.are_texts = True
     columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
     for record, text, *bounds in zip(records, *columns, strict=True):
@@ -218,12 +223,12 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
             if not held or any(tags[n] != spans.OUTSIDE for n in held):
                 expected = "spans that hold words, and none of another span's"
                 received = f"{first} to {last}, {kind}"
-                remedy = "Remove it, or put blanks between the words of spans."
-                raise files.unexpected(record.place, expected, received, remedy)
+                raise files.unexpected(record.place, expected, received, _APART)
             for number in held:
                 tags[number] = f"{'I' if number > held[0] else 'B'}-{kind}"
             edges = {words[held[0]][0], words[held[-1]][1]}
             num_grown += not edges <= {first, last}
+            num_short += edges == {first, last + 1}
             num_spans += 1
         cut = tuple(record.values[own.text_column][a:b] for a, b in words)
         sentences.append(conll.Sentence(cut, tuple(tags), record.place))
@@ -231,8 +236,9 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
     told = f"{num_grown} of {num_spans} spans begin or end inside a word"
     if num_grown > _MAX_GROWN * num_spans:
         expected = "spans that begin and end between words"
-        remedy = "Put blanks between the words of the texts, or give CoNLL."
-        raise files.unexpected(place, expected, told, remedy)
+        is_short = num_short > num_grown / 2
+        ends = "If ends are the places of last characters, add 1. " * is_short
+        raise files.unexpected(place, expected, told, ends + _APART)
     if not num_spans:
         return conll.Sentences(row._replace(tags=None) for row in sentences)
     sentences.notes = (

@@ -235,8 +235,8 @@ EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
         ("a.json", {"train": ROWS}, "the members train.*question_column"),
         ("a.json", [TOKENS], r"line 1\[0\]: expected a text as `context` bes"),
         ("a.json", COLUMNS, 'line 1: expected questions in.*orient="records"'),
-        ("a.json", squad_file([squad_question(is_impossible="no")]),
-         r"qas\[0\]: expected `is_impossible` to be true or false"),
+        ("a.json", squad_file([squad_question(is_impossible="nope")]),
+         r"qas\[0\]: expected 0 or 1, .* or true as 'is_impossible'"),
         ("a.json", squad_file([squad_question(**BOOL)]),
          r"qas\[0\]: expected `answer_start` to be the number of a char"),
         ("a.json", squad_file([squad_question(answers=[{"answer": "a"}])]),
@@ -317,6 +317,11 @@ def test_without_a_column_of_places_the_first_occurrence_counts(write):
     (example,) = _read(path, **fields)
     # A whole word comes before a part of one.
     assert (example.id, example.answer) == ("7", records.Answer("b", 3, 4))
+    # Another form of Unicode is the same text.
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta e\u0301 b\t\xe9 b\n")
+    (example,) = _read(path, **fields)
+    assert example.golds == (example.answer.text,) == ("e\u0301 b",)
+    assert example.answer.start == 2
     (example,) = _read(write("own.json", squad_file([WRONG])), **fields)
     assert example.answer.start == CONTEXT.index("cats")
 

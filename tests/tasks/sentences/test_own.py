@@ -74,7 +74,19 @@ def test_columns_are_the_users(tmp_path):
         (_lines("b", {"A": 1.0, "B": 0.0}), {"name": "t.jsonl"}, ["b", "A"]),
         ("[" + ",".join(_lines("x", 2.0).splitlines()) + "]",
          {"name": "t.json"}, ["x", "2"]),
+        # Three zeros are no decimals that a program writes.
+        ("text,label\nx,1.000\ny,2\n", {}, ["1.000", "2"]),
+        # Numbers of classes take the names that are listed.
+        ("text,label\nx,1\ny,0.0\n", {"labels": "b,a"}, ["a", "b"]),
+        ("text,label\nx,1 0 0\ny,0 0 1\n", {"labels": "b,a,c"}, ["b", "c"]),
         # Several.
+        (_lines([0, 2], [1], []), SEVERAL | {"name": "t.jsonl",
+         "labels": "b,a,c"}, [("b", "c"), ("a",), ()]),
+        ("text,label\nx,\"1.0, 0.0\"\ny,\"1, 1\"\n",
+         SEVERAL | {"labels": "b,a"}, [("b",), ("b", "a")]),
+        ("text,b,a\nx,X,\ny,,A\nz,,\n", SEVERAL | COLUMNS,
+         [("b",), ("a",), ()]),
+        ("text,b,a\nx,Y,n\ny,No,yes\n", SEVERAL | COLUMNS, [("b",), ("a",)]),
         ("text,label\nx,\"['b' 'a']\"\ny,[]\nz,a\nw,None\n", SEVERAL,
          [("b", "a"), (), ("a",), ()]),
         ("text,label\nx,b; a\ny,a\n", SEVERAL | {"label_separator": ";"},
@@ -255,7 +267,11 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         (CSV + "nan,bad\n", {}, "line 5: expected a text in .*'nan'"),
         (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
         ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, it lists"),
-        ("text,a,b\nx,1,\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1 .*'b'"),
+        ("text,a,b\nx,1,\ny,0,1\n", SEVERAL | COLUMNS,
+         "line 2: .* 0 or 1, .*'b'. Received: ''"),
+        ("text,a,b\nx,b,1\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1, .*'b'"),
+        ("text,label\na,1.234\nb,950\n", NUMBERS,
+         "line 2: .*surely decimal. Received: '1.234'.*sign, 1234.*min_value"),
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
         ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all of them"),
@@ -284,7 +300,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ("text,label\na,1\nb,3\n", NUMBERS | {"max_value": 2.0},
          "line 3: expected a number from 0"),
         ("text,label\na,1\nb,1.0\n", NUMBERS, "different numbers.*'label'"),
-        ('text,label\na,"1,5"\n', NUMBERS, "with a decimal point"),
+        ('text,label\na,"1,5"\n', NUMBERS, "'1,5'. Write a plain"),
         ("text,label\na,nan\n", NUMBERS, "expected a number"),
         (_lines(1, None), NUMBERS | {"name": "t.jsonl"}, "line 2: .*remove"),
         (CSV, NUMBERS | {"class_weights": "balanced"}, "are for class"),
@@ -321,6 +337,13 @@ def test_labels_that_may_be_one_are_told(tmp_path):
     task = build_own(tmp_path, "text,label\na,True\nb,1\nc,False\n")
     lines = task.describe_labels({"train": task.read_split("train")})
     assert "Labels that may be one, as 1 and true are: '1', 'true'." in lines
+
+
+def test_points_that_may_be_of_thousands_are_told(tmp_path, caplog):
+    for text in ("1.234\nb,20.500", "1.234\nb,0.500", "1.234\nb,2.5"):
+        task = build_own(tmp_path, f"text,label\na,{text}\n", **NUMBERS)
+        assert task.read_split("train")[0].label == 1.234
+    assert caplog.text.count("line 2: '1.234' is read as 1.234, and so") == 1
 
 
 def test_a_test_file_of_minus_ones_has_no_labels(tmp_path):

@@ -174,7 +174,12 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "none of another.*2 to 3, Y"),
-        ("\u5317\u4eac\u5e02", [[0, 2, "X"]], "between words.*1 of 1 sp"),
+        (
+            "\u5317\u4eac\u5e02",
+            [[0, 2, "X"]],
+            "between words.*1 of 1 sp.*give lists of words, or of characters",
+        ),
+        ("ab cd", [[0, 1, "X"], [3, 4, "X"]], "of last characters, add 1"),
     ],
 )
 def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
