@@ -292,6 +292,12 @@ def _to_frame(split: str, rows: Any) -> Any:
             frame[column] = [_name(value, names) for value in frame[column]]
     if list(frame.columns) == list(range(frame.shape[1])):
         frame.columns = _COLUMNS.get(frame.shape[1], frame.columns)
+    names = list(frame.columns)
+    if len({*map(str, names)}) < len(names) or frame.columns.nlevels > 1:
+        raise errors.DataError(
+            f"`{split}` must have columns of different names. Received: "
+            f"{', '.join(map(str, names))}. Rename them."
+        )
     return frame
 
 

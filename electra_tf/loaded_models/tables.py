@@ -45,9 +45,8 @@ class AnsweredTable:
                     f"as {flag} a name that ends with one of "
                     f"{', '.join(files.ENDINGS)}"
                 )
-                raise files.unexpected(
-                    path, expected, path.suffix, "Rename it."
-                )
+                remedy = "Save it as one of them, or name it so."
+                raise files.unexpected(path, expected, path.suffix, remedy)
         files.require_table(self.source)
         if self.target.exists():
             raise FileExistsError(
@@ -104,7 +103,10 @@ class AnsweredTable:
         """Yields some rows at a time, with their texts."""
         rows, texts = list[dict[str, Any]](), Texts()
         file_format = files.resolve_format(self.source, "auto")
-        for place, row in files.read_rows(self.source, file_format):
+        wanted = list(columns.values())
+        remedy = "name the right ones by --columns"
+        found = files.read_rows(self.source, file_format, wanted, remedy)
+        for place, row in found:
             for name, column in columns.items():
                 text = self._read_text(files.Record(place, dict(row)), column)
                 texts.setdefault(name, []).append(text)
@@ -116,11 +118,6 @@ class AnsweredTable:
             yield rows, texts
 
     def _read_text(self, record: files.Record, column: str) -> str:
-        if column not in record.values:
-            listed = files.list_some(list(record.values))
-            remedy = "Name the right ones by --columns=NAME,..."
-            expected = f"a column {column!r}"
-            raise files.unexpected(record.place, expected, listed, remedy)
         text = cells.read_text(record, column)
         try:
             text.encode()

@@ -49,7 +49,7 @@ _CSV_SUFFIXES = (".csv", ".tsv")
 _HEAD_BYTES = 1 << 12
 # How files begin that are not what their names say, if these say anything.
 _BEGINNINGS = {
-    "wiki": rb"<doc ",
+    "wiki": rb"\s*<doc ",
     "jsonl": rb'\s*(\[\s*)?\{\s*"(\\.|[^"\\])*"\s*:|\[\s*"',
     "parquet": rb"PAR1",
     "arrow": rb"\xff\xff\xff\xff",
@@ -217,8 +217,9 @@ class FileReader:
             text = members.get(self._options.text_field, members)
             if not isinstance(text, str | None):
                 remedy = "Write an object with one text on each line"
-                if members and self._options.text_field not in members:
-                    known = ", ".join(map(str, members))
+                texts = [n for n, v in members.items() if isinstance(v, str)]
+                if texts and self._options.text_field not in members:
+                    known = ", ".join(texts)
                     remedy = f"Name another by --text_field: {known:.200}"
                 raise errors.DataError(
                     f"{self._path}, line {number} after byte {self._begin}: "
@@ -245,7 +246,8 @@ class FileReader:
             raise errors.DataError(
                 f"{self._path} must have a column {column!r} of text. Its "
                 f"columns are {', '.join(names):.200}. Name the right one by "
-                f"--text_column, {_ALL}."
+                "--text_column, put names above the first row if it has none, "
+                f"{_ALL}."
             )
         rows = csv.reader(
             lines,
@@ -280,6 +282,11 @@ class FileReader:
                     continue
                 content = cast(IO[bytes], archive.extractfile(member))
                 place = f"{self._path}, member {member.name}"
+                if member.name.endswith((".jsonl", ".ndjson")):
+                    raise errors.DataError(
+                        f"{place} must be a text. Received: JSON lines. "
+                        "Unpack the archive, and name the folder."
+                    )
                 for data in self._whole_lines(content):
                     yield text_lines(self._decode(data, place))
                 yield [_END_OF_DOCUMENT]

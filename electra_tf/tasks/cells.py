@@ -238,35 +238,23 @@ def read_number(
 
 
 def refuse_thousands(records: Sequence[files.Record], column: str) -> None:
-    """Raises if the points of a column are those before thousands.
+    """Raises if points of a column seem to stand before thousands.
 
-    Numbers as 1.234 beside 950 are; if all have such a point a warning says how
-    they are read.
+    They do in 1.234 beside 950; if all numbers are such, it is but told.
     """
-    texts = [str(record.values.get(column)).strip() for record in records]
-    have_point = [bool(_THOUSANDS.fullmatch(text)) for text in texts]
-    others = [t for t, has in zip(texts, have_point, strict=True) if not has]
-    are_whole = all(text.lstrip("+-").isdecimal() for text in others)
-    place = have_point.index(True) if any(have_point) else -1
-    # In JSON a number is one.
-    if (
-        place < 0
-        or not are_whole
-        or records[place].values[column] != texts[place]
-    ):
+    texts = [record.values.get(column) for record in records]
+    found = [t for t in texts if isinstance(t, str) and "." in t]
+    if not found or not all(map(_THOUSANDS.fullmatch, found)):
         return
-    place, text = records[place].place, texts[place]
-    if others:
-        expected = f"numbers in {column!r} whose points are surely decimal"
-        remedy = (
-            "Write thousands without a sign, 1234; if it is no thousand, set "
-            "--config.own.min_value and --config.own.max_value."
-        )
-        raise files.unexpected(place, expected, text, remedy)
-    logging.warning(
-        f"{place}: {text!r} is read as {float(text):g}, and so are all numbers "
-        f"in {column!r}. Write thousands without a sign if that is wrong."
-    )
+    place = records[texts.index(found[0])].place
+    remedy = "Write thousands without a point, as 1234"
+    if len(found) == len(texts):
+        told = f"{place}: {found[0]!r} is read as {float(found[0]):g}."
+        logging.warning(f"{told} {remedy}, if it is one of them.")
+        return
+    expected = f"numbers in {column!r} whose points are surely decimal"
+    remedy += "; if they are decimal, set own.min_value and own.max_value."
+    raise files.unexpected(place, expected, found[0], remedy)
 
 
 def read_words(

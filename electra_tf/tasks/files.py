@@ -272,17 +272,21 @@ def read_table(
 
 
 def read_rows(
-    path: pathlib.Path, file_format: str, columns: Sequence[str] = ()
+    path: pathlib.Path,
+    file_format: str,
+    columns: Sequence[str],
+    remedy: str = "",
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields where each row of a table begins, and all its cells by column.
 
     Tables name their columns in the first line. CSV is quoted as usual, between
     the sign that this line has most of: a comma, semicolon, tab or `|`. TSV is
-    quoted if all names in that line are. Rows must have `columns`.
+    quoted if all names in that line are. Rows must have `columns`; a `remedy`
+    says how others are named, and then all names must differ.
     """
     if file_format == "jsonl":
         for place, row in _read_objects(path):
-            _require_columns(place, list(row), columns)
+            _require_columns(place, list(row), columns, remedy)
             yield place, row
         return
     sign = _find_delimiter(path, file_format)
@@ -295,7 +299,8 @@ def read_rows(
     if not any(header):
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
-    _require_columns(f"{path}, line 1", header, columns)
+    required = dict.fromkeys([*columns, *(header if remedy else ())])
+    _require_columns(f"{path}, line 1", header, [*required], remedy)
     num_quoted = 0
     for number, fields in rows:
         place = f"{path}, line {number}"
@@ -312,11 +317,9 @@ def read_rows(
 def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
     """The sign between quoted fields; empty if a TSV has no quoting."""
     _, line = next(read_lines(path), (1, ""))
-    sign, _ = readers.split_header(line)
-    is_plain = file_format == "tsv" and not all(
-        map(_is_quoted, line.split("\t"))
-    )
-    return "" if is_plain else sign
+    if file_format == "tsv":
+        return "\t" * all(map(_is_quoted, line.split("\t")))
+    return readers.split_header(line)[0]
 
 
 def _is_quoted(field: str) -> bool:
@@ -386,16 +389,19 @@ def require_width(
 
 
 def _require_columns(
-    place: str, present: Sequence[str], columns: Sequence[str]
+    place: str,
+    present: Sequence[str],
+    columns: Sequence[str],
+    remedy: str = "",
 ) -> None:
     for name in columns:
         if (count := present.count(name)) != 1:
             hint = f"{schema.suggest(name, present)} Rename it"
             if not set(present) & set(columns) and hint.startswith("Known"):
-                hint = f"Put names above the first row if it has none. {hint}"
+                hint = f"Give a table without names a line of them. {hint}"
             hint = "Rename the others" if count else hint
-            setting = f"the setting of --config.own that says {name!r}"
-            remedy = f"{hint}, or change {setting}."
+            change = f"change the setting of --config.own that says {name!r}"
+            remedy = f"{hint}, or {remedy or change}."
             if {"data", "annotations"} <= {*present}:
                 remedy = "Export it from Label Studio as JSON-MIN."
             if name in ("label", "labels"):

@@ -77,12 +77,13 @@ def test_what_was_stopped_goes_on_and_another_model_starts_anew(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "review\ngood\n", "line 2: .*'text'.*'review'.*--columns"),
+        ("a.csv", "review\ngood\n", "line 1: .*'text'.*review. .*--columns"),
+        ("a.csv", "text,n,n\na,1,2\n", "'n'. Received: 2. Rename the others"),
         ("a.jsonl", '{"text": "a"}\n{"text": [1]}\n', "line 2: .*a text in"),
         ("a.jsonl", '{"text": "\\ud800"}\n', "line 1: .*valid Unicode"),
         ("a.csv", "text\n", "rows of text"),
         ("a.csv", "text,length\na,1\n", "no columns called all, length"),
-        ("a.parquet", "", "--input_file.*Rename"),
+        ("a.parquet", "", "--input_file.*Save it as one of them"),
     ],
 )
 def test_a_table_that_cannot_be_answered_names_the_line(

@@ -83,7 +83,7 @@ _TABLE = 'id,text\n1,"one, \n\n""two"""\n\n2,\n3,x\n'
 @pytest.mark.parametrize(
     ("name", "content", "documents"),
     [
-        ("wiki_00", _WIKI, [["A", "Text."], ["B"]]),
+        ("wiki_00", f"\n{_WIKI}", [["A", "Text."], ["B"]]),
         ("wiki_00", f'{_JSON}{{"text": "x"}}', [["one", "two"], ["x"]]),
         ("a.jsonl", _JSON, [["one", "two"]]),
         ("a.txt", f"\ufeff{_JSON}", [["one", "two"]]),
@@ -118,8 +118,8 @@ def test_what_a_file_holds_is_seen_from_its_name_or_beginning(
         ),
         (
             "a.jsonl",
-            '{"text": "x"}\n{"body": 1}',
-            "line 2 .* --text_field: body",
+            '{"text": "x"}\n{"id": 1, "body": "y", "data": {}}',
+            "line 2 .* --text_field: body, or",
         ),
         ("a", '{"text": ["x", "y"]}', "Write an object with one text on each"),
         ("a", '[{"text": "x"}]', r"Received: .*x\"}\]'. Write an object"),

@@ -108,8 +108,9 @@ def _name_bits(
 
 def _split_bits(names: Names) -> Names:
     """Opens a string of zeros and ones, as `1 0 1` and `1.0, 0.0`."""
-    parts = [*map(cells.label_name, re.split(r"[\s,;|]+", " ".join(names)))]
-    return tuple(parts) if cells.BOOLEANS.issuperset(parts) else names
+    parts = re.split(r"[\s,;|]+", " ".join(names))
+    bits = tuple(str(cells.label_name(part)) for part in parts)
+    return bits if cells.BOOLEANS.issuperset(bits) else names
 
 
 def _refuse_glued(
@@ -139,6 +140,8 @@ def _refuse_glued(
     if has_several:
         expected = f"labels with {own.label_separator!r} between them"
     kind = "" if has_several else "--config.own.kind=multilabel and "
+    if all(re.fullmatch(r"-?\d+,\d+", name) for name in glued):
+        kind = f"a decimal point if it is a number. Else {kind}"
     remedy = (
         f"Set {kind}--config.own.label_separator='{sign}'. If it is one label, "
         'list all of them as JSON: --config.own.labels=\'["a", "b"]\'.'

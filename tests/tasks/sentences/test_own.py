@@ -271,7 +271,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
          "line 2: .* 0 or 1, .*'b'. Received: ''"),
         ("text,a,b\nx,b,1\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1, .*'b'"),
         ("text,label\na,1.234\nb,950\n", NUMBERS,
-         "line 2: .*surely decimal. Received: '1.234'.*sign, 1234.*min_value"),
+         "line 2: .*surely decimal. Received: '1.234'.*as 1234;.*min_value"),
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
         ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all of them"),
@@ -343,7 +343,7 @@ def test_points_that_may_be_of_thousands_are_told(tmp_path, caplog):
     for text in ("1.234\nb,20.500", "1.234\nb,0.500", "1.234\nb,2.5"):
         task = build_own(tmp_path, f"text,label\na,{text}\n", **NUMBERS)
         assert task.read_split("train")[0].label == 1.234
-    assert caplog.text.count("line 2: '1.234' is read as 1.234, and so") == 1
+    assert caplog.text.count("line 2: '1.234' is read as 1.234. Write") == 1
 
 
 def test_a_test_file_of_minus_ones_has_no_labels(tmp_path):
