@@ -1,1 +1,1 @@
-"""The formulas that objectives share: draws, losses and accuracies."""
+"""Formulas that objectives share: losses, sampling and accuracies."""

@@ -1,8 +1,8 @@
-"""Counts of right predictions at masked positions.
+"""Counts correct predictions at masked positions.
 
-A masked position shows [MASK], or its own token, where being right is no sign
-of learning, or a random one. [MASK] is counted apart: its accuracy alone
-compares with the corpus' unigram baseline.
+A masked position shows [MASK], its original token or a random token. Positions
+that show [MASK] are counted apart, because only their accuracy compares with
+the unigram baseline of the corpus; an original token is easily copied.
 """
 
 import tensorflow as tf
@@ -19,7 +19,7 @@ GENERATOR_RATIOS = {
 
 RESTORATION_RATIOS = {
     **GENERATOR_RATIOS,
-    # Of masked positions whose sample is wrong, those that are guessed right.
+    # The main network's accuracy at positions whose sample is wrong.
     "restored_accuracy": ("restored_tokens", "replaced_tokens"),
 }
 
@@ -27,13 +27,14 @@ RESTORATION_RATIOS = {
 def count_predictions(
     masked: masking.MaskedInputs,
     logits: tf.Tensor,
-    parts: tf.Tensor,
+    losses: tf.Tensor,
     mask_id: int,
     sampled: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Counts at slots that show [MASK] (`masked_`), and at others (`kept_`).
+    """Counts tokens and correct predictions; sums the losses.
 
-    From `[B, P, V]` logits, the `[B, P]` losses, and samples if there are any.
+    `masked_` counts are of slots that show [MASK], `kept_` counts of others.
+    Logits are `[B, P, V]`, losses and the optional samples `[B, P]`.
     """
     shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
     shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
@@ -41,7 +42,7 @@ def count_predictions(
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     counts = {
         "masked_tokens": tf.reduce_sum(shows_mask),
-        "masked_loss": tf.reduce_sum(parts * shows_mask),
+        "masked_loss": tf.reduce_sum(losses * shows_mask),
         "masked_correct": count_correct(best, masked, shows_mask),
         "kept_tokens": tf.reduce_sum(shows_token),
         "kept_correct": count_correct(best, masked, shows_token),
@@ -57,7 +58,7 @@ def count_predictions(
 def count_correct(
     ids: tf.Tensor, masked: masking.MaskedInputs, weights: tf.Tensor
 ) -> tf.Tensor:
-    """How many of `[B, P]` ids are the original tokens; scalar float32."""
+    """Counts the `[B, P]` ids that are the original tokens; scalar float32."""
     is_correct = tf.cast(ids == masked.masked_ids, tf.float32)
     return tf.reduce_sum(is_correct * weights)
 
@@ -65,7 +66,10 @@ def count_correct(
 def count_restored(
     seen: masking.MaskedInputs, logits: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Slots `[B, P]` that show a wrong sample, and those guessed right."""
+    """Counts slots with a wrong sample, and correct predictions at them.
+
+    Logits are `[B, P, V]`; `seen` holds the samples.
+    """
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     shown = tf.gather(seen.input_ids, seen.masked_positions, batch_dims=1)
     is_wrong = tf.cast(shown != seen.masked_ids, tf.float32)

@@ -1,8 +1,8 @@
-"""The losses as sums, and the rewards of adversarial training.
+"""Losses as sums over tokens (paper, section 2, eq. 2 and 3).
 
-A step adds sums over micro-batches and replicas and divides once, by what
-`PretrainingModel.loss_normalizers` gives. Logits and weights are float32; a
-weight is 0 for padding and for unused slots.
+A step adds the sums of micro-batches and replicas and divides once, by
+`PretrainingModel.loss_normalizers`. Logits and weights are float32; weights
+are 0 for padding and for unused slots.
 """
 
 from typing import Any
@@ -15,20 +15,20 @@ from electra_tf import fusion
 def masked_lm_loss(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tf.Tensor:
-    """Negative log likelihood of `[B, P]` original tokens, summed (eq. 2)."""
+    """Sums the negative log likelihoods of `[B, P]` original tokens (eq. 2)."""
     return masked_lm_losses(logits, masked_ids, masked_weights)[0]
 
 
 def masked_lm_losses(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The sum of eq. 2; and its `[B, P]` parts, without weight and gradient."""
+    """Also returns the `[B, P]` terms, without weights and gradients."""
 
     @tf.custom_gradient
     def compute(logits: tf.Tensor) -> Any:
-        parts, slope = _score_slots(logits, masked_ids, masked_weights)
-        loss = tf.reduce_sum(parts * masked_weights)
-        return (loss, parts), lambda upstream, _: upstream * slope
+        terms, slope = _score_slots(logits, masked_ids, masked_weights)
+        loss = tf.reduce_sum(terms * masked_weights)
+        return (loss, terms), lambda upstream, _: upstream * slope
 
     return tuple(compute(logits))
 
@@ -37,7 +37,7 @@ def masked_lm_losses(
 def _score_slots(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each slot's loss, and the gradient in a pass over the vocabulary more."""
+    """Computes each slot's loss and the gradient of their weighted sum."""
     largest = tf.reduce_max(logits, -1, keepdims=True)
     powers = tf.exp(logits - largest)
     total = tf.reduce_sum(powers, -1, keepdims=True)
@@ -51,12 +51,12 @@ def _score_slots(
 def replaced_token_loss(
     logits: tf.Tensor, is_fake: tf.Tensor, token_weights: tf.Tensor
 ) -> tf.Tensor:
-    """Sigmoid cross entropy of real against replaced, summed (eq. 3)."""
+    """Sums the sigmoid cross entropies of real against replaced (eq. 3)."""
     return tf.reduce_sum(replaced_token_losses(logits, is_fake) * token_weights)
 
 
 def replaced_token_losses(logits: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
-    """Sigmoid cross entropy of every token alone, `[B, S]`."""
+    """Computes the sigmoid cross entropy of every token, `[B, S]`."""
     return tf.nn.sigmoid_cross_entropy_with_logits(
         labels=tf.cast(is_fake, logits.dtype), logits=logits
     )
@@ -68,18 +68,17 @@ def copying_log_likelihoods(
     input_ids: tf.Tensor,
     original_ids: tf.Tensor,
 ) -> tf.Tensor:
-    """Log likelihood of every token, `[B, S]`, with a copy mechanism.
+    """Computes `[B, S]` log likelihoods with a copy mechanism (section 3.5).
 
-    The mixture `D 1[x = input] + (1 - D) softmax` of the paper's section 3.5,
-    in log space: neither factor is ever rounded to 0. D is the sigmoid of
-    `copy_logits`.
+    The likelihood is `D 1[x = input] + (1 - D) softmax`, with the sigmoid D of
+    `copy_logits`. In log space neither factor is rounded to 0.
     """
     log_vocabulary = -tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=original_ids, logits=logits
     )
     log_predicted = log_vocabulary - tf.nn.softplus(copy_logits)
     log_copied = -tf.nn.softplus(-copy_logits)
-    # log(a + b) where the input is the original, else only what is predicted.
+    # log(a + b) where the input is the original, else log(b).
     return tf.where(
         input_ids == original_ids,
         tf.reduce_logsumexp(tf.stack([log_copied, log_predicted]), 0),
@@ -88,7 +87,7 @@ def copying_log_likelihoods(
 
 
 def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Summed entropy of `[B, P, V]` distributions, in nats; a scalar."""
+    """Sums the entropies of `[B, P, V]` distributions, in nats; a scalar."""
     log_probs = tf.stop_gradient(log_probs)
     per_slot = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
     return tf.reduce_sum(per_slot * weights)
@@ -96,5 +95,5 @@ def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def reverse_gradient(inputs: tf.Tensor, factor: tf.Tensor) -> Any:
-    """The inputs; their gradient comes back times `-factor`."""
+    """Returns the inputs and multiplies their gradient by `-factor`."""
     return tf.identity(inputs), lambda upstream: (-factor * upstream, None)

@@ -1,7 +1,7 @@
-"""Sampling replacements from the generator.
+"""Samples replacements from the generator (paper, section 2, eq. 1).
 
-The Gumbel draw is the original's: with `g = -log(-log(u + 1e-9) + 1e-9)` the
-index of the largest `logit + g` is a sample from the softmax of the logits.
+Sampling takes the index of the largest `logit + g` with Gumbel noise
+`g = -log(-log(u + 1e-9) + 1e-9)`, as the original does.
 """
 
 from typing import NamedTuple
@@ -18,32 +18,32 @@ class FakeData(NamedTuple):
     """The discriminator's input and labels."""
 
     input_ids: tf.Tensor  # [B, S] int32, the original ids with samples put in
-    is_fake_tokens: tf.Tensor  # [B, S] int32, 1 where the id is another
+    is_fake_tokens: tf.Tensor  # [B, S] int32, 1 where a sample differs
     sampled_tokens: tf.Tensor  # [B, P] int32, one sample per slot
     is_sampled: tf.Tensor  # [B, S] int32, 1 where a sample was put in
 
 
 def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
-    """Gumbel noise from float32 numbers in [0, 1), of the same shape."""
+    """Turns uniform float32 numbers in [0, 1) into Gumbel noise."""
     return -tf.math.log(-tf.math.log(uniform + _EPSILON) + _EPSILON)
 
 
 def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Draws from the softmax of `[..., V]` logits, without gradient."""
+    """Samples int32 ids `[...]` from the softmax of `[..., V]` logits."""
     noisy = _add_noise(tf.stop_gradient(logits), uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
 
 
 def sample_by_stream(logits: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-    """Draws the tokens of consecutive streams, `[B, P]` int32.
+    """Samples `[B, P]` int32 tokens, with the random numbers of each stream.
 
-    Steps that XLA compiles whole draw stream after stream, because the noise of
-    all of them is larger than the layers' activations: 1.2 of 3.5 GB of Small,
-    128 x 128, on a TPU.
+    Steps that XLA compiles whole sample one stream after another, because the
+    noise of all streams at once takes more memory than the activations: 1.2 of
+    3.5 GB for Small with 128 rows of 128 tokens on a TPU.
 
     Args:
-        logits: `[B, P, V]`.
-        seeds: `[n, 2]`, those of `randomness.uniform_by_stream`.
+        logits: `[B, P, V]`, the rows of n streams one after another.
+        seeds: `[n, 2]` int64, see `randomness.uniform_by_stream`.
     """
     num_streams = seeds.shape[0]
     shape = (logits.shape[0] // num_streams, *logits.shape[1:])

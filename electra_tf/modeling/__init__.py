@@ -1,1 +1,1 @@
-"""Batches to logits: layers, encoder, networks, heads of tasks."""
+"""The networks, from batches of ids to logits (paper, sections 2 and 3)."""

@@ -1,8 +1,8 @@
-"""The Transformer encoder of both networks: post-LayerNorm blocks, as in BERT.
+"""The Transformer encoder of generator and discriminator (paper, section 3.1).
 
-Shape legend, used everywhere: **B** batch, **S** sequence, **P** masked
-positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary. Blocks
-work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
+It is BERT's, with a LayerNorm after each residual connection. The docstrings of
+all modules name sizes by letters: **B** batch, **S** row length, **P** masked
+positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary.
 """
 
 import functools
@@ -17,22 +17,23 @@ from electra_tf import fusion
 from electra_tf.acceleration import operations
 from electra_tf.modeling import layers
 
-# Added to the scores of masked keys. Not minus infinity: a row whose keys are
-# all masked stays finite, as in the original.
+# Added to the scores of masked keys. It is finite, as in the original, so that
+# the softmax of a row without unmasked keys is not NaN.
 MASKED_SCORE = -10000.0
 DIRECTIONS = ("both", "left_to_right", "right_to_left")
-# Dropout sites of a block: attention weights, and the outputs of both parts.
+# Dropout applies to the attention weights, and to the outputs of the attention
+# and of the feed-forward layer.
 _SITES_PER_BLOCK = 3
-_SEGMENTS = 2  # of a text, 0 and 1
+_SEGMENTS_PER_TEXT = 2
 
 
 class EncoderOutput(NamedTuple):
     """The states of an encoder, from the embeddings to the last block."""
 
     embedding_layernorm_output: tf.Tensor  # [B, S, E], after dropout
-    embedding_output: tf.Tensor  # [B, S, D], the same after the projection
+    embedding_output: tf.Tensor  # [B, S, D], embeddings after the projection
     layer_outputs: tuple[tf.Tensor, ...]  # one [B, S, D] per block
-    sequence_output: tf.Tensor  # [B, S, D], the last of them
+    sequence_output: tf.Tensor  # [B, S, D], the last block's output
 
 
 @layers.register
@@ -69,18 +70,18 @@ class Embeddings(layers.SizedLayer):
         word_offset: tf.Tensor | None = None,
         position_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Embeds `[B, S]` ids as `[B, S, E]`; see `Encoder`."""
+        """Embeds `[B, S]` ids as `[B, S, E]`; the offset is of that shape."""
         width = self.settings.embedding_size
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = layers.look_up(self.word_embeddings, input_ids)
         if word_offset is not None:
-            # Keras has cast it, as all arguments of layers.
+            # Keras cast the argument to the compute dtype; tables are float32.
             words += tf.cast(word_offset, words.dtype)
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
         if position_ids is not None:
             positions = layers.look_up(positions, position_ids)
-        # A product with one-hots, as in BERT: a lookup of two rows would have a
-        # scatter of B x S rows for its gradient.
+        # A product with one-hots, as in BERT, because the gradient of a lookup
+        # would scatter B x S rows into a table of two.
         one_hot = tf.one_hot(segment_ids, self.settings.type_vocab_size)
         table = tf.convert_to_tensor(self.token_type_embeddings)
         total = words + positions + tf.tensordot(one_hot, table, 1)
@@ -93,10 +94,7 @@ class Embeddings(layers.SizedLayer):
 def split_heads(
     fused: tf.Tensor, attention_bias: tf.Tensor, num_heads: int
 ) -> list[tf.Tensor]:
-    """Query, key and value of every head, `[B, H, S, D / H]` each.
-
-    Of `[B * S, 3 * D]`, all queries first; the bias tells B from S.
-    """
+    """Splits `[B * S, 3 * D]` into query, key and value, `[B, H, S, D / H]`."""
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
     return operations.split_heads(fused, [batch, length, num_heads, size])
@@ -105,7 +103,7 @@ def split_heads(
 def compute_probs(
     query: tf.Tensor, key: tf.Tensor, attention_bias: tf.Tensor
 ) -> tf.Tensor:
-    """Attention weights `[B, H, S, S]`, rows sum to one."""
+    """Computes the attention weights, `[B, H, S, S]`; rows sum to one."""
     scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
     scores = tf.matmul(query * scale, key, transpose_b=True)
     scores = tf.cast(scores, tf.float32) + tf.cast(attention_bias, tf.float32)
@@ -118,13 +116,13 @@ def attend(
     num_heads: int,
     choice: Sequence[Any] = (),
 ) -> tf.Tensor:
-    """Multi-head attention: `[B * S, D]`, heads side by side.
+    """Computes multi-head attention, `[B * S, D]`, heads side by side.
 
     Args:
-        fused: `[B * S, 3 * D]` queries, keys and values.
-        attention_bias: see `compute_attention_bias`.
+        fused: `[B * S, 3 * D]`, queries, keys and values side by side.
+        attention_bias: the result of `compute_attention_bias`.
         num_heads: H.
-        choice: which attention weights dropout keeps; see `operations.drop`.
+        choice: the attention weights that dropout keeps, of `draw_choice`.
     """
 
     @tf.custom_gradient
@@ -142,7 +140,7 @@ def attend(
 
 
 def merge_heads(context: tf.Tensor) -> tf.Tensor:
-    """`[B, H, S, D / H]` as `[B * S, D]`."""
+    """Reshapes `[B, H, S, D / H]` to `[B * S, D]`."""
     _, heads, _, size = context.shape
     context = tf.transpose(context, [0, 2, 1, 3])
     return tf.reshape(context, [-1, heads * size])
@@ -164,7 +162,7 @@ class TransformerBlock(layers.SizedLayer):
         self.output_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates all weights under the original's names."""
+        """Creates all weights with the original's names."""
         width = None, self.settings.hidden_size
         inner = None, self.settings.intermediate_size
         with keras.name_scope("attention"):
@@ -185,7 +183,7 @@ class TransformerBlock(layers.SizedLayer):
         attention_bias: tf.Tensor,
         dropout_seed: layers.Seed = None,
     ) -> tf.Tensor:
-        """Transforms `[B * S, D]`; see `compute_attention_bias`."""
+        """Returns the block's `[B * S, D]` output."""
         sizes, sites = self.settings, range(_SITES_PER_BLOCK)
         seeds = [layers.add_to_seed(dropout_seed, site) for site in sites]
         num_heads, rate = sizes.num_attention_heads, sizes.hidden_dropout_prob
@@ -214,24 +212,24 @@ class TransformerBlock(layers.SizedLayer):
 def number_segments(
     features: dict[str, tf.Tensor], cls_id: int
 ) -> dict[str, tf.Tensor]:
-    """Gives the k-th text of a packed row, from 0, the segments 2k and 2k + 1.
+    """Gives text k of each packed row the segment ids 2k and 2k + 1.
 
-    A text begins at [CLS]. The `[..., S]` features must come from the records,
-    since a generator could sample a [CLS].
+    A text begins at [CLS]. The `[..., S]` features must not have been masked
+    or corrupted yet, because a generator may sample a [CLS].
     """
     begins = tf.cast(features["input_ids"] == cls_id, tf.int32)
-    numbers = _SEGMENTS * (tf.cumsum(begins, axis=-1) - 1)
+    numbers = _SEGMENTS_PER_TEXT * (tf.cumsum(begins, axis=-1) - 1)
     return features | {"segment_ids": features["segment_ids"] + numbers}
 
 
 def _separate_texts(segment_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Each token's text, position in it and segment in it, `[B, S]` each."""
-    texts = segment_ids // _SEGMENTS
-    # All tokens of texts with smaller numbers stand before a text.
+    """Returns each token's text, and position and segment in it, `[B, S]`."""
+    texts = segment_ids // _SEGMENTS_PER_TEXT
+    # A text begins after all tokens of the texts with smaller numbers.
     is_before = texts[:, tf.newaxis] < texts[:, :, tf.newaxis]
     begins = tf.reduce_sum(tf.cast(is_before, tf.int32), -1)
     positions = tf.range(layers.shape_of(texts)[1]) - begins
-    return texts, positions, segment_ids % _SEGMENTS
+    return texts, positions, segment_ids % _SEGMENTS_PER_TEXT
 
 
 def compute_attention_bias(
@@ -239,20 +237,20 @@ def compute_attention_bias(
     direction: str = "both",
     texts: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """The float32 bias that masks keys when it is added to attention scores.
+    """Computes the bias that masks keys when added to attention scores.
 
     Args:
         input_mask: `[B, S]`, 0 for padding, which is always masked.
-        direction: one of `DIRECTIONS`; the keys that a token attends to.
-        texts: `[B, S]` numbers of the texts of a row; a token attends to its
-            own text alone. None for one text.
+        direction: one of `DIRECTIONS`; the side that a token attends to.
+        texts: `[B, S]`, the number of each token's text in a packed row; a
+            token attends to its own text alone. None: each row is one text.
 
     Returns:
-        `MASKED_SCORE` for masked keys, else 0: `[B, 1, 1, S]` if all tokens
-        have the same keys, else `[B, 1, S, S]`.
+        Float32, `MASKED_SCORE` for masked keys, else 0: `[B, 1, 1, S]` if all
+        tokens have the same keys, else `[B, 1, S, S]`.
     """
     visible = tf.cast(input_mask, tf.float32)
-    # LiteRT has no slice that adds axes.
+    # LiteRT cannot convert slices that add axes.
     visible = tf.expand_dims(tf.expand_dims(visible, 1), 1)
     if direction != "both":
         length = layers.shape_of(input_mask)[1]
@@ -266,21 +264,25 @@ def compute_attention_bias(
 
 @layers.register
 class Encoder(layers.SizedLayer):
-    """Embeddings, their projection where widths differ, and the blocks.
+    """Embeddings, a projection if the blocks are wider or narrower, and blocks.
 
-    `embeddings` are those of another encoder, to tie them. `direction`, one of
-    `DIRECTIONS`, is the side of itself that a token sees. It is called with
-    `[B, S]` int32 rows, a dropout seed (`inputs.randomness.dropout_seed`; None
-    for inference) and an offset `[B, S, E]` for the token embeddings. Layers
-    that are not `trainable` have no dropout.
+    `call` takes `[B, S]` int32 rows, a dropout seed (None for inference) and a
+    `[B, S, E]` offset that is added to the token embeddings. Layers that are
+    not `trainable` have no dropout.
+
+    Args:
+        settings: the sizes.
+        embeddings: the embeddings of another encoder, to tie them (paper,
+            section 3.2); None makes new ones.
+        direction: one of `DIRECTIONS`; the side that a token attends to.
 
     Attributes:
-        recomputes: whether training keeps the input of each block alone, and
-            computes the rest a second time for its gradients (Chen et al.,
-            2016): less memory for one more forward pass.
-        is_packed: whether rows can hold several texts, told apart by
-            `number_segments`. Each has positions from 0 and sees itself alone,
-            so that its states are those that it has in a row of its own.
+        recomputes: whether training keeps the input of each block alone and
+            computes the activations again for the gradients (Chen et al.,
+            2016). That saves memory and costs one more forward pass.
+        is_packed: whether rows hold several texts, marked by
+            `number_segments`. Each text has positions from 0 and attends to
+            itself alone, so it has the states of a row of its own.
     """
 
     def __init__(
@@ -310,7 +312,7 @@ class Encoder(layers.SizedLayer):
             )
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates all weights; embeddings that exist are left alone."""
+        """Creates all weights except those of tied embeddings."""
         sizes = self.settings
         rows = sizes.vocab_size + sizes.max_position_embeddings
         columns = 4 * sizes.hidden_size + 2 * sizes.intermediate_size
@@ -332,7 +334,7 @@ class Encoder(layers.SizedLayer):
         dropout_seed: layers.Seed = None,
         word_offset: tf.Tensor | None = None,
     ) -> EncoderOutput:
-        """Encodes `[B, S]` ids."""
+        """Encodes `[B, S]` int32 ids."""
         seed = dropout_seed if self.embeddings.trainable else None
         texts = positions = None
         if self.is_packed:
@@ -345,7 +347,7 @@ class Encoder(layers.SizedLayer):
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction, texts)
-        # Blocks with frozen weights, as with LoRA, are no one body.
+        # The loop passes trainable variables alone; LoRA freezes others.
         if fusion.compiles(fusion.Scope.STEP) and not any(
             block.non_trainable_variables for block in self.blocks
         ):
@@ -360,7 +362,7 @@ class Encoder(layers.SizedLayer):
     def _call_blocks(
         self, hidden: tf.Tensor, bias: tf.Tensor, dropout_seed: layers.Seed
     ) -> list[tf.Tensor]:
-        """The output of each block."""
+        """Returns the `[B * S, D]` output of each block."""
         states, shared = [hidden], None
         for number, block in enumerate(self.blocks):
             site = 1 + number * _SITES_PER_BLOCK
@@ -382,7 +384,7 @@ class Encoder(layers.SizedLayer):
     def _loop_over_blocks(
         self, hidden: tf.Tensor, bias: tf.Tensor, dropout_seed: layers.Seed
     ) -> list[tf.Tensor]:
-        """The same, with one loop body for all blocks."""
+        """Does as `_call_blocks`, with one loop body for all blocks."""
         first = self.blocks[0]
         shared = [bias] if dropout_seed is None else [bias, dropout_seed]
 
@@ -411,7 +413,7 @@ def build_encoder(
     dtype: Any = None,
     direction: str = "both",
 ) -> Encoder:
-    """Builds an encoder and its weights, whose paths begin with `name`."""
+    """Builds an encoder with weights, whose paths begin with `name`."""
     encoder = Encoder(settings, embeddings, direction, name=name, dtype=dtype)
     encoder.build()
     return encoder

@@ -1,8 +1,9 @@
-"""Floating-point operations of every part, on one row, from sizes alone.
+"""Counts the floating-point operations of networks from their sizes.
 
-`original` counts as the original does (`flops_computation.py`; paper, Appendix
-E): compare it with published numbers. `exact` counts the matrix products of
-our graph, as TensorFlow's profiler does: for the share of a device's peak.
+The convention `original` counts as `flops_computation.py` does (paper, appendix
+E), for comparison with published numbers. `exact` counts the matrix products of
+our graph, as TensorFlow's profiler does, for the share of a device's peak rate.
+All counts are for one row.
 """
 
 import dataclasses
@@ -10,27 +11,27 @@ import dataclasses
 from electra_tf import config
 from electra_tf.inputs import masking
 
-# Operations per entry. All four are constants of the original's
-# `flops_computation.py`, where an exponential counts like an addition.
+# Operations per entry, constants of the original's `flops_computation.py`,
+# which counts an exponential like an addition.
 _DROPOUT = 4  # random number, comparison, product with the mask, rescaling
 _LAYER_NORM = 5  # mean, square and sum, bias, scale
-_ACTIVATION = 8  # the tanh form of gelu; ours is erf, counted alike
+_ACTIVATION = 8  # of gelu in its tanh form; our erf form counts the same
 _SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
 
-# Share of the tokens that the original scores against the vocabulary: 20
-# of 128, whatever the config's `mask_prob` and slots are.
+# The share of tokens that the original's count scores against the vocabulary:
+# 20 of 128, whatever `mask_prob` is.
 OUTPUT_FRACTION = 0.15625
 
 
 @dataclasses.dataclass(frozen=True)
 class Operations:
-    """Operations of a part of the model, or of several, on one row."""
+    """Floating-point operations of one part of the model, or of several."""
 
     forward: float
     backward: float
 
     def __add__(self, other: "Operations") -> "Operations":
-        """The sum of both."""
+        """Adds the operations of two parts."""
         return Operations(
             self.forward + other.forward, self.backward + other.backward
         )
@@ -42,31 +43,31 @@ class Operations:
 
     @property
     def frozen(self) -> "Operations":
-        """The operations of the same part when it is not trained."""
+        """The operations if the part is not trained: no backward pass."""
         return Operations(self.forward, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's forward operations by the original's formulas."""
+    """Counts a Transformer's forward operations by the original's formulas."""
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`
     length: int = 512  # tokens of a row, `s`
     vocab_size: int = 30522  # `v`
-    embedding_size: int | None = None  # `e`; None: that of the layers
-    intermediate_size: int | None = None  # `i`; None: four times the width
-    num_heads: int | None = None  # None: one per 64 of the width
-    head_size: int | None = None  # None: query and key as wide as the layers
+    embedding_size: int | None = None  # `e`; None: `hidden_size`
+    intermediate_size: int | None = None  # `i`; None: 4 * `hidden_size`
+    num_heads: int | None = None  # None: `hidden_size` // 64
+    head_size: int | None = None  # None: `hidden_size` // `num_heads`
     output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
     sparse_embed_lookup: bool = False  # token lookups cost nothing
-    decoder: bool = False  # every block attends to an encoder too
-    num_segments: int = 2  # the formulas count two, always
-    entry_bytes: int = 4  # of an entry of a product; `SavedTransformer`
-    recomputes: bool = False  # blocks keep their input alone; the same
+    decoder: bool = False  # every block also attends to an encoder
+    num_segments: int = 2  # read by `_ExactTransformer`
+    entry_bytes: int = 4  # of a saved activation; read by `SavedTransformer`
+    recomputes: bool = False  # `Encoder.recomputes`; read by the same
 
     def block(self) -> float:
-        """One block."""
+        """Counts one block."""
         width = self.hidden_size
         inner = self.intermediate_size or 4 * width
         dense = 2 * width * inner
@@ -85,18 +86,18 @@ class OriginalTransformer:
         scores = 2 * inner * length
         # Scale, softmax, dropout of the weights.
         weights = (1 + _SOFTMAX + _DROPOUT) * length * heads
-        # Quirk: what follows is `width` wide even where `inner` is not.
+        # As in the original, the output is `width` wide even where `inner`
+        # differs, and the norm counts 5 operations a token, not an entry.
         context = 2 * width * length
         output = 2 * width * width + (1 + _DROPOUT + 1) * width
-        # Quirk: this norm counts 5 operations per token, not 5 per entry.
         return (
             query_key_value + scores + weights + context + output + _LAYER_NORM
         )
 
     def embedding(self) -> float:
-        """The embeddings and their projection."""
+        """Counts the embeddings and their projection."""
         width = self.embedding_size or self.hidden_size
-        # Positions and two segments are products with one-hots, always.
+        # Positions and segments are products with one-hots in all cases.
         per_token = 2 * width * (self.length + 2) + 2 * width
         per_token += (_LAYER_NORM + _DROPOUT) * width
         if not self.sparse_embed_lookup:
@@ -106,32 +107,31 @@ class OriginalTransformer:
         return float(self.length * per_token)
 
     def output(self) -> float:
-        """The vocabulary head and its softmax."""
+        """Counts the vocabulary head and its softmax."""
         width = self.embedding_size or self.hidden_size
-        # Dense layer with bias, activation and norm; there even where the
-        # widths agree. Then the table; the softmax; the target's one-hot.
+        # The dense layer has a bias, gelu and a norm.
         dense = 2 * self.hidden_size * width
         dense += (1 + _ACTIVATION + _LAYER_NORM) * width
         table = 2 * width * self.vocab_size
-        loss = (_SOFTMAX + 2) * self.vocab_size
+        loss = (_SOFTMAX + 2) * self.vocab_size  # 2 for the target's one-hot
         return self.output_fraction * (dense + table + loss) * self.length
 
     def binary(self) -> float:
-        """The head with one logit per token."""
+        """Counts the head with one logit per token."""
         width = self.hidden_size
         dense = 2 * width * width + (1 + _ACTIVATION) * width
         return float(self.length * (dense + 2 * width))
 
     def encoder(self) -> float:
-        """Embeddings and blocks."""
+        """Counts embeddings and blocks."""
         return self.embedding() + self.num_layers * self.block()
 
 
 class _ExactTransformer(OriginalTransformer):
-    """The matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
+    """Counts the matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
 
-    Lookups of tokens and positions cost nothing, segments are a product with
-    a one-hot. Padding is computed like any token, unused slots like any slot.
+    Lookups of tokens and positions cost nothing; segments are a product with
+    a one-hot. Padding and unused slots cost as much as others.
     """
 
     def block(self) -> float:
@@ -158,36 +158,36 @@ class _ExactTransformer(OriginalTransformer):
 
 
 class SavedTransformer(OriginalTransformer):
-    """Bytes that the forward pass keeps for the backward pass.
+    """Counts the bytes that the forward pass keeps for the backward pass.
 
-    Inputs of products, in their precision; attention weights, in float32 too;
-    seven float32 tables of logits, most of them while samples are drawn. Fitted
+    It keeps the inputs of products, in the compute dtype, attention weights in
+    float32 as well, and seven float32 tensors as large as the logits: fitted
     to the peak memory of processes on a CPU (docs/pretraining.md).
     """
 
     def block(self) -> float:
-        """One block."""
+        """Counts one block."""
         scores = (self.num_heads or 1) * self.length
         entries = 6 * self.hidden_size + (self.intermediate_size or 0)
-        entries += 2 * scores  # which are dropped, which are left
+        entries += 2 * scores  # attention weights before and after dropout
         return float(self.length * (self.entry_bytes * entries + 4 * scores))
 
     def embedding(self) -> float:
-        """The inputs of the normalization and of the projection."""
+        """Counts the inputs of the LayerNorm and of the projection."""
         width = self.embedding_size or self.hidden_size
         return 2.0 * self.entry_bytes * self.length * width
 
     def output(self) -> float:
-        """The vocabulary head."""
+        """Counts the logits of the vocabulary head."""
         slots = round(self.output_fraction * self.length)
         return 7 * 4.0 * slots * self.vocab_size
 
     def binary(self) -> float:
-        """The head with one logit per token."""
+        """Counts the head with one logit per token."""
         return 2.0 * self.entry_bytes * self.length * self.hidden_size
 
     def encoder(self) -> float:
-        """Embeddings and blocks; or one block, and the inputs of all."""
+        """Counts embeddings and blocks; to recompute, one block and inputs."""
         if not self.recomputes:
             return super().encoder()
         inputs = 4.0 * self.num_layers * self.length * self.hidden_size
@@ -202,12 +202,12 @@ _TRANSFORMERS = {
 
 
 class Convention:
-    """A way of counting: the networks as sums of encoders and heads.
+    """Counts the networks of a config by one of `_TRANSFORMERS`.
 
-    `original` counts backward as one forward, and composes of its formulas
-    what it has none for (two-tower generators, the copy logit). `exact` counts
-    backward one product for each factor that is no constant. `saved` counts no
-    operations but the bytes that what learns keeps for its backward pass.
+    `original` counts a backward pass like a forward pass; two-tower generators
+    and the copy logit, for which it has no formula, are sums of others. `exact`
+    counts one product backward for each factor with a gradient. `saved` counts
+    as `backward` the bytes that training keeps for the backward pass.
     """
 
     def __init__(self, name: str, settings: config.ExperimentConfig) -> None:
@@ -216,66 +216,65 @@ class Convention:
         if self._main.vocab_size < 1:
             raise ValueError(
                 "Counting operations needs the size of the vocabulary. "
-                f"Received: encoder.vocab_size={self._main.vocab_size}, "
-                "which takes it from a dataset. Set "
+                f"Received: encoder.vocab_size={self._main.vocab_size}, which "
+                "stands for the size of a dataset's vocabulary. Set "
                 "--config.encoder.vocab_size, for example to 30522."
             )
         self._length = settings.data.max_seq_length
         self._name = name
-        # Tokens that a masked LM scores against the vocabulary.
+        # The tokens of a row that a masked LM scores against the vocabulary.
         self._num_scored = OUTPUT_FRACTION * self._length
         if name != "original":
-            # Every slot, whether it is used or not.
             self._num_scored = masking.max_predictions_per_seq(
                 settings.masking.largest_mask_prob, self._length
             )
 
     def generator(self) -> Operations:
-        """The generator, of any kind."""
+        """Counts the generator, of any kind."""
         if not self._kind.has_encoder:
             return Operations(0.0, 0.0)
         sizes = self._kind.encoder_config(self._main)
         if not self._kind.two_tower_generator:
             return self._masked_lm(sizes)
-        both = self._encoder(sizes) + self._encoder(sizes)
+        towers = self._encoder(sizes) + self._encoder(sizes)
         wide = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
-        return both + self._part(self._transformer(wide, 1.0).output())
+        return towers + self._part(self._transformer(wide, 1.0).output())
 
     def encoder(self) -> Operations:
-        """The main encoder, without a head."""
+        """Counts the main encoder without a head."""
         return self._encoder(self._main)
 
     def discriminator(self) -> Operations:
-        """The encoder and the replaced-token head."""
+        """Counts the main encoder and the replaced-token head."""
         head = self._part(self._transformer(self._main).binary())
         return self._encoder(self._main) + head
 
     def masked_lm(self) -> Operations:
-        """The encoder as a masked LM (BERT)."""
+        """Counts the main encoder and a masked-LM head."""
         return self._masked_lm(self._main)
 
     def copying_masked_lm(self) -> Operations:
-        """The encoder with vocabulary and copy head on every token."""
+        """Counts the main encoder, its vocabulary head and its copy head."""
         head = self._transformer(self._main, 1.0).output()
         copy = 2.0 * self._length * self._main.hidden_size
         return self._encoder(self._main) + self._part(head + copy)
 
     def reward_baseline(self) -> Operations:
-        """REINFORCE's baseline, a logit per slot of detached states."""
+        """Counts REINFORCE's baseline, one logit for each slot's state."""
         sizes = self._kind.encoder_config(self._main)
         product = 2.0 * self._num_scored * sizes.hidden_size
         return self._part(product, product)
 
     def row_head(self) -> Operations:
-        """A head like the discriminator's, on one state of a row."""
+        """Counts a head like the discriminator's on one state of the row."""
         return self._part(self._transformer(self._main).binary() / self._length)
 
     def soft_lookup(self) -> Operations:
-        """Embedding soft samples, and putting them into the text."""
+        """Counts the embeddings of soft samples, put in at their positions."""
         if self._name != "exact":
-            # It counts every lookup as such a product already.
+            # The original counts every lookup as a product with one-hots.
             return Operations(0.0, 0.0)
-        # The table and the places of the slots are constants here.
+        # Table and positions get no gradient.
         width, vocab_size = self._main.embedding_size, self._main.vocab_size
         product = 2.0 * self._num_scored * width * (vocab_size + self._length)
         return self._part(product, product)
@@ -286,7 +285,7 @@ class Convention:
         return self._encoder(sizes) + self._part(head)
 
     def _encoder(self, sizes: config.EncoderConfig) -> Operations:
-        # The one-hots of the segments are constants.
+        # The one-hots of the segments get no gradient.
         segments = 2.0 * self._length * sizes.type_vocab_size
         segments *= sizes.embedding_size
         counted = self._transformer(sizes)

@@ -1,7 +1,7 @@
-"""Networks as Keras models: a dict of rows in, one tensor out.
+"""Keras models that map a dict of rows to one tensor, for users' own models.
 
-Users build their own models on them. Networks that share weights share them
-here, too. Import this module before you load a saved model that contains one.
+They wrap the encoder and the networks of the paper's section 2, and share their
+weights. Import this module before you load a saved model that contains one.
 """
 
 import abc
@@ -19,19 +19,19 @@ FEATURES = ("input_ids", "input_mask", "segment_ids")
 
 
 class TakesRows(keras.Model, abc.ABC):
-    """A model of `[B, S]` rows: `input_ids`, `input_mask`, `segment_ids`."""
+    """A model of `[B, S]` `input_ids`, `input_mask` and `segment_ids`."""
 
     seed_generator: keras.random.SeedGenerator
     num_positions: int  # the most tokens that a row may have
 
     @abc.abstractmethod
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """The model's tensor for checked rows, `FEATURES` in their order."""
+        """Computes the output for checked rows, in the order of `FEATURES`."""
 
     def call(
         self, features: Mapping[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
-        """The model's tensor for `[B, S]` rows."""
+        """Checks `[B, S]` rows and computes the output for them."""
         rows = _check_rows(features, self.num_positions)
         if not training:
             return self.read_rows(rows, None)
@@ -43,14 +43,14 @@ class TakesRows(keras.Model, abc.ABC):
         return self.read_rows(rows, tf.stack(place))
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
-        """As in Keras, for rows of any number and length unless told."""
+        """Exports as Keras does; by default for any batch size and length."""
         rows = keras.InputSpec("int32", (None, None))
         kwargs.setdefault("input_signature", [dict.fromkeys(FEATURES, rows)])
         super().export(filepath, *args, **kwargs)
 
 
 class _LayerModel(TakesRows):
-    """A layer as a Keras model, of the layer's precision."""
+    """A Keras model around one layer, with the layer's dtype policy."""
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
         super().__init__(**{"dtype": layer.dtype_policy} | kwargs)
@@ -68,7 +68,7 @@ class _LayerModel(TakesRows):
     def from_config(
         cls, config_dict: dict[str, Any], custom_objects: Any = None
     ) -> "_LayerModel":
-        # The layer has fresh weights and shares none; Keras loads them next.
+        # Keras loads the weights of the new layer afterwards.
         layer = keras.saving.deserialize_keras_object(
             config_dict["layer"], custom_objects
         )
@@ -79,42 +79,43 @@ class _LayerModel(TakesRows):
 
 @layers.register
 class EncoderModel(_LayerModel):
-    """The encoder: hidden states of the last layer, `[B, S, D]`.
+    """Returns the encoder's last hidden states, `[B, S, D]`.
 
-    `model(features)[:, 0]` is `[CLS]`, what classifiers build on. States at
-    padding mean nothing.
+    Classifiers take the state of [CLS], `model(features)[:, 0]`. States at
+    padding have no meaning.
     """
 
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """Hidden states."""
+        """Computes the hidden states."""
         return self.layer(*rows, seed).sequence_output
 
 
 @layers.register
 class DiscriminatorModel(_LayerModel):
-    """The discriminator: logits that tokens were replaced, `[B, S]` float32.
+    """Returns the discriminator's logits, `[B, S]` float32.
 
-    `tf.sigmoid` of them is the probability. Logits at padding mean nothing.
+    `tf.sigmoid(logits)` is the probability that each token was replaced.
+    Logits at padding have no meaning.
     """
 
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """Replaced-token logits."""
+        """Computes the replaced-token logits."""
         return self.layer(*rows, seed).logits
 
 
 @layers.register
 class MaskedLMModel(_LayerModel):
-    """A masked LM: vocabulary logits everywhere, `[B, S, V]` float32."""
+    """Returns a masked LM's logits at every position, `[B, S, V]` float32."""
 
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """Logits of the vocabulary."""
+        """Computes the vocabulary logits."""
         return self.layer.score_tokens(rows, seed)
 
 
 def _check_rows(
     features: Mapping[str, tf.Tensor], num_positions: int
 ) -> list[tf.Tensor]:
-    """The features in their order, as int32."""
+    """Returns the `FEATURES` as int32 tensors."""
     names = sorted(features) if isinstance(features, Mapping) else features
     if names != sorted(FEATURES):
         raise ValueError(

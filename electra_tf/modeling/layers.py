@@ -1,6 +1,6 @@
-"""The small layers of which encoder and heads consist.
+"""Linear layers, LayerNorm and dropout, on `[tokens, width]` matrices.
 
-They work on `[tokens, width]` matrices.
+Encoder and heads are made of them; the initializers and epsilon are BERT's.
 """
 
 import dataclasses
@@ -16,38 +16,38 @@ from electra_tf import config
 from electra_tf.acceleration import operations
 from electra_tf.acceleration import random_bits
 
-# Parameters of constructors that are not part of a saved layer.
+# Parameters of constructors that `get_config` leaves out.
 _NO_SETTINGS = ("self", "kwargs", "embeddings", "encoder")
 
 Inputs: TypeAlias = Sequence[tf.Tensor]
 """`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
 
 Seed: TypeAlias = tf.Tensor | None
-"""`[3]` int64 from `inputs.randomness.dropout_seed`; None: no dropout."""
+"""`[3]` int64 from `inputs.randomness.dropout_seed`; None for no dropout."""
 
 register = keras.saving.register_keras_serializable("electra_tf")
-"""Lets Keras load a saved layer or model by its name."""
+"""Decorates a class that Keras then finds by name in a saved model."""
 
 
 def dtype_policy(precision: str) -> str:
-    """The Keras policy of a precision: weights always stay float32."""
+    """Returns the Keras policy of a precision; weights are always float32."""
     return "float32" if precision == "float32" else f"mixed_{precision}"
 
 
 def require_memory(num_weights: int) -> None:
-    """Raises `ConfigError` for float32 weights that the machine cannot hold."""
+    """Raises `ConfigError` if memory cannot hold so many float32 weights."""
     room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     needed = 4e-9 * num_weights
     config.require(
         needed <= room or not tf.executing_eagerly(),
         f"The model must fit this machine's memory of {room:.1f} GB. Received: "
-        f"{num_weights:,} numbers to keep, {needed:,.1f} GB. Choose smaller "
-        "sizes; electra-plan says what a model takes.",
+        f"{num_weights:,} weights, {needed:,.1f} GB. Choose smaller sizes; "
+        "electra-plan prints the memory that a model takes.",
     )
 
 
 def shape_of(tensor: tf.Tensor) -> list[Any]:
-    """The shape as a list, with static sizes where they are known."""
+    """Returns the shape as a list, with static sizes where they are known."""
     if tensor.shape.is_fully_defined():
         return tensor.shape.as_list()
     dynamic = tf.shape(tensor)
@@ -58,14 +58,14 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
 
 
 def add_to_seed(seed: Seed, number: int | tf.Tensor) -> Seed:
-    """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
+    """Returns the seed of dropout site `number`; see `dropout_seed`."""
     if seed is None:
         return None
     return seed + tf.stack([0, 0, tf.cast(number, tf.int64)])
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a variable, or of a quantized table with its own `look_up`."""
+    """Returns `table[ids]`; quantized tables bring their own `look_up`."""
     if hasattr(table, "look_up"):
         return table.look_up(ids)
     return operations.look_up(tf.convert_to_tensor(table), ids)
@@ -77,8 +77,11 @@ def draw_choice(
     """Draws the entries that dropout keeps, for `operations.drop`.
 
     Sixteen random bits decide on each, so rates are multiples of 1/65536. The
-    first axis is rows or tokens of the batch. An empty tuple keeps all
-    entries: there is no seed, or the rate is 0.
+    first axis of `shape` is the batch's rows or tokens.
+
+    Returns:
+        The result of `random_bits.draw_kept` and the factor for kept entries;
+        an empty tuple, which keeps all, without a seed or if the rate is 0.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
@@ -88,22 +91,22 @@ def draw_choice(
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
-    """Zeroes a random share of the entries and scales up the others."""
+    """Zeroes entries with probability `rate` and scales up the others."""
     return operations.drop(inputs, *draw_choice(shape_of(inputs), rate, seed))
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer whose attributes keep its constructor's arguments, by name."""
+    """A layer with an attribute for each argument of its constructor."""
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments; a layer made of them shares weights with no other."""
+        """Returns the constructor's arguments, without tied layers."""
         names = inspect.signature(type(self).__init__).parameters
-        own = [name for name in names if name not in _NO_SETTINGS]
-        return super().get_config() | {n: getattr(self, n) for n in own}
+        saved = [name for name in names if name not in _NO_SETTINGS]
+        return super().get_config() | {n: getattr(self, n) for n in saved}
 
 
 class SizedLayer(ConfiguredLayer):
-    """A layer with the sizes of an encoder, a mapping where Keras loads it."""
+    """A layer with an encoder's sizes; Keras passes them as a mapping."""
 
     def __init__(
         self, settings: config.EncoderConfig | Mapping[str, Any], **kwargs: Any
@@ -114,28 +117,28 @@ class SizedLayer(ConfiguredLayer):
         self.settings = settings
 
     def make_linear(self, name: str, units: int) -> "Linear":
-        """A linear layer with the encoder's initializer."""
+        """Returns a linear layer with the encoder's initializer."""
         initializer = self.make_initializer()
         return Linear(units, initializer, name=name, dtype=self.dtype_policy)
 
     def make_initializer(self) -> keras.initializers.Initializer:
-        """The encoder's: normal, cut at two standard deviations."""
+        """Returns a normal initializer, truncated at two deviations."""
         stddev = self.settings.initializer_stddev
         return keras.initializers.TruncatedNormal(stddev=stddev)
 
     def make_norm(self) -> "LayerNorm":
-        """A normalization, named as in the original."""
+        """Returns a LayerNorm with the original's name."""
         return LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, the sizes as a mapping."""
+        """Returns the constructor's arguments, with the sizes as a mapping."""
         sizes = dataclasses.asdict(self.settings)
         return super().get_config() | {"settings": sizes}
 
 
 @register
 class Linear(keras.layers.Layer):
-    """`y = x @ kernel + bias`; the default initializer is TensorFlow 1's."""
+    """Computes `x @ kernel + bias`; the default initializer is TF 1's."""
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class Linear(keras.layers.Layer):
         self.bias = self.add_weight(shape[1:], "zeros", name="bias")
 
     def read_weights(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Kernel and bias, in the precision of the layer that is called."""
+        """Returns kernel and bias in the compute dtype of the calling layer."""
         kernel, bias = map(tf.convert_to_tensor, (self.kernel, self.bias))
         return kernel, bias
 
@@ -166,10 +169,10 @@ class Linear(keras.layers.Layer):
         return tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor's arguments."""
         initializer = keras.initializers.serialize(self.kernel_initializer)
-        own = {"units": self.units, "kernel_initializer": initializer}
-        return super().get_config() | own
+        arguments = {"units": self.units, "kernel_initializer": initializer}
+        return super().get_config() | arguments
 
 
 @register
@@ -177,7 +180,7 @@ class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, epsilon 1e-12, in float32."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Creates `gamma` and `beta`, `[width]`, never cast down."""
+        """Creates `gamma` and `beta`, `[width]`, always float32."""
         self.gamma, self.beta = (
             self.add_weight(input_shape[-1:], kind, name=name, autocast=False)
             for name, kind in (("gamma", "ones"), ("beta", "zeros"))

@@ -1,4 +1,4 @@
-"""The networks of pre-training: encoders with heads, and what they share.
+"""Generator and discriminator: encoders with heads (paper, section 2).
 
 The *main network* contains the encoder that is kept, named `electra`. A
 *generator* proposes tokens for the masked positions; its `targets` are the
@@ -19,41 +19,41 @@ from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 
 MAIN_ENCODER = "electra"
-"""First part of the paths of the encoder that is kept."""
+"""The first part of all paths of the kept encoder's weights."""
 
-# Logit of tokens that the unigram generator never proposes.
+# The logit of tokens that the unigram generator never proposes.
 _IMPOSSIBLE = -10000.0
-# Dropout sites of the second encoder come after those of the first.
+# The first dropout site of a second encoder, above all of the first encoder.
 _SECOND_ENCODER_SITES = 256
 
 
 class Answer(enum.Enum):
-    """What the main network says of a token of a text."""
+    """The kind of output that the main network has for each token."""
 
     REPLACED = "replaced"
     """A logit: was the token replaced?"""
 
     COPYING = "copying"
-    """A logit, should it be kept, and logits of the vocabulary otherwise."""
+    """A logit (is the token the original?) and vocabulary logits if not."""
 
     ENERGY = "energy"
-    """An energy: minus a log probability given all others, up to a constant."""
+    """Minus log p(token | all other tokens), up to a constant."""
 
     MASKED_LM = "masked_lm"
-    """Logits of the vocabulary at masked positions."""
+    """Vocabulary logits at masked positions."""
 
     CORRECTION = "correction"
-    """Logits of the vocabulary, of a network that never sees [MASK]."""
+    """Vocabulary logits of a network that was trained without [MASK]."""
 
     @property
     def is_prediction(self) -> bool:
-        """Whether it is logits of the vocabulary alone."""
+        """Whether the output consists of vocabulary logits alone."""
         return self in (Answer.MASKED_LM, Answer.CORRECTION)
 
 
 @layers.register
 class MaskedLMHead(layers.SizedLayer):
-    """Vocabulary logits, with a tied table (original: `get_token_logits`)."""
+    """Computes vocabulary logits, as the original's `get_token_logits`."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
@@ -70,7 +70,10 @@ class MaskedLMHead(layers.SizedLayer):
         )
 
     def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
+        """Maps `[B, N, D]` states to `[B, N, V]` float32 logits.
+
+        `table` holds the `[V, E]` token embeddings, which the head is tied to.
+        """
         shape = [*layers.shape_of(hidden)[:2], self.settings.vocab_size]
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(operations.gelu(self.dense(flat)))
@@ -83,10 +86,10 @@ class MaskedLMHead(layers.SizedLayer):
 
 @layers.register
 class TokenHead(layers.SizedLayer):
-    """One logit for every token, `[B, S]` float32 for `[B, S, D]` states.
+    """Maps `[B, S, D]` states to one logit per token, `[B, S]` float32.
 
-    With a hidden layer it is the original's `_get_discriminator_output`; the
-    last layer has TensorFlow 1's default initializer, as there.
+    With a hidden layer it is the original's `_get_discriminator_output`, whose
+    last layer has TensorFlow 1's default initializer.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class TokenHead(layers.SizedLayer):
         self.logit.build(width)
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Scores every state."""
+        """Returns one logit for each state."""
         states = tf.reshape(hidden, [-1, self.settings.hidden_size])
         if self.has_hidden_layer:
             states = operations.gelu(self.dense(states))
@@ -117,23 +120,23 @@ class TokenHead(layers.SizedLayer):
 
 
 class Network(layers.SizedLayer):
-    """Encoders with a head, whose weights exist once it is made."""
+    """One or two encoders and a head; the constructor creates all weights."""
 
     @property
     def encoders(self) -> list[encoder_lib.Encoder]:
-        """Its encoders, one or two."""
-        parts = vars(self).values()
-        return [p for p in parts if isinstance(p, encoder_lib.Encoder)]
+        """The one or two encoders."""
+        members = vars(self).values()
+        return [m for m in members if isinstance(m, encoder_lib.Encoder)]
 
     def add_head(self, kind: Any, name: str, **options: Any) -> Any:
-        """A head of a class, built."""
+        """Returns a head of a class, with its weights."""
         settings = options.pop("settings", self.settings)
         head = kind(settings, name=name, dtype=self.dtype_policy, **options)
         head.build()
         return head
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, S, V]` or `[B, P, V]`, of the logits of the vocabulary."""
+        """Returns the shape of vocabulary logits, `[B, S or P, V]`."""
         return (*input_shape, self.settings.vocab_size)
 
 
@@ -146,7 +149,7 @@ class DiscriminatorOutput(NamedTuple):
 
 @layers.register
 class Discriminator(Network):
-    """Says for every token whether it was replaced (paper, section 2)."""
+    """Tells whether each token was replaced (paper, section 2)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
@@ -171,14 +174,14 @@ class Discriminator(Network):
         return DiscriminatorOutput(self.head(output.sequence_output), output)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, S]`, of the logits."""
+        """Returns the shape of the logits, `[B, S]`."""
         return input_shape
 
 
 class CopyingOutput(NamedTuple):
     """The outputs of the All-Tokens MLM model, for every token."""
 
-    logits: tf.Tensor  # [B, S, V] float32, of the vocabulary
+    logits: tf.Tensor  # [B, S, V] float32, vocabulary logits
     copy_logits: tf.Tensor  # [B, S] float32, high where the input is kept
 
 
@@ -204,7 +207,7 @@ class CopyingMaskedLM(Network):
         segment_ids: tf.Tensor,
         dropout_seed: layers.Seed = None,
     ) -> CopyingOutput:
-        """Scores vocabulary and copying for `[B, S]` tokens."""
+        """Computes vocabulary and copy logits for `[B, S]` tokens."""
         output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
         hidden = output.sequence_output
         table = self.encoder.embeddings.word_embeddings
@@ -222,7 +225,7 @@ class GeneratorOutput(NamedTuple):
     """The outputs of a generator."""
 
     logits: tf.Tensor  # [B, P, V] float32, at the masked positions
-    prediction_logits: tf.Tensor  # [B, N, V] float32, of the targets
+    prediction_logits: tf.Tensor  # [B, N, V] float32, for the targets
     encoder_outputs: tuple[encoder_lib.EncoderOutput, ...] = ()
 
 
@@ -230,8 +233,8 @@ class GeneratorOutput(NamedTuple):
 class MaskedLMGenerator(Network):
     """A masked language model (paper, section 2).
 
-    `embeddings`, or a whole `encoder`, of another network are tied; None makes
-    new ones. The names begin the paths of the weights.
+    `embeddings` or an `encoder` of another network are tied; None makes new
+    ones. `head_name` and `encoder_name` begin the paths of the weights.
     """
 
     def __init__(
@@ -265,7 +268,7 @@ class MaskedLMGenerator(Network):
         return GeneratorOutput(logits, logits, (output,))
 
     def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """The original tokens of the masked positions."""
+        """Returns the original tokens of the masked positions."""
         return Targets(masked.masked_ids, masked.masked_weights)
 
     def score_tokens(
@@ -278,7 +281,7 @@ class MaskedLMGenerator(Network):
 
 
 def join_towers(sizes: config.EncoderConfig) -> config.EncoderConfig:
-    """Sizes for a head on the concatenated states of two towers."""
+    """Returns the sizes of a head on two towers' concatenated states."""
     return dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
 
 
@@ -287,9 +290,9 @@ class TwoTowerGenerator(Network):
     """A cloze model of two one-directional encoders (Electric, section 3).
 
     One encoder reads the text from the left, the other from the right. The
-    prediction for position t takes the state at t - 1 of the first and at
-    t + 1 of the second: one pass gives the distribution of every token given
-    all others. At the ends states wrap around, as in the original's `roll`.
+    prediction for position t takes the first one's state at t - 1 and the
+    second one's at t + 1, so one pass gives the distribution of every token
+    given all others. At the ends states wrap around, as in the original.
     """
 
     def __init__(
@@ -306,7 +309,7 @@ class TwoTowerGenerator(Network):
         self.right_to_left = encoder_lib.build_encoder(
             sizes, "generator_rtl", embeddings, dtype, "right_to_left"
         )
-        # It scores both states side by side, with the first encoder's table.
+        # The head is tied to the first encoder's token embeddings.
         self.head = self.add_head(
             MaskedLMHead, "cloze_predictions", settings=join_towers(sizes)
         )
@@ -325,7 +328,7 @@ class TwoTowerGenerator(Network):
         return GeneratorOutput(logits, cloze, (left, right))
 
     def score_tokens(self, rows: layers.Inputs) -> tf.Tensor:
-        """Scores the vocabulary for each token by all others, `[B, S, V]`."""
+        """Returns `[B, S, V]` logits of each token given all others."""
         return self._score(self.left_to_right(*rows), self.right_to_left(*rows))
 
     def _score(
@@ -337,19 +340,19 @@ class TwoTowerGenerator(Network):
         return self.head(tf.concat([before, after], axis=-1), table)
 
     def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """Every token that is neither special nor padding."""
+        """Returns all tokens; special ones and padding have weight 0."""
         weights = tf.cast(masked.eligible, tf.float32)
         return Targets(masked.original_ids, weights)
 
 
 @layers.register
 class FixedGenerator(layers.ConfiguredLayer):
-    """Proposes by one distribution everywhere; it has no weights.
+    """Proposes tokens from one distribution at all positions, without weights.
 
-    Uniform, or by `token_counts` `[V]` of a corpus, the unigram generator of
-    the paper's Figure 3. Entries that do not occur in the corpus, special
-    tokens among them, are never proposed; in the loss they count as half an
-    occurrence.
+    The distribution is uniform, or the unigram distribution of a corpus with
+    `[V]` `token_counts` (paper, Figure 3). Entries that do not occur in the
+    corpus, such as special tokens, are never proposed; the loss counts each as
+    half an occurrence.
     """
 
     def __init__(
@@ -375,7 +378,7 @@ class FixedGenerator(layers.ConfiguredLayer):
     def call(
         self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
-        """The same logits at all masked positions."""
+        """Returns the same logits for all masked positions."""
         shape = [*masked.masked_positions.shape, self.vocab_size]
         rows = self.sampling_logits, self.log_probs
         constants = (tf.constant(row, tf.float32) for row in rows)
@@ -384,7 +387,7 @@ class FixedGenerator(layers.ConfiguredLayer):
     targets = MaskedLMGenerator.targets
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, P, V]`, of the logits."""
+        """Returns the shape of the logits, `[B, P, V]`."""
         return (*input_shape, self.vocab_size)
 
 
@@ -392,19 +395,23 @@ class Networks(NamedTuple):
     """The two networks of a model."""
 
     generator: Any  # any generator of this module, or None
-    main: Any  # the network whose `encoder` is kept
+    main: Any  # the main network
 
 
 def resolve_vocab_size(
     encoder: config.EncoderConfig, vocab_size: int, source: Any = "the config"
 ) -> config.EncoderConfig:
-    """The encoder's config with the vocabulary's size; `source` has both."""
+    """Returns the encoder's config with the size of the vocabulary.
+
+    Raises:
+        ConfigError: if the config of `source` has another size.
+    """
     config.require(
         encoder.vocab_size in (0, vocab_size),
         f"`encoder.vocab_size` of {source} must be the vocabulary's size, or "
-        f"0 for it. Received: encoder.vocab_size={encoder.vocab_size}, "
+        f"0 to take it. Received: encoder.vocab_size={encoder.vocab_size}, "
         f"vocabulary of {vocab_size} entries. Set --config.encoder.vocab_size="
-        f"{vocab_size}, or restore the vocabulary that belongs to it.",
+        f"{vocab_size}, or use the vocabulary that the model was trained with.",
     )
     return dataclasses.replace(encoder, vocab_size=vocab_size)
 
@@ -415,15 +422,15 @@ def build_generator(
     token_counts: np.ndarray | None = None,
     dtype: Any = None,
 ) -> Any:
-    """The generator of a config, beside the encoder that it may be tied to."""
+    """Builds the generator of a config, perhaps tied to the main encoder."""
     vocab_size = main_encoder.settings.vocab_size
     if settings.uniform_generator:
         return FixedGenerator(vocab_size, name="uniform")
     if settings.unigram_generator:
         if token_counts is None:
             raise ValueError(
-                "`generator.unigram_generator` needs the token counts of the "
-                "dataset, which its builder records. Received: none."
+                "`generator.unigram_generator` needs the token counts of a "
+                "dataset. Received: none. Pass `token_counts`."
             )
         return FixedGenerator(vocab_size, token_counts, name="unigram")
     return build_sized_generator(
@@ -442,11 +449,11 @@ def build_sized_generator(
     is_two_tower: bool = False,
     dtype: Any = None,
 ) -> Any:
-    """A generator of these sizes that shares layers with the main encoder.
+    """Builds a generator that shares layers with the main encoder.
 
     `tying` is `none`, `embeddings` (tokens, positions, segments and their
-    normalization, as in the original) or `all`, the whole encoder. With
-    `disentangled` it shares none, and `PretrainingModel` ties the towers.
+    LayerNorm, as in the original) or `all`, the whole encoder. `disentangled`
+    shares no layers; `PretrainingModel` adds the generator's embeddings.
     """
     if tying == "all":
         return MaskedLMGenerator(sizes, encoder=main_encoder, dtype=dtype)

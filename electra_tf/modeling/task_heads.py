@@ -1,8 +1,8 @@
-"""The heads of fine-tuning: losses and predictions, float32, from states.
+"""The heads of fine-tuning (paper, section 3.1 and appendix B).
 
-One linear layer each, as in the paper (appendix B) and in the original: on
-[CLS] for classification and regression, on the first piece of each word for
-tagging. There is no pooler.
+Each adds a linear layer to the encoder: on [CLS] for classification and
+regression, on the first piece of each word for tagging. There is no pooler.
+Losses and predictions are float32.
 """
 
 import abc
@@ -19,19 +19,19 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import layers
 
 DROPOUT_PROB = 0.1
-"""Of [CLS] before the output layer, while training (the original's 0.9)."""
+"""The dropout of [CLS] states in training (the original's keep_prob 0.9)."""
 
-# The second place of dropout of a head; heads are numbered from the first.
+# Added to a head's dropout site, its number, for its second dropout.
 _SECOND_SITE = 128
 
 QA_HIDDEN_SIZE = 512
-"""Hidden layers of question answering: the joint end's, the classifier's."""
+"""The width of question answering's two hidden layers."""
 
-# Added to the logits of positions that are no candidates.
+# Added to the logits of positions where no answer can begin or end.
 _PENALTY = -1000.0
-# The logit of what only fills a group: its share is exactly 0.
+# The logit of rows that fill up a group; their softmax is exactly 0.
 _FILLER_LOGIT = -1e9
-# Between the seeds of successive layers: further than trials are.
+# Successive layers' seeds differ by more than those of two trials.
 _SEED_STEP = 1_000_003
 
 Tensors = Mapping[str, tf.Tensor]
@@ -42,21 +42,20 @@ class Column(NamedTuple):
     """One feature that a head reads beside the tokens."""
 
     dtype: Any = np.int32  # or np.float32
-    # A list in each row, `[B, W]`; or one number, `[B]`, or always k, `[B, k]`
-    is_ragged: bool = False
+    is_ragged: bool = False  # whether rows have lists, padded to `[B, W]`
 
 
 class TaskHead(layers.ConfiguredLayer, abc.ABC):
     """The layers of a task on top of the encoder.
 
-    Variables are built under `task_specific/<task>/`, the original's names.
+    Paths of variables begin with `task_specific/<task>/`, as in the original.
 
     Attributes:
-        columns: the features that `compute_losses` reads beside the tokens. A
-            row of another task has zeros in all of them.
-        prediction_columns: those of them that `predict` reads.
-        padded_outputs: outputs `[B, S or W, ...]`, each with the feature whose
-            length the axis has: `input_ids`, or a ragged column.
+        columns: the features that `compute_losses` reads beside the tokens.
+            Rows of other tasks have zeros in them.
+        prediction_columns: the columns that `predict` reads.
+        padded_outputs: outputs of shape `[B, S or W, ...]`, each with the
+            feature, `input_ids` or a ragged column, of the same second axis.
     """
 
     columns: Mapping[str, Column]
@@ -67,18 +66,19 @@ class TaskHead(layers.ConfiguredLayer, abc.ABC):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """The loss of every row, `[B]` float32, from `[B, S, D]` states.
+        """Computes the loss of every row, `[B]` float32, from its states.
 
-        B counts groups where rows belong together, see `ComparisonHead`.
+        `hidden` are `[B, S, D]` states. A head that compares rows returns one
+        loss for each group of rows; see `ComparisonHead`.
         """
 
     @abc.abstractmethod
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """Name to tensor `[B, ...]`, for `Task.decode`."""
+        """Computes named tensors `[B, ...]`, from which `Task.decode` reads."""
 
 
 class _SentenceHead(TaskHead):
-    """One linear layer on [CLS], after dropout; or two with gelu between."""
+    """Dropout and a linear layer on [CLS], or two layers with gelu between."""
 
     def __init__(
         self, units: int, seed: int, has_hidden_layer: bool, **kwargs: Any
@@ -91,7 +91,7 @@ class _SentenceHead(TaskHead):
     def build(self, input_shape: Any) -> None:
         width, dtype = input_shape[-1], self.dtype_policy
         if self.has_hidden_layer:
-            # Two layers of one size must not begin alike.
+            # Two layers of one size must not start with equal weights.
             self.hidden = _output_layer(width, self.seed + 1, dtype, "hidden")
             self.hidden.build((None, width))
         self.dense.build((None, width))
@@ -99,7 +99,7 @@ class _SentenceHead(TaskHead):
     def compute_outputs(
         self, hidden: tf.Tensor, seed: layers.Seed
     ) -> tf.Tensor:
-        """`[B, units]` float32."""
+        """Computes `[B, units]` float32 from `[B, S, D]` states."""
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
         if self.has_hidden_layer:
             seed = layers.add_to_seed(seed, _SECOND_SITE)
@@ -110,10 +110,11 @@ class _SentenceHead(TaskHead):
 
 @layers.register
 class ClassificationHead(_SentenceHead):
-    """Class logits; the loss is cross-entropy, times the weight of the class.
+    """Computes class logits; the loss is cross-entropy times a class weight.
 
-    `has_hidden_layer`: dense and gelu before, as in Hugging Face's classifiers.
-    `class_weights` are of all labels, in their order; empty if all are 1.
+    With `has_hidden_layer` a dense layer and gelu come first, as in Hugging
+    Face's classifiers. `class_weights` holds a weight for each label, in the
+    order of the labels, or nothing if all weights are 1.
     """
 
     columns = {"label": Column()}
@@ -133,7 +134,7 @@ class ClassificationHead(_SentenceHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """Cross-entropy of `label`, `[B]`."""
+        """Computes the cross-entropies of `label`, `[B]`."""
         logits = self.compute_outputs(hidden, seed)
         losses = _cross_entropy(features["label"], logits)
         if self.class_weights:
@@ -142,13 +143,13 @@ class ClassificationHead(_SentenceHead):
         return losses
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """`logits`, `[B, num_labels]`."""
+        """Computes `logits`, `[B, num_labels]`."""
         return {"logits": self.compute_outputs(hidden, None)}
 
 
 @layers.register
 class RegressionHead(_SentenceHead):
-    """One number; the loss is the squared error."""
+    """Predicts one number; the loss is the squared error."""
 
     columns = {"target": Column(np.float32)}
 
@@ -160,20 +161,20 @@ class RegressionHead(_SentenceHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """Squared error against `target`, `[B]`."""
+        """Computes the squared errors against `target`, `[B]`."""
         numbers = self.compute_outputs(hidden, seed)[:, 0]
         return tf.square(numbers - features["target"])
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """`prediction`, `[B]`."""
+        """Computes `prediction`, `[B]`."""
         return {"prediction": self.compute_outputs(hidden, None)[:, 0]}
 
 
 @layers.register
 class MultilabelHead(ClassificationHead):
-    """Logits of labels of which any number holds.
+    """Computes one logit for each label; a row may have several labels.
 
-    `class_weights` weigh the losses of labels that hold.
+    `class_weights` multiply the losses of the labels that a row has.
     """
 
     columns = {"labels": Column(np.float32)}
@@ -181,7 +182,7 @@ class MultilabelHead(ClassificationHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """Sigmoid cross-entropy of `labels`, their mean, `[B]`."""
+        """Computes the mean sigmoid cross-entropy over `labels`, `[B]`."""
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
             features["labels"], self.compute_outputs(hidden, seed)
         )
@@ -193,12 +194,12 @@ class MultilabelHead(ClassificationHead):
 
 @layers.register
 class ComparisonHead(RegressionHead):
-    """A score of each row, which is learned against the others of its group.
+    """Computes a score for each row, trained against the rows of its group.
 
-    With scores s and relevance r of K rows the loss of a group is
-    `- sum_k r_k / sum(r) * log softmax(s)_k`, the cross-entropy of a choice, or
-    ListNet's top-one loss with shares of the relevance as targets. Rows with a
-    `relevance`, `[B, K]`, of -1 only fill it. States are `[B * K, S, D]`.
+    A group has K rows with scores s and relevance r. Its loss is
+    `- sum_k r_k / sum(r) * log softmax(s)_k`: the cross-entropy of a multiple
+    choice, or ListNet's top-one loss of a ranking. Rows with a relevance of -1
+    fill up a group. `relevance` is `[B, K]`, states are `[B * K, S, D]`.
     """
 
     columns = {"relevance": Column(np.float32)}
@@ -206,7 +207,7 @@ class ComparisonHead(RegressionHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """Cross-entropy of every group, `[B]`; 0 if nothing is relevant."""
+        """Computes the groups' losses, `[B]`; 0 if no row is relevant."""
         relevance = features["relevance"]
         scores = self.compute_outputs(hidden, seed)
         scores = tf.reshape(scores, layers.shape_of(relevance))
@@ -220,7 +221,7 @@ class ComparisonHead(RegressionHead):
 
 @layers.register
 class TaggingHead(TaskHead):
-    """Logits of words' tags at first pieces; their losses are added up."""
+    """Computes words' tag logits from the states of their first pieces."""
 
     columns = {
         "word_positions": Column(is_ragged=True),
@@ -237,34 +238,34 @@ class TaggingHead(TaskHead):
         self.dense = _output_layer(num_labels, seed, self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Creates the layer for `[B, S, D]` states."""
+        """Creates the weights for `[B, S, D]` states."""
         self.dense.build((None, input_shape[-1]))
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """Cross-entropies of `tags`, added up by `tag_weights`, `[B]`."""
+        """Sums each row's cross-entropies of `tags` by `tag_weights`, `[B]`."""
         logits = self.predict(hidden, features)["logits"]
         losses = _cross_entropy(features["tags"], logits)
         return tf.reduce_sum(losses * features["tag_weights"], 1)
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """`logits`, `[B, W, num_labels]`, for W words."""
+        """Computes `logits`, `[B, W, num_labels]`, for W words."""
         states = masking.gather_positions(hidden, features["word_positions"])
         return {"logits": _apply(self.dense, states)}
 
 
 @layers.register
 class QuestionAnsweringHead(TaskHead):
-    """Start, end and answerability of one question's window.
+    """Scores starts and ends of answers, and whether there is an answer.
 
     The loss of a row is the mean of the cross-entropies of start and end, plus
-    `answerable_weight` times that of the classifier, whose logit is high where
-    there is no answer. `beam_size` starts, and ends for each, are kept.
+    `answerable_weight` times the cross-entropy of a classifier, whose logit is
+    high where there is no answer. `predict` returns the `beam_size` best
+    starts, with as many ends for each.
 
-    Variables are numbered as TensorFlow 1 numbered the original's: those
-    called `dense`, `dense_1`, ... by the order in which they are made, so that
-    options change the numbers; `qa_hidden` apart.
+    As in the original, layers except `qa_hidden` are named `dense`, `dense_1`,
+    ... in the order of their creation, so the options change the names.
     """
 
     columns = {
@@ -298,7 +299,7 @@ class QuestionAnsweringHead(TaskHead):
         self.has_answerable_hidden = (
             answerable_classifier and answerable_uses_start_logits
         )
-        # In this order, by which seeds and numbers follow.
+        # Seeds and names follow the order of these calls.
         self.start = self._add_linear(1)
         if joint_prediction:
             self.joint_hidden = self._add_linear(QA_HIDDEN_SIZE, "qa_hidden")
@@ -312,7 +313,7 @@ class QuestionAnsweringHead(TaskHead):
         if not name:
             number = next(self._numbers)
             name = f"dense_{number}" if number else "dense"
-        # Two layers of one size must not begin alike.
+        # Two layers of one size must not start with equal weights.
         return _output_layer(units, next(self._seeds), self.dtype_policy, name)
 
     def build(self, input_shape: Any) -> None:
@@ -332,7 +333,7 @@ class QuestionAnsweringHead(TaskHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """The loss of every row, `[B]`, with the gold start; no dropout."""
+        """Computes the rows' losses, `[B]`, given gold starts; no dropout."""
         start = features["start_position"]
         start_logits = self._start_logits(hidden, features)
         end_logits = self.compute_end_logits(hidden, features, start)
@@ -348,7 +349,7 @@ class QuestionAnsweringHead(TaskHead):
         return losses + self.answerable_weight * no_answer
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """Logits to read answers from, named as in the original's results."""
+        """Computes the logits of answers, with the original's names."""
         start_logits = self._start_logits(hidden, features)
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
@@ -370,39 +371,39 @@ class QuestionAnsweringHead(TaskHead):
         features: Tensors,
         start_positions: tf.Tensor | None,
     ) -> tf.Tensor:
-        """`[B, S]` float32; in joint mode given the starts, `[B]` int32."""
+        """Computes `[B, S]` logits of ends, in joint mode for `[B]` starts."""
         penalties = _penalties(features)
         if not self.joint_prediction:
             return _apply(self.end, hidden)[..., 0] + penalties
         start_states = tf.gather(hidden, start_positions, batch_dims=1)
-        parts = self._joint_parts(start_states, hidden)
-        return self._end_logits(*parts) + penalties
+        terms = self._joint_terms(start_states, hidden)
+        return self._end_logits(*terms) + penalties
 
     def _search(
         self, hidden: tf.Tensor, features: Tensors, start_logits: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The K best starts, `[B, K]`, and ends for each, `[B, K, K]`."""
+        """Finds the K best starts, `[B, K]`, and ends of each, `[B, K, K]`."""
         _, length, width = layers.shape_of(hidden)
-        # XLA wants to know K, if it can be known.
+        # XLA needs a K that is known when it compiles.
         smaller = min if isinstance(length, int) else tf.minimum
         count = smaller(self.beam_size, length)
         start_log_probs, starts = tf.math.top_k(
             tf.nn.log_softmax(start_logits), count
         )
         states = tf.gather(hidden, starts, batch_dims=1)
-        start_parts, place_part = self._joint_parts(
+        start_terms, position_term = self._joint_terms(
             tf.reshape(tf.transpose(states, [1, 0, 2]), [-1, width]), hidden
         )
         penalties = _penalties(features)
 
-        def best_ends(start_part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            logits = self._end_logits(start_part, place_part) + penalties
+        def best_ends(start_term: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            logits = self._end_logits(start_term, position_term) + penalties
             return tuple(tf.math.top_k(tf.nn.log_softmax(logits), count))
 
-        # All starts at once would take [B, K, S, 512]: gigabytes.
+        # All starts at once would take gigabytes, [B, K, S, 512].
         end_log_probs, ends = tf.map_fn(
             best_ends,
-            tf.reshape(start_parts, [count, -1, QA_HIDDEN_SIZE]),
+            tf.reshape(start_terms, [count, -1, QA_HIDDEN_SIZE]),
             fn_output_signature=(tf.float32, tf.int32),
             parallel_iterations=1,
         )
@@ -416,44 +417,48 @@ class QuestionAnsweringHead(TaskHead):
     def _answerable_logits(
         self, hidden: tf.Tensor, start_logits: tf.Tensor
     ) -> tf.Tensor:
-        """`[B]` float32, high where there is no answer."""
+        """Computes `[B]` float32 logits, high where there is no answer."""
         states = hidden[:, 0]
         if self.has_answerable_hidden:
             weights = tf.cast(tf.nn.softmax(start_logits), hidden.dtype)
             mean = tf.matmul(weights[:, tf.newaxis], hidden)[:, 0]
-            both = tf.concat([states, mean], -1)
-            states = operations.gelu(self.answerable_hidden(both))
+            joined = tf.concat([states, mean], -1)
+            states = operations.gelu(self.answerable_hidden(joined))
         return tf.cast(self.answerable(states)[:, 0], tf.float32)
 
-    def _joint_parts(
+    def _joint_terms(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Terms of the layer's input: starts, `[N, 512]`, and `[B, S, 512]`."""
-        # The kernel's first D rows are those of the start.
+        """Computes what `[N, D]` starts and all positions add to `qa_hidden`.
+
+        Returns:
+            `[N, 512]` and `[B, S, 512]`; their sum is the layer's output.
+        """
+        # The kernel's first D rows multiply the states of the starts.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (
             tf.cast(tf.convert_to_tensor(weight), hidden.dtype)
             for weight in (self.joint_hidden.kernel, self.joint_hidden.bias)
         )
         flat = tf.reshape(hidden, [-1, width])
-        places = tf.nn.bias_add(tf.matmul(flat, kernel[width:]), bias)
+        positions = tf.nn.bias_add(tf.matmul(flat, kernel[width:]), bias)
         starts = tf.matmul(start_states, kernel[:width])
-        return starts, tf.reshape(places, [batch, length, QA_HIDDEN_SIZE])
+        return starts, tf.reshape(positions, [batch, length, QA_HIDDEN_SIZE])
 
-    def _end_logits(self, starts: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-        states = operations.gelu(starts[:, tf.newaxis] + places)
+    def _end_logits(self, starts: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        states = operations.gelu(starts[:, tf.newaxis] + positions)
         return _apply(self.end, states)[..., 0]
 
 
 def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
-    """`[B, N, units]` float32 of `[B, N, D]` states."""
+    """Applies a layer to `[B, N, D]` states: `[B, N, units]` float32."""
     rows, count, width = layers.shape_of(states)
     numbers = layer(tf.reshape(states, [-1, width]))
     return tf.cast(tf.reshape(numbers, [rows, count, layer.units]), tf.float32)
 
 
 def _penalties(features: Tensors) -> tf.Tensor:
-    """0 at [CLS] and in the document, -1000 elsewhere, `[B, S]` float32."""
+    """Returns 0 at [CLS] and in the document, else -1000; `[B, S]` float32."""
     is_document = features["input_mask"] * features["segment_ids"]
     is_candidate = (is_document > 0) | (tf.range(tf.shape(is_document)[1]) == 0)
     return tf.where(is_candidate, 0.0, _PENALTY)

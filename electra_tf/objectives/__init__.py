@@ -1,1 +1,1 @@
-"""The objectives of pre-training, one file each. Read `base` and `electra`."""
+"""Pre-training objectives, one file each. Read `base` and `electra` first."""

@@ -1,4 +1,4 @@
-"""Adversarial training: the generator learns to fool the discriminator."""
+"""Adversarial training of the generator (paper, section 3.2, appendix F)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -27,18 +27,19 @@ class Settings(electra.SamplingSettings):
 
     gen_weight: schema.NonNegative = 1.0  # of the generator's losses
     disc_weight: schema.NonNegative = 50.0  # of the discriminator's loss
-    # How the reward's gradient reaches the generator.
+    # How the generator's gradient is estimated.
     adversarial_estimator: Annotated[
         str, schema.one_of("reinforce", "straight_through")
     ] = "reinforce"
-    # straight_through: of the soft sample that gradients flow through.
+    # Of the soft samples of straight_through; 1.0 for reinforce.
     gumbel_temperature: schema.Temperature = 1.0
-    # After `gumbel_temperature_steps`.
+    # Final value, reached linearly after `gumbel_temperature_steps`.
     final_gumbel_temperature: schema.Temperature = 1.0
-    gumbel_temperature_steps: schema.Count = 0  # of a linear change
-    adversarial_weight: schema.NonNegative = 1.0  # against `gen_weight`
-    adversarial_start_step: schema.Count = 0  # maximum likelihood until then
-    # The adversarial loss alone from then on; between, a linear mixture.
+    gumbel_temperature_steps: schema.Count = 0  # 0: constant
+    adversarial_weight: schema.NonNegative = 1.0  # multiplies `gen_weight`
+    # The generator's loss changes linearly from maximum likelihood at the
+    # first of these steps to the adversarial loss at the second.
+    adversarial_start_step: schema.Count = 0
     adversarial_full_step: schema.Count = 0
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class Settings(electra.SamplingSettings):
             or self.gumbel_temperature == 1.0
             and not self.gumbel_temperature_steps,
             "`objective.gumbel_temperature` has no effect on the estimator "
-            "'reinforce'. Leave its fields at the defaults, or set "
+            "'reinforce'. Leave it and its steps at the defaults, or set "
             "--config.objective.adversarial_estimator=straight_through.",
         )
 
@@ -67,33 +68,35 @@ class Settings(electra.SamplingSettings):
 
 @layers.register
 class Adversarial(electra.Electra):
-    """The generator maximises the discriminator's loss (Appendix F).
+    """The generator maximizes the discriminator's loss (appendix F).
 
-    The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` goes
-    from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`; with
-    both at 0 it is adversarial from the first step on, as in the paper. The
-    log shows the two failures that it reports: a worse masked LM, low entropy.
+    The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` rises
+    from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`. If both
+    are 0, the loss is adversarial from the first step on, as in the paper.
+    Metrics show the two failures that the paper reports: a less accurate masked
+    LM, and a distribution of low entropy.
 
-    The sampled token has a discrete choice in its way, so its gradient is
-    estimated. `reinforce` takes the paper's reward and baseline:
+    Sampling has no gradient, so the gradient is estimated. `reinforce` uses the
+    paper's reward and baseline:
 
         R(t)  = -log D(t)        if the sample is the original
               = -log(1 - D(t))   otherwise        (D: probability of real)
         b(t)  = -log sigmoid(w . h_G(x_masked)_t)
         grad  = mean over m of grad log p_G(sample_t) [R(t) - b(t)]
 
-    as if the reward of a position depended on its own sample alone. The
-    baseline learns by cross entropy with exp(-R), the probability that the
-    discriminator gave to the truth; its gradient stays out of the generator.
+    This assumes that the reward of a position depends on its own sample alone.
+    The baseline is trained with the cross entropy to exp(-R), the probability
+    that the discriminator gave to the right label; its gradient does not reach
+    the generator.
 
-    `straight_through` Gumbel-softmax the paper left untried. The discriminator
-    sees the sampled tokens as always: the largest of `logits / temperature +
-    gumbel noise`. For the gradient, the one-hot sample stands for the softmax
-    of these sums over `gumbel_temperature`, through which the discriminator's
-    loss reaches the generator, reversed. The lower that temperature, the
-    smaller the bias of the gradient and the larger its variance. The loss is
-    the mean over all tokens, so that with the same `adversarial_weight` its
-    pull is several times weaker than REINFORCE's.
+    `straight_through` is Gumbel-softmax, which the paper does not try. The
+    discriminator sees the sampled tokens as usual: the largest of `logits /
+    temperature + gumbel noise`. In the backward pass the softmax of these sums
+    divided by `gumbel_temperature` takes the place of the one-hot sample, and
+    the sign of the discriminator's gradient is reversed. A lower temperature
+    gives the gradient a smaller bias and a larger variance. The loss is a mean
+    over all tokens, so the same `adversarial_weight` gives gradients that are
+    several times smaller than REINFORCE's.
     """
 
     Settings = Settings
@@ -115,7 +118,8 @@ class Adversarial(electra.Electra):
         config.require(
             not settings.masking.draw_with_replacement,
             "The objective 'adversarial' needs one sample for a position. "
-            "Received: masking.draw_with_replacement=True, which averages.",
+            "Received: masking.draw_with_replacement=True, which may choose a "
+            "position twice. Set it to False.",
         )
         chosen = cls.parse(settings)
         start = chosen.adversarial_start_step
@@ -123,31 +127,31 @@ class Adversarial(electra.Electra):
         config.require(
             start < total,
             "`objective.adversarial_start_step` must be below "
-            "training.num_train_steps, or nothing is adversarial. Received: "
+            "training.num_train_steps, or no step is adversarial. Received: "
             f"adversarial_start_step={start}, num_train_steps={total}.",
         )
         config.require(
             chosen.disc_weight > 0,
-            "The objective 'adversarial' needs a discriminator that learns. "
-            "Received: objective.disc_weight=0.",
+            "The objective 'adversarial' trains the discriminator, so "
+            "`objective.disc_weight` must be above 0. Received: 0.",
         )
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Also the baseline, or the expected embeddings."""
-        both = super().trained_parts(convention)
+        """Counts both networks and what the estimator adds."""
+        networks = super().trained_parts(convention)
         if cls.parse(convention.settings).is_reinforce:
-            return both + convention.reward_baseline()
-        return both + convention.soft_lookup()
+            return networks + convention.reward_baseline()
+        return networks + convention.soft_lookup()
 
     def build_extras(self, dtype: Any) -> None:
-        """The baseline `w` of `reinforce`, on the generator's states."""
+        """Builds the baseline `w` of `reinforce`."""
         if self.objective.is_reinforce:
             self.baseline = layers.Linear(1, name=_BASELINE, dtype=dtype)
             self.baseline.build((None, self.generator.encoder.hidden_size))
 
     def adversarial_share(self, step: tf.Tensor) -> tf.Tensor:
-        """`a` at a step, scalar float32 in [0, 1]."""
+        """Returns `a` at a step, a scalar float32 in [0, 1]."""
         start = self.objective.adversarial_start_step
         full = self.objective.adversarial_full_step
         step = tf.cast(step, tf.float32)
@@ -157,7 +161,7 @@ class Adversarial(electra.Electra):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """Losses and their factors; the baseline has a loss of its own."""
+        """The losses and their factors, also of the baseline's loss."""
         factors, chosen = super().loss_coefficients, self.objective
         if not chosen.is_reinforce:
             return factors
@@ -165,15 +169,15 @@ class Adversarial(electra.Electra):
         return {**factors, "adversarial_loss": weight, "baseline_loss": 1.0}
 
     def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
-        """As in joint training; the new losses are means over samples."""
-        both = super().loss_normalizers(prepared)
+        """Adds the number of samples, the divisor of REINFORCE's losses."""
+        counts = super().loss_normalizers(prepared)
         if self.objective.is_reinforce:
             num_masked = tf.reduce_sum(prepared.masked.masked_weights)
-            both["adversarial_loss"] = both["baseline_loss"] = num_masked
-        return both
+            counts["adversarial_loss"] = counts["baseline_loss"] = num_masked
+        return counts
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients, those of the generator's losses mixed by `a`."""
+        """Returns the factors at a step, with `a` in the generator's."""
         share = self.adversarial_share(step)
         factors: dict[str, Any] = dict(self.loss_coefficients)
         factors["gen_loss"] *= 1.0 - share
@@ -182,7 +186,7 @@ class Adversarial(electra.Electra):
         return factors
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
-        """As in joint training: the total holds no adversarial term."""
+        """Computes ELECTRA's total loss, without the adversarial terms."""
         chosen = self.objective
         total = chosen.gen_weight * means["gen_loss"]
         return total + chosen.disc_weight * means["disc_loss"]
@@ -190,10 +194,10 @@ class Adversarial(electra.Electra):
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Discriminates, and rewards the samples."""
+        """Computes the discriminator's loss and the rewards of the samples."""
         masked, labels = sampled.masked, sampled.fake.is_fake_tokens
         weights = masked.masked_weights
-        # Those that the samples are drawn with, `[B, P, V]`.
+        # The samples were drawn from these logits, `[B, P, V]`.
         logits, is_training = sampled.generated.logits, dropout_seed is not None
         logits = self.sampling_logits(logits, masked, is_training)
         log_probs = tf.nn.log_softmax(logits)
@@ -201,9 +205,11 @@ class Adversarial(electra.Electra):
         offset = None if is_reinforce else self._relax(sampled, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset).logits
         main = self.detection_losses(logits, labels, masked)
-        # The discriminator's losses at the samples.
-        parts = tf.stop_gradient(losses.replaced_token_losses(logits, labels))
-        rewards = masking.gather_positions(parts, masked.masked_positions)
+        # R(t) is the discriminator's loss at a sample.
+        rewards = masking.gather_positions(
+            tf.stop_gradient(losses.replaced_token_losses(logits, labels)),
+            masked.masked_positions,
+        )
         if is_reinforce:
             main.losses.update(self._reward_losses(sampled, log_probs, rewards))
         main.statistics.update(
@@ -219,7 +225,7 @@ class Adversarial(electra.Electra):
         log_probs: tf.Tensor,
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
-        """The estimate's loss and the baseline's, by `[B, P]` rewards."""
+        """Computes both losses of REINFORCE from `[B, P]` rewards."""
         positions = sampled.masked.masked_positions
         weights = sampled.masked.masked_weights
         (encoded,) = sampled.generated.encoder_outputs
@@ -239,9 +245,9 @@ class Adversarial(electra.Electra):
     def _relax(
         self, sampled: electra.SampledBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
-        """The relaxed samples' embeddings minus themselves, `[B, S, E]`.
+        """Returns zeros whose gradient is that of soft samples' embeddings.
 
-        Zero in value, they are a path of the gradient to the samples.
+        Added to the token embeddings, `[B, S, E]`, they change no value.
         """
         masked, chosen = sampled.masked, self.objective
         now = self.num_updates()
@@ -257,20 +263,18 @@ class Adversarial(electra.Electra):
         table = self.main.encoder.embeddings.word_embeddings
         table = tf.stop_gradient(tf.convert_to_tensor(table))
         expected = tf.tensordot(soft, table, 1)
-        # disc_weight multiplies the whole loss; the generator's share of it
-        # has its own factor.
+        # The discriminator's loss will be multiplied by `disc_weight`.
         factor = self.adversarial_share(now)
         factor *= chosen.gen_weight * chosen.adversarial_weight
         expected = losses.reverse_gradient(
             expected - tf.stop_gradient(expected), factor / chosen.disc_weight
         )
-        # The vectors of the slots at their positions, `[B, S, E]`.
         length = masked.original_ids.shape[1]
-        places = tf.one_hot(masked.masked_positions, length)
-        return tf.matmul(places, expected, transpose_a=True)
+        one_hot = tf.one_hot(masked.masked_positions, length)
+        return tf.matmul(one_hot, expected, transpose_a=True)
 
 
-# Files of models that were saved before call it by its estimators.
+# Older releases saved models under a name for each estimator.
 keras.saving.get_custom_objects().update(
     dict.fromkeys(
         ("electra_tf>Reinforce", "electra_tf>StraightThrough"), Adversarial

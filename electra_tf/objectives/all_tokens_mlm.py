@@ -1,4 +1,4 @@
-"""All-Tokens MLM: predicting every token, with a copy mechanism."""
+"""All-Tokens MLM, the ablation of section 3.5 that predicts every token."""
 
 import functools
 
@@ -18,18 +18,18 @@ from electra_tf.training import step as step_lib
 
 @layers.register
 class AllTokensMLM(electra.Electra):
-    """Predicts all tokens, with a copy mechanism.
+    """Predicts all tokens, with a copy mechanism (section 3.5).
 
-    The main network sees the text with generator samples and predicts the
-    identity of every token. It gives each a probability D of having been left
-    alone, from a sigmoid layer, and a softmax over the vocabulary:
+    The main network sees the text with the generator's samples. For each token
+    it computes the probability D that the token is the original, with a
+    sigmoid layer, and a softmax over the vocabulary:
 
         p(x_t | x_corrupt) = D 1[x_t = x_corrupt_t] + (1 - D) softmax(x_t)
         L_All  = mean over tokens of -log p(x_t | x_corrupt)
         total  = gen_weight * L_G + main_weight * L_All
 
-    `1 - D` is scored as a detector. `restored_accuracy` is that of the softmax
-    over the vocabulary, where the sample that the main network sees is wrong.
+    Metrics of detection score `1 - D`. `restored_accuracy` scores the softmax
+    at positions whose sample differs from the original.
     """
 
     Settings = replace_mlm.Settings
@@ -46,13 +46,13 @@ class AllTokensMLM(electra.Electra):
     main_factor = "main_weight"
 
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """Probability that each token was replaced, `1 - D`."""
+        """Computes the probabilities of replacement, `1 - D`, `[B, S]`."""
         return tf.sigmoid(-self.main(*rows, seed).copy_logits)
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Predicts every original from the samples."""
+        """Predicts the original of every token from the corrupted text."""
         seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
         weights = self.main_weights(seen)
         output = self.main(*sampled.rows, base.main_seed(dropout_seed))

@@ -1,4 +1,4 @@
-"""The model that every objective of pre-training is a subclass of."""
+"""The base class of all objectives: two networks and a loss (section 2)."""
 
 import dataclasses
 import itertools
@@ -31,66 +31,67 @@ _MAIN_SITES = 512
 class MaskedBatch(NamedTuple):
     """A masked batch and the seeds for sampling from the generator."""
 
-    masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
+    masked: masking.MaskedInputs  # B = n * k rows, k of each stream
     sample_seeds: tf.Tensor  # [n, 2] int64, one stateless seed per stream
-    row_labels: Any = ()  # tensors [B, ...] that an objective's own head learns
+    row_labels: Any = ()  # tensors [B, ...], the labels of an additional head
 
 
 @schema.frozen
 class Settings:
-    """The section `objective` of a config: what every objective has.
+    """The fields of a config's section `objective` that all objectives have.
 
-    An objective's own settings are a subclass of this one, beside its class.
+    An objective with more fields defines a subclass beside its own class.
     """
 
     name: str = "electra"  # a file of this folder, or a module of your own
-    # The original divides by the weights of each replica alone; ours by those
-    # of the global batch, so that replicas do not change the result.
+    # True divides losses by the weights of each replica, as the original does;
+    # False by those of the global batch: replicas do not change the result.
     means_per_replica: bool = False
 
 
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
-    """A main network, perhaps a generator, and what they learn.
+    """A main network, often a generator, and the losses that train them.
 
-    A subclass is an objective: its settings, networks, heads and losses.
-    What is known without weights is of the class, since costs and exports need
-    no whole model.
+    Each subclass is an objective and declares its settings, networks, heads
+    and losses. Class methods and attributes hold whatever needs no weights, so
+    that costs and exports can be computed without a model.
 
-    Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
-    returns what the main network says of the text as it is: the probability
-    that each token was replaced, `[B, S]` float32, or those of the vocabulary,
-    `[B, S, V]`, where it is a masked language model.
+    A call with `[B, S]` int32 `input_ids`, `input_mask` and `segment_ids`
+    returns the probability that each token was replaced, `[B, S]` float32, or,
+    if the main network is a masked language model, the probabilities of the
+    vocabulary, `[B, S, V]`. The text is neither masked nor corrupted first.
 
     Args:
-        settings: of the run.
-        vocabulary: of its dataset.
-        token_counts: `[V]`, of the corpus, for the unigram generator.
-        is_packed: whether batches of training and evaluation have several
-            texts in a row. In a call, a row is one text.
+        settings: the config of a run.
+        vocabulary: the vocabulary of its dataset.
+        token_counts: `[V]`, how often the corpus has each token; the unigram
+            generator and `masking.frequency_power` need them.
+        is_packed: whether rows of training and evaluation batches hold several
+            texts. In a call, a row is one text.
 
     Attributes:
         generator: any generator of `modeling.networks`, or None.
         main: the network whose `encoder` is kept after pre-training.
-        objective: the settings of the objective, a `Settings`.
+        objective: the section `objective` as a `Settings`.
     """
 
     Settings: type = Settings
     """The frozen dataclass of the section `objective`."""
 
     answer = networks.Answer.REPLACED
-    """The main network's kind of output, for exports, scores and formats."""
+    """The main network's kind of output, which exports and formats go by."""
 
     heads: Mapping[str, Callable[..., Any]] = {
         "discriminator_predictions": networks.TokenHead
     }
-    """Layers on the main encoder's states, by name: a builder that takes the
-    encoder's settings and the name. A masked LM is named after its first."""
+    """The heads on the main encoder: for each name a function that takes the
+    encoder's settings and `name`. Masked LMs use the first name."""
 
     generator_heads: Mapping[str, Callable[..., Any]] = {}
-    """The same, on the generator's states, beside the generator's own head."""
+    """Further heads on the generator's states, in the same form."""
 
     has_generator = True
-    """Whether there is a generator, and its section of a config is read."""
+    """Whether the objective reads the section `generator` of a config."""
 
     required_generator: Mapping[str, Any] = {}
     """Fields of the section `generator` that must have these values."""
@@ -102,10 +103,10 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """Whether `generator.disentangled_embeddings` can be set."""
 
     weights_of: "type[PretrainingModel] | None" = None
-    """The objective that a converted run goes on with; None: the same."""
+    """The objective with which a converted run continues; None: this one."""
 
     ratios: Mapping[str, tuple[str, str]] = {}
-    """Metrics that are one statistic divided by another."""
+    """Metrics, each with the statistics that are numerator and denominator."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             or self.takes_packed_rows
             and not settings.generator.two_tower_generator,
             "Two-tower generators and the objective "
-            f"{settings.objective['name']!r} take a row for one text. "
+            f"{settings.objective['name']!r} need rows with one text each. "
             "Received: a dataset built with --packed. Build one without.",
         )
         settings = resolve(settings, vocabulary.size)
@@ -166,7 +167,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @classmethod
     def parse(cls, settings: config.ExperimentConfig) -> Any:
-        """The section `objective` as this objective's `Settings`."""
+        """Returns the section `objective` as this objective's `Settings`."""
         return cls.Settings(**settings.objective)
 
     @classmethod
@@ -190,29 +191,29 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             )
         config.require(
             cls.supports_disentangled or not generator.disentangled_embeddings,
-            "`generator.disentangled_embeddings` is for objectives whose "
-            "discriminator reads the generator's samples. Received: the "
-            f"objective {name!r}.",
+            "`generator.disentangled_embeddings` needs an objective with a "
+            "generator and a discriminator of its samples. Received: the "
+            f"objective {name!r}. Leave the field out.",
         )
 
     @classmethod
     def stages(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
-        """First steps of the stages, which train different variables."""
+        """Returns the first steps of the stages that settings ask for."""
         return (0,)
 
     @classmethod
     def training_flops(cls, convention: flops.Convention, step: int) -> float:
-        """Operations of training on one row at a step."""
+        """Counts the operations of training on one row at a step."""
         return cls.trained_parts(convention).total
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of the networks that learn; of the main one by default."""
+        """Counts the networks that a step runs; by default the main one."""
         return cls.main_flops(convention)
 
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """Operations of the main network on one row, by its `answer`."""
+        """Counts the operations of the main network on one row."""
         if cls.answer is networks.Answer.COPYING:
             return convention.copying_masked_lm()
         if cls.answer.is_prediction:
@@ -221,7 +222,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
-        """The network whose encoder is kept, by its `answer`."""
+        """Builds the main network, whose kind follows from `answer`."""
         if cls.answer is networks.Answer.COPYING:
             return networks.CopyingMaskedLM(settings, dtype=dtype)
         if cls.answer.is_prediction:
@@ -237,7 +238,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         token_counts: np.ndarray | None,
         dtype: Any,
     ) -> Any:
-        """The generator, which may share weights with the main encoder."""
+        """Builds the generator, perhaps tied to the main encoder."""
         if not cls.has_generator:
             return None
         return networks.build_generator(
@@ -246,46 +247,46 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @property
     def statistic_sizes(self) -> dict[str, int]:
-        """Also the scalars that `ratios` divides."""
+        """Statistic name to the length of its vector, also for `ratios`."""
         counts = itertools.chain(*self.ratios.values())
         return dict.fromkeys(counts, 1) | super().statistic_sizes
 
     def reset_difference(self) -> None:
-        """Makes the main network's token embeddings those of the generator.
+        """Sets D to 0, so that both networks have equal token embeddings.
 
         With `generator.disentangled_embeddings` (DeBERTa-v3,
-        https://arxiv.org/abs/2111.09543, section 3.2) they are
-        E_D = stop_gradient(E_G) + D, and the network's own table holds D, 0 at
-        first, so that the discriminator's loss does not reach the generator's
-        table. Files that others read hold E_D.
+        https://arxiv.org/abs/2111.09543, section 3.2) the main network's token
+        embeddings are E_D = stop_gradient(E_G) + D. Its own table holds D, so
+        the discriminator's loss does not change the generator's table E_G.
+        Exports hold E_D.
         """
         table = self.main.encoder.embeddings.word_embeddings
         table.assign(tf.zeros(table.shape))
 
     def take_difference(self) -> None:
-        """Keeps the difference alone of whole embeddings that were loaded."""
+        """Replaces loaded embeddings E_D by their difference D from E_G."""
         table = self.main.encoder.embeddings.word_embeddings
         if np.any(table.numpy()):
             shared = self.generator.encoder.embeddings.word_embeddings
             table.assign(table - shared)
 
     def shared_words(self, input_ids: tf.Tensor) -> tf.Tensor | None:
-        """The generator's part of the token embeddings, `[B, S, E]`, if any."""
+        """Looks up E_G, `[B, S, E]`, if embeddings are disentangled."""
         if not self.is_disentangled:
             return None
         table = self.generator.encoder.embeddings.word_embeddings
         return tf.stop_gradient(layers.look_up(table, input_ids))
 
     def build_extras(self, dtype: Any) -> None:
-        """Builds what an objective trains beside the two networks."""
+        """Builds layers that an objective trains beside the two networks."""
 
     @property
     def stage_starts(self) -> tuple[int, ...]:
-        """First steps of the stages of these settings."""
+        """The first steps of the stages of this model."""
         return self.stages(self.settings)
 
     def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
-        """The networks and the extras, where each has a norm of its own."""
+        """Names each variable's network, if each is clipped by its own norm."""
         if not self.settings.optimizer.clip_per_tower:
             return super().clip_groups(variables)
         named = {"generator": self.generator, "main": self.main}
@@ -299,7 +300,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> MaskedBatch:
-        """Masks a batch; masks and samples follow (seed, step, stream)."""
+        """Masks a batch; (seed, step, stream) decide on masks and samples."""
         kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
         if self.is_packed:
             cls_id = self.masking.vocabulary.cls_id
@@ -315,14 +316,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return MaskedBatch(masked, seeds)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        """`loss`, the mean of every loss, `ratios`, scores of detection."""
+        """Derives `loss`, mean losses, `ratios` and scores of detection."""
         quotients = {
             name: (name, step_lib.normalizer_of(name))
             for name in self.loss_coefficients
         } | dict(self.ratios)
         means = {
-            name: metrics.ratio(statistics[part], statistics[whole])
-            for name, (part, whole) in quotients.items()
+            name: metrics.ratio(statistics[numerator], statistics[divisor])
+            for name, (numerator, divisor) in quotients.items()
         }
         means = {"loss": self.total_of(means)} | means
         if "detected_tokens" in statistics:
@@ -330,27 +331,27 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return means
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
-        """The reported total of mean losses."""
+        """Computes the total loss that is reported, from mean losses."""
         return sum(
             factor * means[name]
             for name, factor in self.loss_coefficients.items()
         )
 
     def num_updates(self) -> tf.Tensor:
-        """Updates made so far, scalar int32; 0 without an optimizer."""
-        # Keras sets the attribute when the model is compiled.
+        """Counts the updates so far, scalar int32; 0 without an optimizer."""
+        # Only a compiled model has the attribute.
         optimizer = getattr(self, "optimizer", None)
         return tf.cast(optimizer.iterations.value if optimizer else 0, tf.int32)
 
     def read_rows(self, rows: layers.Inputs, seed: layers.Seed) -> tf.Tensor:
-        """The probabilities that a call returns, for `[B, S]` rows."""
+        """Computes the probabilities that a call returns."""
         if self.answer.is_prediction:
             return tf.nn.softmax(self.main.score_tokens(rows, seed))
         offset = self.shared_words(rows[0])
         return tf.sigmoid(self.main(*rows, seed, offset).logits)
 
     def get_config(self) -> dict[str, Any]:
-        """Settings and vocabulary; the weights are saved beside them."""
+        """Returns the constructor's arguments as JSON values."""
         chosen, counts = self.settings, None
         if chosen.generator.unigram_generator or chosen.masking.frequency_power:
             counts = np.asarray(self.token_counts).tolist()
@@ -366,28 +367,28 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     def from_config(
         cls, config_dict: dict[str, Any], custom_objects: Any = None
     ) -> "PretrainingModel":
-        """A model of these settings, with fresh weights."""
+        """Builds a model of saved arguments, with new weights."""
         tokens, sections = config_dict["vocabulary"], config_dict["settings"]
         # Files of older releases hold the settings of all objectives.
         saved = sections["objective"]
-        known = [field.name for field in dataclasses.fields(cls.Settings)]
-        own = {name: saved[name] for name in known if name in saved}
+        names = [field.name for field in dataclasses.fields(cls.Settings)]
+        objective = {name: saved[name] for name in names if name in saved}
         vocabulary = vocabulary_lib.Vocabulary(
             tuple(tokens["tokens"]),
             vocabulary_lib.TokenizerSettings(**tokens["settings"]),
         )
-        settings = config.freeze(sections | {"objective": own})
+        settings = config.freeze(sections | {"objective": objective})
         changed = {"vocabulary": vocabulary, "settings": settings}
         return cls(**config_dict | changed)
 
 
 def main_seed(dropout_seed: layers.Seed) -> layers.Seed:
-    """The main network's part of a step's dropout seed."""
+    """Returns the seed of the main network's first dropout site."""
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
 
 
 def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
-    """Raises `ConfigError` for objectives that no other generator fits."""
+    """Raises `ConfigError` unless the generator is a masked LM."""
     generator = settings.generator
     config.require(
         generator.has_encoder and not generator.two_tower_generator,
@@ -399,6 +400,6 @@ def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
 def resolve(
     settings: config.ExperimentConfig, vocab_size: int
 ) -> config.ExperimentConfig:
-    """The settings with the vocabulary's size in them."""
+    """Returns the settings with the size of the vocabulary."""
     encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)

@@ -1,4 +1,4 @@
-"""ELECTRA: the draw from the generator, the corrupted text, both losses."""
+"""ELECTRA, replaced token detection (paper, section 2, eq. 1 to 4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,15 +19,15 @@ from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
-# Taken from the logit of a token that may not be sampled.
+# Subtracted from the logits of tokens that must not be sampled.
 _DISALLOWED = 1000.0
 
 
 @schema.frozen
 class SamplingSettings(base.Settings):
-    """How the generator is sampled from."""
+    """The settings of sampling from the generator."""
 
-    temperature: schema.Temperature = 1.0  # of the softmax that is sampled
+    temperature: schema.Temperature = 1.0  # of the generator's softmax
     final_temperature: schema.Temperature = 1.0  # after `temperature_steps`
     temperature_steps: schema.Count = 0  # of a linear change; 0: constant
     disallow_correct: bool = False  # never sample the original token
@@ -38,10 +38,10 @@ class SamplingSettings(base.Settings):
 
 @schema.frozen
 class DetectionSettings(SamplingSettings):
-    """Sampling, and the weight of the discriminator's loss."""
+    """The settings of sampling and of the discriminator's loss."""
 
     disc_weight: schema.NonNegative = 50.0  # lambda of eq. 4
-    # The weight rises linearly from 0 over so many steps.
+    # Steps over which the weight rises linearly from 0.
     disc_weight_steps: schema.Count = 0
 
 
@@ -53,11 +53,11 @@ class Settings(DetectionSettings):
 
 
 class SampledBatch(NamedTuple):
-    """A masked batch, and the same text with samples of the generator."""
+    """A masked batch, and the text with the generator's samples put in."""
 
     prepared: base.MaskedBatch
     generated: Any  # `networks.GeneratorOutput`
-    fake: Any  # `sampling.FakeData`; None where the generator learns alone
+    fake: Any  # `sampling.FakeData`; None while the generator learns alone
 
     @property
     def masked(self) -> masking.MaskedInputs:
@@ -66,28 +66,28 @@ class SampledBatch(NamedTuple):
 
     @property
     def rows(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The corrupted ids, the mask and the segments, `[B, S]` each."""
+        """Corrupted ids, input mask and segment ids, `[B, S]` int32 each."""
         masked = self.prepared.masked
         return self.fake.input_ids, masked.input_mask, masked.segment_ids
 
 
 @layers.register
 class Electra(base.PretrainingModel):
-    """Generator and discriminator trained together (paper, section 2).
+    """Trains generator and discriminator together (paper, section 2).
 
-    The generator `p_G` fills the masked positions `m` of `x`; one token is
-    sampled for each, and the discriminator `D` sees the text with the samples
-    put in, `x_corrupt`, and says for every token whether it is the original:
+    The generator `p_G` predicts the tokens at the masked positions `m` of `x`,
+    and one token is sampled for each position (eq. 1). The discriminator `D`
+    sees the text with the samples, `x_corrupt`, and predicts for every token
+    whether it is the original:
 
         L_MLM  = mean over m of       -log p_G(x_t | x_masked)       (eq. 2)
         L_Disc = mean over tokens of  -1[x_corrupt_t  = x_t] log D(t)
                                       -1[x_corrupt_t != x_t] log(1 - D(t))
         total  = gen_weight * L_MLM + disc_weight * L_Disc           (eq. 3, 4)
 
-    (here the sigmoid is the probability of *replaced*, as in the original's
-    code). A sample that happens to equal the original counts as real. No
-    gradient flows through the sampling. `disc_weight` rises from 0 over
-    `disc_weight_steps`.
+    As in the original's code, the discriminator's sigmoid is the probability
+    of *replaced*, 1 - D. A sample that equals the original counts as real. No
+    gradient flows through the sampling.
     """
 
     Settings: type = Settings
@@ -95,34 +95,34 @@ class Electra(base.PretrainingModel):
     ratios = accuracies.GENERATOR_RATIOS
     extra_sizes = {"kept_sampled_correct": 1, **metrics.DETECTION_SIZES}
     is_frozen = False
-    """Whether the generator has stopped learning; it has no dropout then."""
+    """Whether the generator is frozen, which also removes its dropout."""
     is_sampling = True
-    """Whether the main network learns, and needs samples."""
+    """Whether the main network learns, from samples of the generator."""
     main_loss = "disc_loss"
     main_factor = "disc_weight"
-    """Field of `config.objective` that is the factor of `main_loss`."""
+    """The setting that is the factor of `main_loss`."""
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Both networks."""
+        """Counts both networks."""
         return convention.generator() + cls.main_flops(convention)
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """Both losses and their factors; a frozen generator's loss has 0."""
+        """The losses and their factors; a frozen generator's loss has 0."""
         factor = getattr(self.objective, self.main_factor)
         gen_weight = 0.0 if self.is_frozen else self.objective.gen_weight
         return {"gen_loss": gen_weight, self.main_loss: factor}
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """All, or the main network's where the generator is frozen."""
+        """All variables, or the main network's if the generator is frozen."""
         return (self.main if self.is_frozen else self).trainable_variables
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients, with `disc_weight` on its way up if it rises."""
+        """Returns the factors at a step; `disc_weight` may still rise."""
         factors: dict[str, Any] = dict(self.loss_coefficients)
-        # Not every objective that extends this one has such a weight.
+        # Some subclasses have no `disc_weight`.
         num_steps = getattr(self.objective, "disc_weight_steps", 0)
         if num_steps:
             done = tf.cast(step - self.stage_starts[-1], tf.float32)
@@ -130,7 +130,7 @@ class Electra(base.PretrainingModel):
         return factors
 
     def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
-        """Number of tokens that each network learns from."""
+        """Counts the tokens that each network learns from."""
         masked = prepared.masked
         return {
             "gen_loss": tf.reduce_sum(self.generator.targets(masked).weights),
@@ -138,13 +138,13 @@ class Electra(base.PretrainingModel):
         }
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
-        """Float32, 1 where the main network learns: `[B, S]`, at all tokens."""
+        """Returns `[B, S]` float32 weights of tokens in the main loss."""
         return tf.cast(masked.input_mask, tf.float32)
 
     def compute_losses(
         self, prepared: base.MaskedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Generate, sample, discriminate; then both losses."""
+        """Generates, samples and discriminates; returns both losses."""
         masked = prepared.masked
         generator_seed = None if self.is_frozen else dropout_seed
         generated = self.generator(masked, generator_seed)
@@ -153,15 +153,17 @@ class Electra(base.PretrainingModel):
             fake = self._get_fake_data(prepared, generated.logits, is_training)
         sampled = SampledBatch(prepared, generated, fake)
         targets = self.generator.targets(masked)
-        gen_loss, parts = losses.masked_lm_losses(
+        gen_loss, token_losses = losses.masked_lm_losses(
             generated.prediction_logits, targets.ids, targets.weights
         )
         if self.settings.generator.two_tower_generator:
-            # It learns from all tokens.
-            parts = masking.gather_positions(parts, masked.masked_positions)
+            # It learns from all tokens; metrics are of the masked ones.
+            token_losses = masking.gather_positions(
+                token_losses, masked.masked_positions
+            )
         tokens = fake.sampled_tokens if fake else None
         counts = accuracies.count_predictions(
-            masked, generated.logits, parts, self.mask_id, tokens
+            masked, generated.logits, token_losses, self.mask_id, tokens
         )
         main = self.compute_main_losses(sampled, dropout_seed)
         return step_lib.LossSums(
@@ -176,9 +178,8 @@ class Electra(base.PretrainingModel):
     ) -> sampling.FakeData:
         """Samples from the generator and puts the samples into the text.
 
-        The input is built from the ids *before* masking, so that neither
-        [MASK] nor the tokens left unmasked tell the discriminator anything; a
-        sample that equals the original is labelled real.
+        The text is the one *before* masking, so the discriminator never sees
+        [MASK]. A sample that equals the original is labelled real.
         """
         masked = prepared.masked
         sampled = sampling.sample_by_stream(
@@ -192,7 +193,7 @@ class Electra(base.PretrainingModel):
         return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)
 
     def draw_uniform(self, prepared: base.MaskedBatch) -> tf.Tensor:
-        """The uniform numbers behind the samples, `[B, P, V]` float32."""
+        """Draws the samples' uniform numbers again, `[B, P, V]` float32."""
         seeds = prepared.sample_seeds
         batch, slots = prepared.masked.masked_positions.shape
         shape = batch // seeds.shape[0], slots, self.settings.encoder.vocab_size
@@ -201,12 +202,12 @@ class Electra(base.PretrainingModel):
     def sampling_logits(
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
-        """Those that are sampled from: tempered, perhaps without the truth."""
+        """Applies the temperature and `disallow_correct` to the logits."""
         chosen = self.objective
         first, last = chosen.temperature, chosen.final_temperature
         num_steps, now = chosen.temperature_steps, self.num_updates()
         if num_steps and not is_training:
-            # Held-out text has the final one from the beginning.
+            # Evaluations always use the final temperature, to be comparable.
             logits /= last
         elif num_steps or first != 1.0:
             logits /= schedules.constant_or_linear(first, last, num_steps, now)
@@ -218,7 +219,7 @@ class Electra(base.PretrainingModel):
     def compute_main_losses(
         self, sampled: SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Loss and statistics of the main network."""
+        """Computes loss and statistics of the main network."""
         logits = self.discriminate(sampled, dropout_seed).logits
         labels = sampled.fake.is_fake_tokens
         return self.detection_losses(logits, labels, sampled.masked)
@@ -229,7 +230,7 @@ class Electra(base.PretrainingModel):
         dropout_seed: layers.Seed,
         word_offset: tf.Tensor | None = None,
     ) -> networks.DiscriminatorOutput:
-        """The discriminator's output for the corrupted text."""
+        """Computes the discriminator's output for the corrupted text."""
         rows, seed = sampled.rows, base.main_seed(dropout_seed)
         if word_offset is None:
             word_offset = self.shared_words(rows[0])
@@ -238,7 +239,7 @@ class Electra(base.PretrainingModel):
     def detection_losses(
         self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs
     ) -> step_lib.LossSums:
-        """The discriminator's loss for `[B, S]` logits, 1 for replaced."""
+        """Computes loss and statistics from `[B, S]` logits and 0/1 labels."""
         weights = self.main_weights(masked)
         return step_lib.LossSums(
             {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},

@@ -1,4 +1,4 @@
-"""ELECTRA 15%: the discriminator learns from the masked positions alone."""
+"""ELECTRA 15%, the ablation of section 3.5 with a loss at masked positions."""
 
 import tensorflow as tf
 
@@ -11,13 +11,13 @@ from electra_tf.objectives import electra
 class Electra15(electra.Electra):
     """The discriminator learns from the masked positions only (section 3.5).
 
-    Asks whether ELECTRA gains from being defined over all tokens. `disc_weight`
-    weighs a mean over the 15 % of the tokens that were masked for the
-    generator: each counts about seven times as much as in `Electra`.
+    The variant shows what ELECTRA gains from a loss over all tokens. Its loss
+    is a mean over 15 % of the tokens, so with the same `disc_weight` each
+    token counts about seven times as much as in `Electra`.
     """
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
-        """`[B, S]` float32, 1 at the masked-out positions."""
+        """Returns `[B, S]` float32 weights, 1 at the masked positions."""
         _, is_chosen = masking.scatter_update(
             masked.original_ids, masked.masked_ids, masked.masked_positions
         )

@@ -1,4 +1,4 @@
-"""Electric: an energy model, by noise-contrastive estimation."""
+"""Electric, an energy-based cloze model (Clark et al., EMNLP 2020)."""
 
 import math
 
@@ -18,8 +18,8 @@ from electra_tf.training import step as step_lib
 class Settings(base.Settings):
     """The section `objective` of Electric.
 
-    The cloze model must be the very distribution that noise is drawn from, so
-    there is no temperature.
+    It has no temperature, because the loss contains the probabilities with
+    which noise is drawn.
     """
 
     gen_weight: schema.NonNegative = 1.0  # of the cloze model's loss
@@ -28,9 +28,9 @@ class Settings(base.Settings):
 
 @layers.register
 class Electric(electra.Electra):
-    """An energy model, by noise-contrastive estimation (Electric, section 2).
+    """Learns energies by noise-contrastive estimation (Electric, section 2).
 
-    The main network gives every token an energy `E(x)_t`, such that
+    The main network computes an energy `E(x)_t` for every token, such that
     `p(x_t | x without t)` is proportional to `exp(-E(x)_t)`. A two-tower
     cloze model `q` proposes noise for a share k of the positions (the masking
     rate), and the energies learn to tell noise from data:
@@ -39,9 +39,9 @@ class Electric(electra.Electra):
         logit(t)        = E(x)_t + log q(x_t | x without t) + log(k / (1 - k))
 
     so the pseudo-log-likelihood of a text, the sum of `-E(x)_t`, takes one
-    pass. A position counts as noise wherever one was sampled, also where the
-    sample equals the original. `q` learns by maximum likelihood from all
-    tokens; no gradient reaches it through `log q`.
+    pass. Every sampled position counts as noise, even if the sample equals the
+    original. `q` learns by maximum likelihood from all tokens; no gradient
+    reaches it through `log q`.
     """
 
     Settings = Settings
@@ -51,28 +51,28 @@ class Electric(electra.Electra):
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
-        """Requires one share of noise."""
+        """Requires that each token becomes noise with one probability."""
         super().check_settings(settings)
-        # Its cloze model sees no masks: what they show is for metrics alone.
+        # The cloze model never sees [MASK], so these change metrics alone.
         free = {"mask_prob", "replace_prob", "random_prob"}
         changed = schema.find_changed(settings.masking).keys() - free
         config.require(
             not changed,
-            "The objective 'electric' has one share of noise, `mask_prob`, "
-            "for each token by itself. Received in `masking`: "
+            "The objective 'electric' draws noise for each token by itself, "
+            "with probability `mask_prob`. Received in `masking`: "
             f"{sorted(changed)}. Leave these fields at their defaults.",
         )
 
     def sampling_logits(
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
-        """Those of `q`, as they are: noise is drawn from it."""
+        """Returns the logits of `q` unchanged, because noise follows `q`."""
         return logits
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Scores all tokens and contrasts noise with data."""
+        """Computes the loss of telling noise from data at all tokens."""
         energies = self.discriminate(sampled, dropout_seed).logits
         log_q = -tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=sampled.fake.input_ids,

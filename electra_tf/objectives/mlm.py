@@ -1,4 +1,4 @@
-"""Masked language modeling, the objective of BERT."""
+"""Masked language modeling, BERT's objective and the paper's baseline."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,12 @@ class Settings(base.Settings):
 
 @layers.register
 class MaskedLM(base.PretrainingModel):
-    """The main encoder predicts the masked tokens (paper, section 2, eq. 2).
+    """Predicts the masked tokens (paper, section 2, eq. 2).
 
         L = mean over m of -log p(x_t | x_masked)
 
-    The original's code shows 85 % of the chosen tokens as [MASK] and keeps the
-    others; BERT shows 80 % as [MASK], 10 % as a random token and keeps 10 %
+    The original's code replaces 85 % of the chosen tokens by [MASK] and keeps
+    the others. BERT replaces 80 % by [MASK] and 10 % by random tokens
     (`masking.replace_prob`, `masking.random_prob`).
     """
 
@@ -43,23 +43,23 @@ class MaskedLM(base.PretrainingModel):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """The factor of the loss."""
+        """The loss and its factor."""
         return {"mlm_loss": self.objective.gen_weight}
 
     def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
-        """Number of masked tokens."""
+        """Counts the masked tokens."""
         return {"mlm_loss": tf.reduce_sum(prepared.masked.masked_weights)}
 
     def compute_losses(
         self, prepared: base.MaskedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Predict the masked tokens."""
+        """Computes the loss of predicting the masked tokens."""
         masked = prepared.masked
         logits = self.main(masked, base.main_seed(dropout_seed)).logits
-        loss, parts = losses.masked_lm_losses(
+        loss, losses_by_slot = losses.masked_lm_losses(
             logits, masked.masked_ids, masked.masked_weights
         )
         counts = accuracies.count_predictions(
-            masked, logits, parts, self.mask_id
+            masked, logits, losses_by_slot, self.mask_id
         )
         return step_lib.LossSums({"mlm_loss": loss}, counts)

@@ -1,7 +1,7 @@
-"""The objectives by name, and the section `objective` of a config.
+"""Finds objectives by name and completes the section `objective` of a config.
 
-An objective is a file of this folder, or a module of the user's: a name with
-a dot. Only a call imports it, and TensorFlow with it.
+An objective is a file of this folder or a module of the user's. It is imported
+when it is asked for, since that imports TensorFlow.
 """
 
 import dataclasses
@@ -33,12 +33,12 @@ NAMES: Mapping[str, str] = {
 """Module of this folder to the class in it."""
 
 DETECTION, ENERGY, MASKED_LM = "electra", "electric", "mlm"
-"""The objectives that the original has, and what a model is read as whose
-files do not say more than that it has a discriminator or a masked LM."""
+"""The original's objectives. Models of other formats, whose files tell only
+that there is a discriminator or a masked LM, are read as one of them."""
 
 
 def find_class(name: str) -> "type[base.PretrainingModel]":
-    """The class of an objective by its name.
+    """Returns the class of an objective.
 
     Raises:
         ConfigError: if there is no such objective and no such module.
@@ -51,12 +51,12 @@ def find_class(name: str) -> "type[base.PretrainingModel]":
 
 
 def find_name(objective: "type[base.PretrainingModel]") -> str:
-    """The name by which configs know a class."""
+    """Returns the name of an objective in configs."""
     return objective.__module__.removeprefix(f"{__package__}.")
 
 
 def find(settings: config.ExperimentConfig) -> "type[base.PretrainingModel]":
-    """The class that trains with settings, which it accepts.
+    """Returns the class of the objective of checked settings.
 
     Raises:
         ConfigError: if the objective is unknown, or refuses the settings.
@@ -65,10 +65,10 @@ def find(settings: config.ExperimentConfig) -> "type[base.PretrainingModel]":
 
 
 def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
-    """The settings with every field of the objective, checked as a whole.
+    """Adds the objective's missing fields to the settings and checks them.
 
-    Fields that only other objectives read must be at their defaults, and are
-    taken out; what is missing gets its default.
+    Fields that only other objectives read must have their defaults, and are
+    left out of the result.
 
     Raises:
         ConfigError: for an unknown objective, an unknown field, a field that
@@ -76,11 +76,11 @@ def complete(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     """
     name = settings.objective["name"]
     objective = find_class(name)
-    known = {field.name for field in dataclasses.fields(objective.Settings)}
-    own = {k: v for k, v in settings.objective.items() if k in known}
-    for field in settings.objective.keys() - known:
+    names = {field.name for field in dataclasses.fields(objective.Settings)}
+    fields = {k: v for k, v in settings.objective.items() if k in names}
+    for field in settings.objective.keys() - names:
         _require_default(objective, name, field, settings.objective[field])
-    parsed: Any = schema.build(objective.Settings, own, section="objective")
+    parsed: Any = schema.build(objective.Settings, fields, section="objective")
     completed = dataclasses.replace(
         settings, objective=dataclasses.asdict(parsed)
     )
@@ -104,7 +104,7 @@ def build_model(
 def _require_default(
     objective: "type[base.PretrainingModel]", name: str, field: str, value: Any
 ) -> None:
-    """Refuses a field that the objective does not read, if it is set."""
+    """Raises `ConfigError` if a field that has no effect is set."""
     readers = {
         reader: declared.default
         for reader in NAMES
@@ -112,7 +112,7 @@ def _require_default(
         if declared.name == field
     }
     if not readers:
-        names = [known.name for known in dataclasses.fields(objective.Settings)]
+        names = [each.name for each in dataclasses.fields(objective.Settings)]
         raise errors.ConfigError(
             f"Unknown field 'objective.{field}' of the objective {name!r}. "
             f"{schema.suggest(field, names)}"
@@ -125,7 +125,7 @@ def _require_default(
 
 
 def _import_objective(name: str) -> "type[base.PretrainingModel]":
-    """The one objective that a module of the user's defines."""
+    """Imports the one objective that a module of the user's defines."""
     from electra_tf.objectives import base
 
     unknown = errors.ConfigError(
@@ -140,7 +140,7 @@ def _import_objective(name: str) -> "type[base.PretrainingModel]":
         if error.name is None or not name.startswith(error.name):
             raise
         raise unknown from error
-    own = [
+    defined = [
         value
         for value in vars(module).values()
         if isinstance(value, type)
@@ -148,8 +148,8 @@ def _import_objective(name: str) -> "type[base.PretrainingModel]":
         and value.__module__ == name
     ]
     config.require(
-        len(own) == 1,
+        len(defined) == 1,
         f"The module {name} must define one subclass of `PretrainingModel`. "
-        f"Received: {len(own)}. CONTRIBUTING.md shows an example.",
+        f"Received: {len(defined)}. CONTRIBUTING.md shows an example.",
     )
-    return own[0]
+    return defined[0]

@@ -1,4 +1,4 @@
-"""Replace MLM: masked language modeling without [MASK] (section 3.5)."""
+"""Replace MLM, the ablation of section 3.5 that predicts without [MASK]."""
 
 import tensorflow as tf
 
@@ -23,18 +23,17 @@ class Settings(electra.SamplingSettings):
 
 @layers.register
 class ReplaceMLM(electra.Electra):
-    """Predicts masked tokens from generator samples.
+    """Predicts masked tokens from the generator's samples (section 3.5).
 
-    Asks whether ELECTRA gains from never showing [MASK] to the encoder that is
-    kept: it is trained as a masked language model, on the positions `m` only,
-    but these hold samples of the generator instead of [MASK].
+    The variant shows what ELECTRA gains because its main network never sees
+    [MASK]: it trains a masked language model on the positions `m`, which hold
+    samples of the generator instead of [MASK].
 
         L_G    = mean over m of -log p_G(x_t | x_masked)
         L_MLM  = mean over m of -log p(x_t | x_corrupt)
         total  = gen_weight * L_G + main_weight * L_MLM
 
-    `restored_accuracy` is counted where the sample that the main network sees
-    is wrong, and must be undone.
+    `restored_accuracy` counts positions whose sample differs from the original.
     """
 
     Settings = Settings
@@ -47,13 +46,13 @@ class ReplaceMLM(electra.Electra):
     main_factor = "main_weight"
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
-        """`[B, P]` float32, 1 in the used slots."""
+        """Returns `[B, P]` float32 weights, 0 for unused slots."""
         return masked.masked_weights
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """Predicts the originals of the masked tokens from the samples."""
+        """Predicts the originals of the masked tokens."""
         seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
         logits = self.main(seen, base.main_seed(dropout_seed)).logits
         counts = accuracies.count_restored(seen, logits)

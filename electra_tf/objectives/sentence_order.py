@@ -1,4 +1,4 @@
-"""Sentence order: ELECTRA, and a loss on rows of two segments (ALBERT)."""
+"""ELECTRA together with ALBERT's sentence-order prediction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,24 +23,24 @@ _HEAD = "sentence_order_predictions"
 class Settings(electra.Settings):
     """The section `objective` of sentence order."""
 
-    order_weight: schema.NonNegative = 1.0  # of the loss on the order
+    order_weight: schema.NonNegative = 1.0  # of the sentence-order loss
 
 
 @layers.register
 class SentenceOrder(electra.Electra):
-    """ELECTRA, and whether the segments of a row are in their order.
+    """ELECTRA, with a head that predicts whether segments were swapped.
 
     (ALBERT, https://arxiv.org/abs/1909.11942, section 3.1.) Half of the rows
-    `[CLS] a [SEP] b [SEP]` become `[CLS] b [SEP] a [SEP]`, before they are
-    masked; s is 1 there. A head on the state of [CLS] learns it:
+    `[CLS] a [SEP] b [SEP]` become `[CLS] b [SEP] a [SEP]` before masking. The
+    label s of a row is 1 if it was swapped, and a head on [CLS] predicts it:
 
         L_SOP  = mean over rows with two segments of
                  -s log D(h_CLS) - (1 - s) log(1 - D(h_CLS))
         total  = gen_weight * L_MLM + disc_weight * L_Disc
                  + order_weight * L_SOP
 
-    The head is no part of exports. A second segment that ends where its row
-    does, within a sentence, can be told by that alone.
+    Exports do not contain the head. Where rows are cut at their full length,
+    a second segment that ends within a sentence gives the order away.
     """
 
     Settings = Settings
@@ -50,23 +50,23 @@ class SentenceOrder(electra.Electra):
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Also the head."""
+        """Adds the head to the parts of ELECTRA."""
         return super().trained_parts(convention) + convention.row_head()
 
     def build_extras(self, dtype: Any) -> None:
-        """The head."""
+        """Creates the head on [CLS]."""
         self.order_head = self.main.add_head(networks.TokenHead, _HEAD)
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """Also that of the order."""
+        """ELECTRA's losses and the sentence-order loss, with their factors."""
         weight = self.objective.order_weight
         return {**super().loss_coefficients, "order_loss": weight}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> base.MaskedBatch:
-        """Swaps segments, then masks; the bits follow (seed, step, stream)."""
+        """Swaps segments as (seed, step, stream) decide, then masks."""
         kind, segments = randomness.SEGMENT_ORDER, features["segment_ids"]
         streams, count = features["stream_ids"], segments.shape[1]
         seeds = self.masking.seeds(kind, step, streams, is_training)
@@ -79,14 +79,14 @@ class SentenceOrder(electra.Electra):
         return prepared._replace(row_labels=labels)
 
     def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
-        """Also the number of rows with two segments."""
+        """Adds the number of rows with two segments."""
         pairs = tf.reduce_sum(_mark_pairs(prepared.masked))
         return super().loss_normalizers(prepared) | {"order_loss": pairs}
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """The discriminator's loss, and that of the order."""
+        """Computes the discriminator's and the sentence-order loss."""
         output = self.discriminate(sampled, dropout_seed)
         labels = sampled.fake.is_fake_tokens
         main = self.detection_losses(output.logits, labels, sampled.masked)
@@ -99,17 +99,17 @@ class SentenceOrder(electra.Electra):
 
 
 def _mark_pairs(masked: masking.MaskedInputs) -> tf.Tensor:
-    """`[B]` float32, 1 for rows with two segments."""
+    """Returns `[B]` float32, 1 for rows with two segments."""
     return tf.cast(tf.reduce_max(masked.segment_ids, 1), tf.float32)
 
 
 def _swap_segments(
     features: step_lib.Tensors, is_swapped: tf.Tensor
 ) -> step_lib.Tensors:
-    """The rows `[n, k, S]`, with segments swapped in those chosen."""
+    """Swaps the segments of the chosen rows of `[n, k, S]` features."""
     mask, segments = features["input_mask"], features["segment_ids"]
     is_moved = is_swapped & (tf.range(mask.shape[-1]) > 0)
-    # Behind [CLS] the second segment, the first, padding.
+    # Sorts the second segment behind [CLS], then the first, then padding.
     keys = tf.where(is_moved, 3 - mask - segments, 0)
     order = tf.argsort(keys, stable=True)
     ids = tf.gather(features["input_ids"], order, batch_dims=2)

@@ -1,4 +1,4 @@
-"""Two-stage training: the generator first, then the discriminator or both."""
+"""Two-stage training, an alternative to joint training (section 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,27 +26,27 @@ class Settings(electra.Settings):
 
 @layers.register
 class TwoStage(electra.Electra):
-    """First L_MLM alone, then L_Disc alone (paper, 3.2, Figure 3 right).
+    """Trains with L_MLM, then with L_Disc (section 3.2, Figure 3 right).
 
     Stage one trains the generator for `generator_steps` steps. Then the
     discriminator's encoder takes the generator's weights
-    (`initialize_from_generator`; without, the paper found, it sometimes learns
-    nothing but the majority class), the generator is frozen, without dropout,
-    and the discriminator is trained on its samples. Learning rate, moving
-    averages and the rise of `disc_weight` begin anew with the second stage.
+    (`initialize_from_generator`; the paper found that it may otherwise learn
+    only the majority class). Stage two trains the discriminator on samples of
+    the generator, which is frozen and has no dropout. Learning rate, moving
+    averages and the rise of `disc_weight` begin anew with stage two.
 
-    Without `freeze_generator` the second stage is joint training, as in
-    `Electra`, of a discriminator that starts from a young generator: small
-    models learn with it sooner (docs/small_models.md).
+    Without `freeze_generator` stage two is joint training, as in `Electra`, of
+    a discriminator that starts with the generator's weights: small models
+    learn sooner that way (docs/small_models.md).
     """
 
     Settings = Settings
     weights_of = electra.Electra
-    is_sampling = False  # in stage one
+    is_sampling = False  # until stage two begins
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
-        """Requires that both stages have steps and the encoders one size."""
+        """Requires that both stages have steps and the encoders fit."""
         super().check_settings(settings)
         base.require_masked_lm_generator(settings)
         chosen, generator = cls.parse(settings), settings.generator
@@ -66,14 +66,14 @@ class TwoStage(electra.Electra):
                 and not chosen.freeze_generator
             ),
             "The objective 'two_stage' needs a generator with weights of its "
-            "own: shared ones would change while it is frozen. Set "
+            "own, since shared ones would change while it is frozen. Set "
             "--config.generator.untied_generator_embeddings=true.",
         )
-        own = vars(generator.encoder_config(settings.encoder))
+        sizes = vars(generator.encoder_config(settings.encoder))
         differing = [
-            f"{name}={own[name]} and {size}"
+            f"{name}={sizes[name]} and {size}"
             for name, size in vars(settings.encoder).items()
-            if own[name] != size
+            if sizes[name] != size
         ]
         config.require(
             not (chosen.initialize_from_generator and differing),
@@ -86,12 +86,12 @@ class TwoStage(electra.Electra):
 
     @classmethod
     def stages(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
-        """The first steps of the two stages."""
+        """Returns the first steps of the two stages."""
         return (0, cls.parse(settings).generator_steps)
 
     @classmethod
     def training_flops(cls, convention: flops.Convention, step: int) -> float:
-        """The generator; later its forward pass and the discriminator."""
+        """Counts the generator, and in stage two also the discriminator."""
         generator, main = convention.generator(), convention.discriminator()
         chosen = cls.parse(convention.settings)
         if step < chosen.generator_steps:
@@ -102,13 +102,13 @@ class TwoStage(electra.Electra):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """In stage one the discriminator's loss has the factor 0."""
+        """The losses and their factors; `disc_loss` has 0 in stage one."""
         idle = {} if self.is_sampling else {"disc_loss": 0.0}
         return {**super().loss_coefficients, **idle}
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """The generator's in stage one; then the discriminator's, or all."""
+        """The generator's variables, or in stage two those of `Electra`."""
         if self.is_sampling:
             return super().trained_variables
         return self.generator.trainable_variables
@@ -133,7 +133,7 @@ class TwoStage(electra.Electra):
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
-        """The discriminator's loss; in stage one there is none."""
+        """Computes the discriminator's loss, 0 in stage one."""
         if self.is_sampling:
             return super().compute_main_losses(sampled, dropout_seed)
         sizes = {**self.extra_sizes, "sampled_correct": 1}
@@ -141,7 +141,7 @@ class TwoStage(electra.Electra):
         return step_lib.LossSums({"disc_loss": tf.zeros([])}, idle)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        """As in joint training; stage one has no samples to score."""
+        """Derives ELECTRA's metrics, in stage one those without samples."""
         scores = super().derive_metrics(statistics)
         if self.is_sampling:
             return scores

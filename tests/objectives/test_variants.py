@@ -231,7 +231,7 @@ _SHARING = _TIED | {"disentangled_embeddings": True}
         ("mlm", "generator", {"generator_layers": 0.5}, "has no generator"),
         ("electric", "generator", {"two_tower_generator": False},
          "two_tower_generator=true"),
-        *(("electric", "masking", {field: value}, "one share of noise")
+        *(("electric", "masking", {field: value}, "draws noise for each")
           for field, value in (("mask_prob_steps", 5), ("whole_word", True),
                                ("frequency_power", 0.5),
                                ("draw_with_replacement", True))),
