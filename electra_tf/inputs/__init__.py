@@ -1,1 +1,1 @@
-"""Stage 3, shards to batches: randomness, pipeline, masking."""
+"""From shards to masked batches: order, pipeline, masks, random numbers."""

@@ -1,6 +1,6 @@
-"""The dataset folder of a run: vocabulary, splits, identity, broken shards.
+"""Opens the dataset folder of a run and reports damaged shards.
 
-A start reads manifests and the sizes of the shards, and no shard as a whole.
+Opening reads the manifests and the sizes of the shards, but no whole shard.
 Records are checked as they are read.
 """
 
@@ -24,54 +24,55 @@ from electra_tf.records import manifest
 from electra_tf.records.schema import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
-# `ChecksumCheck` reads 73 GB in 24 minutes, with a tenth of a core.
+# At this rate 73 GB take 24 minutes and a tenth of a core.
 CHECKSUM_BYTES_PER_SECOND = 50_000_000
 _CHECKSUM_CHUNK_BYTES = 1 << 20
-# Parts of the messages of TensorFlow's errors that broken records cause. The
-# name of the operation that parses records is one.
+# TensorFlow's errors have one of these phrases if a broken record caused them:
+# our messages, the name of the parsing operation, or a file's OSError.
 _PHRASES = (
     *(streams.MISSING_RECORDS, "ParseExample", FORM, manifest.OVERLONG),
-    "[Errno ",  # of a file that cannot be opened
+    "[Errno ",
 )
 
 
 class DamagedShardError(errors.DataError):
-    """A shard is not what its manifest says: names file, record and remedy."""
+    """A shard differs from its manifest."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
     """The shards of one split, checked and ready to be read."""
 
-    paths: tuple[str, ...]  # in the manifest's order
-    shard_sizes: tuple[int, ...]  # examples in each of them
+    paths: tuple[str, ...]  # of the shards, in the manifest's order
+    shard_sizes: tuple[int, ...]  # the number of examples in each shard
     max_seq_length: int  # tokens of a row, S
     identity: str = ""  # a checksum of the examples
     checksums: tuple[str, ...] = ()  # of the shards, SHA-256 in hexadecimal
-    vocabulary: Vocabulary | None = None  # whose ids the rows must hold
+    vocabulary: Vocabulary | None = None  # ids of the rows must be below its V
     num_tokens: int = 0  # without padding
     is_packed: bool = False  # whether a row can hold several texts
 
     @property
     def num_examples(self) -> int:
-        """Examples of the split, N."""
+        """The number of examples, N."""
         return sum(self.shard_sizes)
 
 
 class Dataset(NamedTuple):
-    """The contents of a dataset folder, checked."""
+    """The checked contents of a dataset folder."""
 
     vocabulary: Vocabulary
     train: Split
     held_out: Split | None
-    identity: dict[str, str]  # of each split's examples
+    identity: dict[str, str]  # split name to `Split.identity`
 
 
 def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     """Opens a dataset folder.
 
-    Raises `FileNotFoundError` if there is none, `DataError` if the records do
-    not fit the run's row length, or a shard is damaged.
+    Raises:
+        FileNotFoundError: if there is no dataset in the folder.
+        DataError: if records have another row length or a shard is damaged.
     """
     vocabulary = load_vocabulary(folder)
     splits = {
@@ -85,7 +86,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
 
 
 def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
-    """The vocabulary that travels with a dataset."""
+    """Loads the vocabulary of a dataset."""
     manifest.require_dataset(folder)
     return Vocabulary.load(folder)
 
@@ -97,18 +98,18 @@ def compute_baselines(
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
+    A generator that has learned more than frequencies has a `masked_accuracy`
+    above `unigram_accuracy` and a `masked_loss` below `unigram_entropy` (nats).
     Both counts are `[V]`, 0 for tokens that are never masked; a token that the
-    training text lacks counts half, as in the unigram generator's loss.
-    `masked_accuracy` and `masked_loss` must pass `unigram_accuracy` and
-    `unigram_entropy` (nats). `frequency_power` weighs tokens as masks do, to
-    0.1 nats at a power of 0.5.
+    training text lacks counts half. `frequency_power` weighs tokens as masking
+    does; at 0.5 the result is right to 0.1 nats.
     """
     weights = masking.rareness(token_counts, frequency_power)
-    chosen, held_out = token_counts * weights, held_out_counts * weights
+    train, held_out = token_counts * weights, held_out_counts * weights
     shares = held_out / held_out.sum()
-    costs = -np.log(np.maximum(token_counts, 0.5) * weights / chosen.sum())
+    costs = -np.log(np.maximum(token_counts, 0.5) * weights / train.sum())
     return {
-        "unigram_accuracy": float(shares[chosen.argmax()]),
+        "unigram_accuracy": float(shares[train.argmax()]),
         "unigram_entropy": float(np.sum(shares * costs)),
     }
 
@@ -119,7 +120,7 @@ def open_split(
     """Opens the folder with a split's `manifest.json` and shards.
 
     Raises `DataError` if the records were made with another vocabulary or row
-    length, or a shard is missing or of another size than when written.
+    length, or if a shard is missing or has not the size in the manifest.
     """
     content = manifest.Manifest.load(folder)
     content.check(folder, vocabulary, max_seq_length)
@@ -160,8 +161,8 @@ def _size_of(path: pathlib.Path) -> int | None:
 class ChecksumCheck(threading.Thread):
     """Compares local shards with their checksums while a run trains.
 
-    It reads `CHECKSUM_BYTES_PER_SECOND`. Of a dataset in a store it reads
-    nothing: `electra-build-dataset --verify` does.
+    It reads `CHECKSUM_BYTES_PER_SECOND`. Shards in a store are not read;
+    `electra-build-dataset --verify` checks them.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -175,7 +176,7 @@ class ChecksumCheck(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Reads the shards up to the first that is wrong."""
+        """Reads the shards up to the first damaged one."""
         try:
             for split in self._splits:
                 columns = split.paths, split.shard_sizes, split.checksums
@@ -199,18 +200,18 @@ class ChecksumCheck(threading.Thread):
         return digest.hexdigest()
 
     def require_good(self) -> None:
-        """Raises the error of the first wrong shard so far, if any."""
+        """Raises the error of a damaged shard that was found so far."""
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Ends the reading."""
+        """Ends the thread."""
         self._is_ended.set()
 
 
 @contextlib.contextmanager
 def explain_shard_errors(split: Split) -> Iterator[None]:
-    """Turns TensorFlow's errors about broken records into clear ones."""
+    """Turns TensorFlow's errors about records into `DamagedShardError`."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,9 +1,9 @@
-"""Dynamic masking: choice of positions, [MASK], gather and scatter.
+"""Dynamic masking: chooses positions and puts [MASK] there (paper, section 2).
 
-Every batch is masked anew, as in the original's `pretrain/pretrain_helpers.py`
-(paper, 3.1). B is the rows of a replica, S the tokens of a row, P its slots for
-masked positions. A slot that a short row does not use has weight, position and
-id 0; position 0 holds [CLS] and is never masked. XLA compiles all functions.
+Every batch is masked anew, as in the original's `pretrain/pretrain_helpers.py`.
+A row has S tokens and P slots for masked positions. Slots that a short row does
+not use have weight, position and id 0; position 0 holds [CLS] and is never
+masked. XLA can compile all functions.
 """
 
 import functools
@@ -19,14 +19,14 @@ from electra_tf.acceleration import operations
 from electra_tf.inputs import randomness
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# As `draw_positions`.
+# A function with the arguments and results of `draw_positions`.
 DrawFn = Callable[
     [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
 ]
 
 
 class MaskedInputs(NamedTuple):
-    """Rows with [MASK] put in, and what the generator must predict."""
+    """Masked rows, and the tokens that the generator must predict."""
 
     input_ids: tf.Tensor  # [B, S] int32, with [MASK]
     original_ids: tf.Tensor  # [B, S] int32, before masking
@@ -39,7 +39,7 @@ class MaskedInputs(NamedTuple):
 
 
 class DynamicMasking:
-    """Masks batches by a config; the step and the streams decide the masks."""
+    """Masks batches by a config, with random numbers of step and stream."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DynamicMasking:
     ) -> None:
         self.settings, self.vocabulary = settings, vocabulary
         self.run_seed = run_seed
-        # Without [PAD] and [UNK].
+        # [PAD] and [UNK] are left out: [UNK] may be masked.
         self.special_ids = vocabulary.special_ids[2:]
         if settings.whole_word:
             self._is_continuation = continuation_table(vocabulary.tokens)
@@ -64,7 +64,7 @@ class DynamicMasking:
         stream_ids: tf.Tensor,
         is_training: bool,
     ) -> tf.Tensor:
-        """Stateless seeds `[n, 2]` of streams, for masks or samples."""
+        """Returns the streams' seeds, `[n, 2]` int64, for masks or samples."""
         if not is_training:
             purpose += randomness.EVALUATION
         return randomness.stream_seeds(self.run_seed, purpose, step, stream_ids)
@@ -76,7 +76,7 @@ class DynamicMasking:
         is_training: bool,
         mask_prob: float | tf.Tensor | None = None,
     ) -> MaskedInputs:
-        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
+        """Masks `[n, k, S]` features of n streams; B is n * k."""
         settings, streams = self.settings, features["stream_ids"]
         _, rows, length = features["input_ids"].shape
         slots = max_predictions_per_seq(settings.largest_mask_prob, length)
@@ -121,28 +121,25 @@ class DynamicMasking:
 
 
 def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
-    """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
-
-    That is 19 for 0.15 of 128 tokens, and 79 for 0.15 of 512.
-    """
+    """Computes P, the slots of a row: 19 for 15 % of 128, 79 of 512."""
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
         raise ValueError(
-            "Masking needs (mask_prob + 0.005) * max_seq_length of at least 1; "
-            f"raise one. Received: {mask_prob=}, {max_seq_length=}."
+            "(mask_prob + 0.005) * max_seq_length must be at least 1. "
+            f"Received: {mask_prob=}, {max_seq_length=}. Raise one of them."
         )
     return num_slots
 
 
 def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
-    """The weight of each entry, `[V]` float32: frequency ** -power, 1 on mean.
+    """Computes `[V]` float32 weights, frequency ** -power, mean 1 in the text.
 
     An entry that does not occur counts as one occurrence.
     """
     if token_counts is None:
         raise ValueError(
-            "`masking.frequency_power` needs the token counts of the dataset, "
-            "which its builder records. Received: none."
+            "`masking.frequency_power` needs the token counts of a dataset. "
+            "Received: none. Pass `token_counts`."
         )
     counts = np.maximum(np.asarray(token_counts, np.float64), 1.0)
     weights = (counts / counts.sum()) ** -power
@@ -153,18 +150,18 @@ def rareness(token_counts: np.ndarray | None, power: float) -> np.ndarray:
 def num_predictions(
     lengths: tf.Tensor, mask_prob: float | tf.Tensor, max_predictions: int
 ) -> tf.Tensor:
-    """The number of positions to choose in each row, 1 to P: `[B]` int32.
+    """Computes how many positions each row gets masked, `[B]` int32, 1 to P.
 
     `lengths` `[B]` counts [CLS] and [SEP]; halves round to even.
     """
-    wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
-    return tf.clip_by_value(tf.cast(wanted, tf.int32), 1, max_predictions)
+    num = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
+    return tf.clip_by_value(tf.cast(num, tf.int32), 1, max_predictions)
 
 
 def eligible_positions(
     input_ids: tf.Tensor, input_mask: tf.Tensor, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Marks the positions that may be chosen; [UNK] may: `[B, S]` bool."""
+    """Marks the positions that may be masked, `[B, S]` bool."""
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
         eligible &= input_ids != special_id
@@ -178,16 +175,25 @@ def draw_positions(
     max_predictions: int,
     weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions `[B, P]` uniformly without replacement, and weights.
+    """Chooses positions without replacement.
 
-    Every position gets a random key and the largest keys win, which makes all
-    subsets and all orders equally likely. Of the `[B, S]` `eligible` ones
-    `num` are chosen, or all if there are fewer. With `weights` `[B, S]` the
-    next position is always drawn in proportion to them (keys `u ** (1 / w)`,
-    Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
+    Every position gets a random key, and the largest keys win, so all subsets
+    and all orders are equally likely. With `weights` each draw takes a position
+    with a probability in proportion to its weight, by keys `u ** (1 / w)`
+    (Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
+
+    Args:
+        eligible: `[B, S]` bool, the positions that may be chosen.
+        num: `[B]` int32, how many to choose; all if fewer are eligible.
+        uniform: `[B, S]` float32 in `[0, 1)`.
+        max_predictions: P.
+        weights: `[B, S]` float32.
+
+    Returns:
+        Positions, `[B, P]` int32, and their weights, `[B, P]` float32.
     """
     if weights is not None:
-        # The keys' logarithms, as they can be too small. 2**-24 stands for 0.
+        # Logarithms, because keys can underflow; 2**-24 replaces a 0.
         uniform = tf.math.log(tf.maximum(uniform, 2.0**-24)) / weights
     keys = tf.where(eligible, uniform, -math.inf)
     largest, positions = tf.math.top_k(keys, max_predictions)
@@ -200,15 +206,15 @@ def draw_positions_with_replacement(
     uniform: tf.Tensor,
     max_predictions: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions as the original does: one may be drawn repeatedly.
+    """Chooses positions as the original does, perhaps some of them twice.
 
-    Its sampled tokens are then averaged to an id that nobody sampled.
+    `scatter_update` writes the mean of the ids that such a position receives.
     """
     ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
     num_candidates = ranks_up_to[:, -1:]
     ranks = uniform[:, :max_predictions] * tf.cast(num_candidates, tf.float32)
     ranks = tf.cast(ranks, tf.int32)
-    # Rounding up to C itself must not point behind the last candidate.
+    # The product may round up to the number of candidates.
     ranks = tf.minimum(ranks, num_candidates - 1)
     positions = tf.searchsorted(ranks_up_to, ranks + 1, side="left")
     return _use_slots(positions, num_candidates > 0, num)
@@ -217,20 +223,20 @@ def draw_positions_with_replacement(
 def _use_slots(
     positions: tf.Tensor, is_eligible: tf.Tensor | bool, num: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Positions and weights of the first `num` slots; 0 in all others."""
+    """Returns positions and weights, with zeros behind the first `num`."""
     is_used = tf.range(positions.shape[1]) < num[:, tf.newaxis]
     is_used = tf.logical_and(is_used, is_eligible)
     return positions * tf.cast(is_used, tf.int32), tf.cast(is_used, tf.float32)
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`."""
+    """Marks the tokens that continue a word, `[V]` bool."""
     table = np.char.startswith(tokens, "##")
     if not table.any():
         raise ValueError(
-            "Whole-word masking needs pieces that begin with '##'. Received: "
-            f"{len(tokens)} tokens, none of which does. Use a WordPiece "
-            "vocabulary, or set masking.whole_word to false."
+            "Whole-word masking needs tokens that begin with '##'. Received: "
+            f"{len(tokens)} tokens without '##'. Use a WordPiece vocabulary, "
+            "or set masking.whole_word to false."
         )
     return table
 
@@ -242,17 +248,17 @@ def draw_whole_words(
     uniform: tf.Tensor,
     max_predictions: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions so that all pieces of a word are chosen, or none.
+    """Chooses positions so that all tokens of a word are chosen, or none.
 
-    A word is a maximal run of eligible positions of which all but the first
-    continue a word (`[B, S]` bool). The rule is that of BERT's
-    `do_whole_word_mask`: words are taken in random order; one with more pieces
-    than are left of `num` is skipped, and the next ones are still tried. But a
-    continuation piece behind [CLS] or [SEP] begins a word of its own.
+    As in BERT's `do_whole_word_mask`, words are tried in random order, and a
+    word with more tokens than are left of `num` is skipped. A word is an
+    eligible token and the eligible tokens behind it that continue a word
+    (`continues`, `[B, S]` bool). Unlike in BERT, a "##" token behind [CLS] or
+    [SEP] begins a word. `draw_positions` explains the other arguments.
     """
     is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
     starts = eligible & ~(continues & is_previous_eligible)
-    # From here on, rank r is the place of a word in the random order.
+    # The rank of a word is its index in the random order.
     keys = tf.where(starts, uniform, -1.0)
     _, first_positions = tf.math.top_k(keys, keys.shape[1])
     sizes = _word_sizes(starts, eligible)
@@ -260,7 +266,7 @@ def draw_whole_words(
     sizes = _fitting_sizes(sizes, tf.minimum(num, max_predictions))
     ends = tf.cumsum(sizes, axis=1)
     slots = tf.zeros_like(ends[:, :1]) + tf.range(max_predictions)
-    # The word of slot p is the first one whose pieces reach beyond p.
+    # Slot p belongs to the first word that ends behind p.
     ranks = tf.searchsorted(ends, slots + 1, side="left")
     ranks = tf.minimum(ranks, ends.shape[1] - 1)
     first_slots = tf.gather(ends - sizes, ranks, batch_dims=1)
@@ -269,7 +275,7 @@ def draw_whole_words(
 
 
 def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
-    """Pieces of the word that starts at a position, else 0: `[B, S]`."""
+    """Counts the tokens of words, `[B, S]`, at their first positions."""
     # Positions before the first word have number -1 and are not eligible.
     starts = tf.cast(starts, tf.int32)
     numbers = tf.maximum(tf.cumsum(starts, axis=1) - 1, 0)
@@ -278,16 +284,16 @@ def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
 
 
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
-    """Keeps the sizes `[B, R]` of words that the rule takes, sets others to 0.
+    """Keeps the `[B, R]` sizes of the words to choose, sets others to 0.
 
-    Each round takes words up to the first that does not fit, then drops all
-    that are larger than what is left: they will not fit later.
+    Each round chooses words up to the first that does not fit, then drops all
+    words that are larger than the number of slots left.
     """
 
     def take_round(
         taken: tf.Tensor, waiting: tf.Tensor, left: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        # The first waiting word always fits, so every round gets on.
+        # The first waiting word always fits, so the loop ends.
         new = tf.where(tf.cumsum(waiting, axis=1) <= left, waiting, 0)
         left -= tf.reduce_sum(new, axis=1, keepdims=True)
         waiting -= new
@@ -306,7 +312,7 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, special ones never: `[B, P]` int32."""
+    """Maps numbers in `[0, 1)` to ids that are not special, `[B, P]` int32."""
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
     # The product may round up to the number of entries itself.
@@ -328,12 +334,16 @@ def mask_inputs(
 ) -> MaskedInputs:
     """Chooses positions of every row, and puts [MASK] at most of them.
 
-    `inputs` are `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
-    `position_uniform`, `[B, S]` float32 in `[0, 1)`, decides the positions. A
-    slot shows [MASK] if its `replace_uniform`, `[B, P]`, is below
-    `replace_prob`, one of `random_ids` up to `replace_prob + random_prob`, and
-    else its token. `special_ids` are never chosen; the last is that of [MASK].
-    `mask_prob` is that of the step, at most the settings' largest.
+    Args:
+        inputs: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32 each.
+        position_uniform: `[B, S]` in `[0, 1)`, for the choice of positions.
+        replace_uniform: `[B, P]` in `[0, 1)`. Below `replace_prob` a slot shows
+            [MASK], below `replace_prob + random_prob` a random token.
+        settings: the section `masking` of a config.
+        special_ids: never masked; the last is [MASK].
+        draw_fn: chooses the positions.
+        random_ids: `[B, P]` int32, the random tokens.
+        mask_prob: the rate of this step; None takes `settings.mask_prob`.
     """
     num_slots = replace_uniform.shape[1]
     original_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
@@ -364,10 +374,7 @@ def mask_inputs(
 
 
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`.
-
-    Or the ids at those of `[B, S]`: `[B, P]`.
-    """
+    """Gathers `[B, P, ...]` entries of `[B, S, ...]` at `[B, P]` positions."""
     return operations.look_up_in_rows(sequence, positions)
 
 
@@ -377,17 +384,19 @@ def scatter_update(
     positions: tf.Tensor,
     weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Writes ids `[B, P]` to positions of `[B, S]`, never to position 0.
+    """Writes `[B, P]` ids at their positions in `[B, S]`, except position 0.
 
-    A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. Slots of weight 0 do not write. Returns the ids,
-    and 1 where something was written, both `[B, S]` int32.
+    Several ids for one position are replaced by their mean, rounded down, as
+    in the original. Slots of weight 0 write nothing.
+
+    Returns:
+        The new ids, and 1 where an id was written; `[B, S]` int32 each.
     """
     is_writing = positions > 0
     if weights is not None:
         is_writing &= weights > 0
     writes = tf.cast(is_writing, tf.int32)
-    # Sums of integers do not depend on the order in which a GPU adds them.
+    # Integers, since sums of floats depend on a GPU's order of additions.
     totals = sum_by_position(updates * writes, positions, sequence)
     counts = sum_by_position(writes, positions, sequence)
     is_written = counts > 0
@@ -398,10 +407,10 @@ def scatter_update(
 def sum_by_position(
     values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
 ) -> tf.Tensor:
-    """Adds `[B, N]` values up at their positions in rows `[B, S]`."""
+    """Sums `[B, N]` values at their positions in rows of S: `[B, S]`."""
     num_rows, length = sequence.shape
     if num_rows is None:
         num_rows = tf.shape(sequence)[0]
-    places = tf.range(num_rows)[:, tf.newaxis] * length + positions
-    sums = tf.math.unsorted_segment_sum(values, places, num_rows * length)
+    indices = tf.range(num_rows)[:, tf.newaxis] * length + positions
+    sums = tf.math.unsorted_segment_sum(values, indices, num_rows * length)
     return tf.reshape(sums, tf.shape(sequence))

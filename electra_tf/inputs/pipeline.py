@@ -1,10 +1,10 @@
-"""From shards to global batches: read, order, parse, assign to replicas.
+"""Reads shards as batches: orders, parses and assigns rows to replicas.
 
 Training streams (`streams.py`) read their shards in the background, one
 shuffled block ahead. Evaluation reads the held-out examples in the order of
-the shards. An element is a dict of `input_ids`, `input_mask`,
-`segment_ids`, int32 `[C/R, B/C, S]` (all static), and `stream_ids`, int64
-`[C/R]`. C canonical streams, R replicas, B rows of a global batch.
+the shards. With C streams, R replicas and B rows in a global batch, an element
+is a dict of `input_ids`, `input_mask` and `segment_ids`, `[C/R, B/C, S]` int32,
+and `stream_ids`, `[C/R]` int64.
 """
 
 import functools
@@ -20,11 +20,10 @@ from electra_tf.inputs.dataset import Split
 from electra_tf.records import manifest
 from electra_tf.records import schema
 
-# Larger reads than TensorFlow's 256 KiB, for shards on network storage.
+# More than TensorFlow's 256 KiB, for shards on network storage.
 _READ_BUFFER_BYTES = 1 << 20
-_WINDOW_RECORDS = 1024  # whose headers are checked together
-# Enough for a hundred million tokens a second on a large host. On a small one
-# the threads sleep while the buffers are full.
+_WINDOW_RECORDS = 1024  # records whose headers are checked together
+# Enough for a hundred million tokens a second on a large host.
 PARALLEL_CALLS = 4
 PREFETCHED_ELEMENTS = 4
 
@@ -37,10 +36,10 @@ def build_training_dataset(
     position: streams.Position | None = None,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Endless batches in the order of `streams.py`, one element per replica.
+    """Returns endless batches in the order of `streams.py`.
 
     A worker with L local replicas gets L consecutive elements for every
-    global batch. No context means one worker with one replica.
+    global batch. Without a context there is one worker with one replica.
     """
     share = _find_share(context, order.num_streams)
     position = position or streams.Position()
@@ -48,18 +47,17 @@ def build_training_dataset(
     def read_stream(stream: tf.Tensor) -> tf.data.Dataset:
         read_fn = _epoch_reader(split, order, position, stream)
         epochs = tf.data.Dataset.range(position.epoch, tf.int64.max)
-        # The next block is read while this one is consumed, also across the
-        # end of an epoch.
+        # Reads the next block, also of the next epoch, ahead of time.
         blocks = epochs.flat_map(read_fn).prefetch(1)
         return blocks.rebatch(order.rows_per_stream, drop_remainder=True)
 
     first = share.first_stream
-    owned = tf.data.Dataset.range(first, first + share.num_streams)
-    records = owned.interleave(
+    stream_ids = tf.data.Dataset.range(first, first + share.num_streams)
+    records = stream_ids.interleave(
         read_stream,
         cycle_length=share.num_streams,
         block_length=1,
-        # TensorFlow refuses more than there are streams.
+        # TensorFlow refuses more calls than there are streams.
         num_parallel_calls=min(PARALLEL_CALLS, share.num_streams),
         deterministic=True,
     ).batch(share.num_streams, drop_remainder=True)
@@ -81,38 +79,37 @@ def build_evaluation_dataset(
     global_batch_size: int,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Every example of a split once, in fixed order and static shapes.
+    """Returns every example of a split once, in the order of the shards.
 
-    Row i of a global batch counts to stream `i // (B / C)`, so that masks do
-    not depend on the number of replicas. The last batch is filled up with rows
-    of zeros, whose `input_mask` of 0 gives them no weight. `num_streams` must
-    divide the global batch.
+    Row i of a global batch belongs to stream `i // (B / C)`, so that masks do
+    not depend on the number of replicas. Rows of zeros, which have no weight,
+    fill up the last batch. `num_streams` must divide the global batch.
     """
     share = _find_share(context, num_streams)
     rows_per_stream = global_batch_size // num_streams
     first_row = share.first_stream * rows_per_stream
     num_rows = share.num_streams * rows_per_stream
 
-    def parse_own_rows(serialized: tf.Tensor) -> Element:
-        own = serialized[first_row : first_row + num_rows]
+    def parse_local_rows(serialized: tf.Tensor) -> Element:
+        local = serialized[first_row : first_row + num_rows]
         parsed = schema.parse_examples(
-            own, split.max_seq_length, split.vocabulary
+            local, split.max_seq_length, split.vocabulary
         )
-        padding = [[0, num_rows - tf.size(own)], [0, 0]]
+        padding = [[0, num_rows - tf.size(local)], [0, 0]]
         return {name: tf.pad(rows, padding) for name, rows in parsed.items()}
 
     paths = tf.data.Dataset.from_tensor_slices(list(split.paths))
     records = paths.flat_map(_read_shard).batch(global_batch_size)
     shape = [rows_per_stream, split.max_seq_length]
-    return _deal(records, parse_own_rows, share, shape)
+    return _deal(records, parse_local_rows, share, shape)
 
 
 class _Share(NamedTuple):
-    """The canonical streams that one worker reads for its local replicas."""
+    """The streams that one worker reads for its replicas."""
 
     first_stream: int
     num_streams: int
-    num_replicas: int  # local ones
+    num_replicas: int  # of this worker
 
 
 def _find_share(
@@ -123,12 +120,13 @@ def _find_share(
     workers = context.num_input_pipelines
     if num_streams % replicas or replicas % workers:
         raise ValueError(
-            "`num_streams` must be a multiple of the replicas, and those of "
-            f"the workers. Received: {num_streams} streams, {replicas} "
-            f"replicas, {workers} workers. Change the number of streams."
+            "The number of streams must be a multiple of the number of "
+            "replicas, which must be a multiple of the number of workers. "
+            f"Received: {num_streams} streams, {replicas} replicas, {workers} "
+            "workers. Change data.num_streams."
         )
-    owned = num_streams // workers
-    return _Share(context.input_pipeline_id * owned, owned, replicas // workers)
+    count = num_streams // workers
+    return _Share(context.input_pipeline_id * count, count, replicas // workers)
 
 
 def _epoch_reader(
@@ -144,7 +142,7 @@ def _epoch_reader(
         return records.skip(start).take(count)
 
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        # Only the first epoch of a run may begin in its middle.
+        # A resumed run begins in the middle of its first epoch.
         consumed = position.batch * order.rows_per_stream
         is_first = tf.equal(epoch, position.epoch)
         first_example = tf.where(is_first, tf.constant(consumed, tf.int64), 0)
@@ -162,10 +160,10 @@ def _epoch_reader(
 
 
 def _read_shard(path: tf.Tensor) -> tf.data.Dataset:
-    """Reads the records of a shard; checks headers a window ahead of them."""
+    """Reads a shard's records, and checks the headers of the next window."""
 
     def check(window: tf.Tensor | int) -> tf.Tensor:
-        # The result must be used, or TensorFlow removes the call.
+        # TensorFlow would remove the call if its result were not used.
         return tf.numpy_function(
             _check_window, [path, window], tf.int64, stateful=False
         )
@@ -180,9 +178,9 @@ def _read_shard(path: tf.Tensor) -> tf.data.Dataset:
 
 
 def _check_window(path: bytes, window: np.int64) -> np.int64:
-    """Checks headers of a shard; returns how many records are a window.
+    """Checks a window's record headers; returns the window's size in records.
 
-    In a store no header is checked: it would transfer every shard twice.
+    Shards in a store are not checked: it would transfer each of them twice.
     """
     if storage.is_local(path.decode()):
         _find_window_end(path.decode(), int(window))
@@ -201,7 +199,7 @@ def _deal(
     share: _Share,
     rows_shape: list[int],
 ) -> tf.data.Dataset:
-    """Parses a worker's rows; cuts them into one element per local replica."""
+    """Parses a worker's rows and cuts them into one element per replica."""
     shape = [share.num_replicas, share.num_streams // share.num_replicas]
     stream_ids = tf.range(share.num_streams, dtype=tf.int64)
     stream_ids = tf.reshape(stream_ids + share.first_stream, shape)
@@ -221,15 +219,15 @@ def _deal(
 
 
 def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset with the options of this package.
+    """Returns the dataset in deterministic order and without autotuning.
 
-    Autotuning is off: TensorFlow 2.20 sometimes fails to wake its thread when
-    an iterator is deleted, which then blocks the program.
+    When an iterator is deleted, TensorFlow 2.20 sometimes does not wake its
+    autotuning thread and blocks the program.
     """
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
-    # `_find_share` assigns streams to workers; a strategy must not do it again.
+    # A strategy must not shard the data, since `_find_share` has done so.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.OFF
     )
@@ -239,11 +237,10 @@ def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def input_options(
     strategy: tf.distribute.Strategy,
 ) -> tf.distribute.InputOptions | None:
-    """The second argument of `strategy.distribute_datasets_from_function`.
+    """Returns options for `strategy.distribute_datasets_from_function`.
 
-    A strategy adds iterators that autotune in spite of the options. With these
-    `MirroredStrategy` adds none: every replica has a dataset and an input
-    context of its own.
+    A strategy adds iterators that autotune in spite of `with_options`. If every
+    replica has a dataset of its own, `MirroredStrategy` adds none.
     """
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return None

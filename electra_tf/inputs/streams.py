@@ -1,16 +1,16 @@
-"""The order of the examples: a pure function of shards, seed and position.
+"""The order of the examples, a pure function of shards, seed and position.
 
-There is no shuffle buffer: a checkpoint holds two integers. In every epoch:
+There is no shuffle buffer, so a checkpoint needs two integers. In each epoch:
 
-1. The shards are permuted and laid end to end as a ring, which is opened at a
-   random example of the first shard.
-2. The ring of N examples is cut into C ranges of `n = N // C`, one for each
-   canonical stream. The rest is left out.
-3. A stream permutes its range in blocks of `shuffle_block` examples.
-4. Global batch k holds the next `B / C` examples of every stream, rows of one
-   stream side by side. An incomplete batch at the end is left out.
+1. The shards are permuted and joined to a ring, which is cut open at a random
+   example of the first shard.
+2. The N examples of the ring are divided into C ranges of `n = N // C`
+   examples, one for each stream. The last `N % C` examples are left out.
+3. Each stream shuffles its range in blocks of `shuffle_block` examples.
+4. Global batch k holds the next `B / C` examples of every stream, the rows of
+   one stream side by side. An incomplete batch at the end is left out.
 
-Replica r of R owns streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
+Replica r of R reads streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
 batches are the same for every R that divides C.
 """
 
@@ -19,19 +19,19 @@ import tensorflow as tf
 from electra_tf.config import schema
 from electra_tf.inputs import randomness
 
-# Part of the error of a shard that ends too early; `dataset.py` looks for it.
+# The message of a shard that ends too early; `dataset.py` looks for it.
 MISSING_RECORDS = "A shard holds fewer records than its manifest says."
 
 
 @schema.frozen
 class Position:
-    """A place between two global batches, as a checkpoint holds it."""
+    """The position in the input that a checkpoint saves."""
 
     epoch: schema.Count = 0  # from 0
-    batch: schema.Count = 0  # batches of this epoch already consumed
+    batch: schema.Count = 0  # the number of consumed batches of this epoch
 
     def advance(self, num_batches: int, batches_per_epoch: int) -> "Position":
-        """The position after some more global batches."""
+        """Returns the position after `num_batches` more global batches."""
         epochs, batch = divmod(self.batch + num_batches, batches_per_epoch)
         return Position(self.epoch + epochs, batch)
 
@@ -40,8 +40,8 @@ class Position:
 class StreamOrder:
     """The order of the examples for one dataset, seed and batch size."""
 
-    shard_sizes: tuple[int, ...]  # examples, in the manifest's order
-    num_streams: schema.Positive  # canonical streams, C
+    shard_sizes: tuple[int, ...]  # examples of each shard
+    num_streams: schema.Positive  # C
     global_batch_size: schema.Positive  # rows, B, a multiple of C
     seed: int  # of the run
     shuffle_block: schema.Positive  # examples that a stream shuffles together
@@ -50,29 +50,30 @@ class StreamOrder:
         schema.require(
             self.batches_per_epoch > 0
             and self.global_batch_size % self.num_streams == 0,
-            "Examples must fill a batch, equally from all streams. Received: "
-            f"{self.num_examples} examples, a batch of {self.global_batch_size}"
-            f", {self.num_streams} streams. Build more examples or change one.",
+            "All streams must have the same number of rows in a batch, and "
+            f"examples to fill it. Received: {self.num_examples} examples, a "
+            f"batch of {self.global_batch_size}, {self.num_streams} streams. "
+            "Build more examples or change one.",
         )
 
     @property
     def num_examples(self) -> int:
-        """Examples of the dataset, N."""
+        """The number of examples of the dataset, N."""
         return sum(self.shard_sizes)
 
     @property
     def examples_per_stream(self) -> int:
-        """Examples in one stream's range, n."""
+        """The number of examples of a stream, n."""
         return self.num_examples // self.num_streams
 
     @property
     def rows_per_stream(self) -> int:
-        """Rows of a global batch that come from one stream, B / C."""
+        """The rows of a stream in a global batch, B / C."""
         return self.global_batch_size // self.num_streams
 
     @property
     def batches_per_epoch(self) -> int:
-        """Global batches of one epoch."""
+        """The number of global batches of an epoch."""
         return self.examples_per_stream // self.rows_per_stream
 
     @property
@@ -82,9 +83,11 @@ class StreamOrder:
     def stream_pieces(
         self, epoch: tf.Tensor, stream: tf.Tensor, first_block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Runs of records that make up a stream's range, from a block on.
+        """Finds the records that a stream reads, from `first_block` on.
 
-        `[k]` each, in reading order: the shard, its first record, and how many.
+        Returns:
+            Shards, first records and numbers of records, `[k]` int64 each: the
+            stream reads k pieces of shards, in this order.
         """
         shards, starts, counts = self._ring(epoch)
         ends = tf.cumsum(counts)
@@ -102,7 +105,7 @@ class StreamOrder:
         )
 
     def _ring(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The epoch's shards end to end; the first one's head comes last."""
+        """Returns shards, first records and numbers of records of the ring."""
         shards = tf.range(len(self.shard_sizes), dtype=tf.int64)
         shards = _shuffle(shards, self._seed(epoch, 0))
         sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
@@ -122,10 +125,10 @@ class StreamOrder:
         block: tf.Tensor,
         first_example: tf.Tensor,
     ) -> tf.Tensor:
-        """Permutes one block `[m]` and removes examples that are not used.
+        """Shuffles the `[m]` records of a block and removes unused ones.
 
-        Those are the first `first_example` of the stream's range, which earlier
-        steps consumed, and those of an incomplete batch at the epoch's end.
+        Unused are records before `first_example` of the stream, which earlier
+        steps consumed, and an incomplete batch at the end of the epoch.
         """
         begin = block * self.shuffle_block
         tf.debugging.assert_equal(
@@ -139,11 +142,11 @@ class StreamOrder:
         last = tf.maximum(num_used - begin, first)
         return _shuffle(records, seed)[first:last]
 
-    def _seed(self, epoch: tf.Tensor, place: tf.Tensor | int) -> tf.Tensor:
-        """The seed of one of an epoch's permutations, `[2]` int64."""
-        places = 2 + self.num_streams * self._num_blocks
+    def _seed(self, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+        """Returns the `[2]` int64 seed of a draw of an epoch."""
+        num_draws = 2 + self.num_streams * self._num_blocks
         key = randomness.purpose_key(self.seed, randomness.DATA_ORDER)
-        counter = tf.cast(epoch, tf.int64) * places + place
+        counter = tf.cast(epoch, tf.int64) * num_draws + number
         return tf.stack([tf.constant(key, tf.int64), counter])
 
 
