@@ -1,7 +1,7 @@
-"""Checks the index of a checkpoint; TensorFlow crashes at impossible sizes.
+"""Checks a checkpoint's index, because TensorFlow crashes at impossible sizes.
 
-The index is a table of LevelDB without compression: blocks of sorted keys, each
-stored as its difference from the one before. Values are protocol buffers.
+The index is a LevelDB table without compression: blocks of sorted keys, each
+stored as a difference from the previous key. Values are protocol buffers.
 """
 
 import math
@@ -20,7 +20,7 @@ _FOOTER_BYTES, _END = 48, bytes.fromhex("57fb808b247547db")
 
 
 def check(prefix: str) -> None:
-    """Raises `ValueError` unless the index at a prefix describes its files."""
+    """Raises `ValueError` unless a checkpoint's index fits its data files."""
     path = storage.path(f"{prefix}.index")
     data = storage.read_bytes(path)
     schema.require(data.endswith(_END), f"{path} lists no tensors")
@@ -46,20 +46,20 @@ def check(prefix: str) -> None:
 def _all_entries(data: bytes) -> Iterator[tuple]:
     """Yields the entries of all blocks, which the last block lists."""
     footer = data[-_FOOTER_BYTES:]
-    for _, place in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
-        yield from _entries(data, *_numbers(place, 0, 2)[0])
+    for _, location in _entries(data, *_numbers(footer, 0, 4)[0][2:]):
+        yield from _entries(data, *_numbers(location, 0, 2)[0])
 
 
 def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
-    """Returns the bytes of a tensor, which must fit into one of the shards."""
+    """Returns the number of bytes of a tensor, if a data file has them."""
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
     dtype, shape = tf.dtypes.as_dtype(entry.dtype), entry.shape
     axes = [axis.size for axis in shape.dim]
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
-    # At a reference to numbers TensorFlow would end the process.
+    # TensorFlow would end the process at a reference dtype.
     is_number &= dtype == dtype.base_dtype
     is_whole = is_number and not shape.unknown_rank and not entry.slices
-    # With an axis of 0 the product could not show that others are too large.
+    # An axis of 0 would hide other axes that are too large.
     is_shape = len(axes) <= _MAX_AXES and min(axes, default=1) > 0
     is_there = 0 <= entry.shard_id < len(sizes) and entry.offset >= 0
     room = sizes[entry.shard_id] - entry.offset if is_there else 0
@@ -73,34 +73,34 @@ def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
 
 
 def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
-    """Yields the keys and values of a block, which must fill it entirely."""
+    """Yields the keys and values of a block."""
     block = data[offset : offset + size]
     is_plain = len(block) == size >= 8 and data[offset + size] == 0
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
     schema.require(is_plain and end >= 0, "a block is compressed or cut off")
-    # Where TensorFlow begins to look for a key.
+    # Offsets of whole keys, at which TensorFlow's binary search begins.
     starts = {*np.frombuffer(block[end:-4], "<u4").tolist()}
-    place, key = 0, b""
-    while place < end:
-        (shared, num_own, num_bytes), middle = _numbers(block, place, 3)
+    position, key = 0, b""
+    while position < end:
+        (shared, num_new, num_bytes), middle = _numbers(block, position, 3)
         if not shared:
-            starts.discard(place)
-        place = middle + num_own + num_bytes
-        key = key[:shared] + block[middle : middle + num_own]
-        is_right = len(key) == shared + num_own <= _MAX_NAME_BYTES
-        schema.require(is_right and place <= end, "an entry is damaged")
-        yield key, block[place - num_bytes : place]
+            starts.discard(position)
+        position = middle + num_new + num_bytes
+        key = key[:shared] + block[middle : middle + num_new]
+        is_right = len(key) == shared + num_new <= _MAX_NAME_BYTES
+        schema.require(is_right and position <= end, "an entry is damaged")
+        yield key, block[position - num_bytes : position]
     schema.require(not starts, "a block is damaged")
 
 
-def _numbers(data: bytes, place: int, count: int) -> tuple[list[int], int]:
-    """Returns numbers of 7 bits a byte, and the place after them."""
+def _numbers(data: bytes, begin: int, count: int) -> tuple[list[int], int]:
+    """Reads variable-length integers; also returns the offset behind them."""
     numbers = []
     for _ in range(count):
-        end = place
-        while data[end] > 127 and end < place + 9:
+        end = begin
+        while data[end] > 127 and end < begin + 9:
             end += 1
-        digits = enumerate(data[place : end + 1])
+        digits = enumerate(data[begin : end + 1])
         numbers.append(sum((byte & 127) << 7 * i for i, byte in digits))
-        place = end + 1
-    return numbers, place
+        begin = end + 1
+    return numbers, begin

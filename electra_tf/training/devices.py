@@ -1,6 +1,6 @@
-"""Devices: those that are known, how fast they multiply, how they cut a batch.
+"""The catalogue of devices, their measured rates, and micro-batches on them.
 
-Memory, bandwidth and peak rates are those of the vendors' data sheets.
+Memory, bandwidth and peak rates are from the vendors' data sheets.
 """
 
 import os
@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from electra_tf import config
 
-# Shares of the peak that matrix products reach, with matrix units and without.
-# They are fitted to NVIDIA's runs of Base on a V100 and an A100.
+# The shares of the peak rate that matrix products reach with and without
+# matrix units, fitted to NVIDIA's runs of Base on a V100 and an A100.
 _MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 
 
@@ -28,11 +28,11 @@ class Device(NamedTuple):
     bandwidth: float  # GB a second
     efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
     peak: float = 0.0  # operations a second; 0: see `peak_flops`
-    num_cores: int = 1  # that programs see as devices with a share each
+    num_cores: int = 1  # how many devices a program sees
 
 
 DEVICES = (
-    # Two cores of an AMD EPYC, as docs/performance.md measures them.
+    # Two cores of an AMD EPYC; docs/performance.md has the measurement.
     Device("CPU", "float32", 16, 50, _OTHER_UNITS, 145e9),
     Device("T4", "float16", 16, 320),
     Device("V100", "float32", 16, 900, _OTHER_UNITS),
@@ -43,15 +43,15 @@ DEVICES = (
     Device("H100", "bfloat16", 80, 3350),
     Device("H200", "float32", 141, 4800),
     Device("H200", "bfloat16", 141, 4800),
-    # One chip each.
+    # Each entry is one chip.
     Device("TPUv2", "bfloat16", 16, 700, peak=46e12, num_cores=2),
     Device("TPUv3", "bfloat16", 32, 900, peak=123e12, num_cores=2),
     Device("TPUv4", "bfloat16", 32, 1228, peak=275e12),
     Device("TPUv5e", "bfloat16", 16, 819, peak=197e12),
     Device("TPUv6e", "bfloat16", 32, 1638, peak=918e12),
 )
-# Dense matrix products per second: a part of the driver's name for the device
-# to (16-bit, 32-bit as TensorFlow runs it: TF32 where the device has it).
+# Peak operations a second of dense matrix products in 16 and in 32 bits (TF32
+# where the device has it), by a part of the driver's name for the device.
 _PEAKS = {
     "H200": (989e12, 494e12),
     "GH200": (989e12, 494e12),
@@ -65,29 +65,29 @@ _PEAKS = {
     "V100": (125e12, 15.7e12),
     "T4": (65e12, 8.1e12),
 }
-# Of a micro-batch on a CPU: smaller ones are slower (docs/performance.md).
+# Smaller micro-batches are slower on CPUs (docs/performance.md).
 _CPU_TOKENS = 1024
 
 
 class Cut(NamedTuple):
-    """How a device takes its part of a batch."""
+    """The micro-batches of a device."""
 
-    num_parts: int  # micro-batches
-    at_a_time: int = 1  # of them, side by side
+    num_parts: int  # micro-batches in a step
+    at_a_time: int = 1  # micro-batches that are computed side by side
 
     @property
     def is_shared(self) -> bool:
-        """Whether each of several processors has parts of its own."""
+        """Whether several processors compute different micro-batches."""
         return 1 < self.at_a_time <= self.num_parts
 
 
 def cut_batch(
     settings: config.ExperimentConfig, count: int, is_cpu: bool
 ) -> Cut:
-    """How each of `count` devices takes its part of a batch.
+    """Chooses the micro-batches of each of `count` devices.
 
-    In `training.num_micro_batches` parts, one after the other. Where that is 0,
-    whole; on CPUs in as many parts as have enough tokens, side by side.
+    `training.num_micro_batches` are computed one after another. If it is 0,
+    there is one, but on CPUs as many as have 1,024 tokens, side by side.
     """
     training, data = settings.training, settings.data
     is_whole = not is_cpu or training.jit_compile == "on"
@@ -101,11 +101,10 @@ def cut_batch(
 
 
 def peak_flops(description: str, precision: str) -> float:
-    """Operations per second of matrix products at the device's best.
+    """Returns a device's peak rate of matrix products, in operations a second.
 
-    Of a known accelerator it is the data sheet's figure, of a CPU the result of
-    half a second of measuring, of others 0. `description` is that of
-    `distribution.device_description`.
+    `description` comes from `distribution.device_description`. CPUs are
+    measured, for half a second; unknown accelerators have the rate 0.
     """
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", description):
@@ -116,9 +115,9 @@ def peak_flops(description: str, precision: str) -> float:
 
 
 def measure_products(precision: str, size: int, seconds: float) -> float:
-    """Operations per second of products of square matrices."""
+    """Measures the operations a second of products of square matrices."""
     matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    # Reading one entry waits until the whole product is there.
+    # Reading an entry waits for the whole product.
     return best_rate(
         lambda _: tf.matmul(matrix, matrix)[0, 0].numpy(),
         2.0 * size**3,
@@ -129,10 +128,11 @@ def measure_products(precision: str, size: int, seconds: float) -> float:
 def best_rate(
     work: Callable[[int], Any], amount: float, seconds: float
 ) -> float:
-    """The highest rate in some seconds of tries; other work disturbs most.
+    """Returns the highest rate of `work` in some seconds of repetitions.
 
-    `work` does an `amount`, for example of operations. It gets the number of a
-    processor: where an operation runs on one, all of them work at a time.
+    The highest is taken because other processes disturb most repetitions. A
+    call of `work` does an `amount`, for example of operations. It gets the
+    number of a thread: if operations have one thread, each processor calls it.
     """
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     count = num_processors() if threads == 1 else 1
@@ -145,8 +145,8 @@ def best_rate(
 
 
 def num_processors() -> int:
-    """Processors that TensorFlow works on in this process."""
+    """Returns the number of processors that TensorFlow uses in this process."""
     chosen: int = tf.config.threading.get_inter_op_parallelism_threads()
     if not chosen and hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))  # those of a cpuset
+        return len(os.sched_getaffinity(0))  # a container may have fewer
     return chosen or os.cpu_count() or 1

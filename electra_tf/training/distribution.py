@@ -1,4 +1,4 @@
-"""The devices and hosts that train together, as a TensorFlow strategy."""
+"""Builds TensorFlow strategies and reports hosts that are missing or differ."""
 
 import contextlib
 import functools
@@ -31,41 +31,41 @@ _LOST = (tf.errors.AbortedError, tf.errors.CancelledError,
          tf.errors.UnavailableError)  # fmt: skip
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
 _TASKS = re.compile(r"/job:(\w+)/(?:replica:0/)?task:(\d+)")
-# How long to wait for the other hosts to start.
+# The longest wait for other hosts, and when a message first says so.
 START_SECONDS, _REPORT_SECONDS = 600, 10.0
 
 
 def configure_process(settings: Settings, is_shared: bool = False) -> None:
     """Configures TensorFlow in this process, before it computes anything.
 
-    `is_shared` says whether each processor has micro-batches of its own.
+    `is_shared` is `devices.Cut.is_shared`.
     """
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if has_gpu:
-        # Otherwise XLA keeps in float32 what a step rounds to bfloat16, and its
-        # kernels write and read twice as much.
+        # By default XLA keeps float32 numbers that a step rounds to bfloat16,
+        # and kernels move twice as many bytes.
         given = os.environ.get("XLA_FLAGS", "")
         excess = "--xla_allow_excess_precision=false"
         os.environ["XLA_FLAGS"] = f"{excess} {given}"
     if settings.precision == "float32" and not has_gpu:
-        # The graph optimizers do not make the step faster, and the first call
-        # of a traced step takes 5.5 s without and 7.8 s with them.
+        # Graph optimizers do not make steps faster, and delay the first one
+        # from 5.5 to 7.8 s.
         options = {"disable_meta_optimizer": True}
         tf.config.optimizer.set_experimental_options(options)
     if is_shared and settings.strategy == "one_device" and not has_gpu:
-        # One thread for each operation is faster then. TensorFlow refuses this
-        # if the program has computed something.
+        # One thread for each operation is faster then. TensorFlow refuses the
+        # setting after a first computation.
         with contextlib.suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def build_strategy(settings: Settings) -> tf.distribute.Strategy:
-    """The strategy that a config names; before anything touches a device.
+    """Builds the strategy of a config; call it before any device is used.
 
-    `mirrored` takes all GPUs of this host (or all logical CPUs);
-    `multi_worker` reads the place of each host from `TF_CONFIG`.
+    `mirrored` uses all GPUs of this host (or all logical CPUs);
+    `multi_worker` reads the addresses of all hosts from `TF_CONFIG`.
     """
     # TensorFlow logs every all-reduce that it plans.
     tf.get_logger().setLevel(logging.WARNING)
@@ -75,7 +75,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         return _mirrored_strategy(tuple(device.name for device in devices))
     if settings.strategy == "multi_worker":
         _wait_for_workers(*read_cluster(os.environ.get("TF_CONFIG", "")))
-        # If another host ends now, the first worker waits for it without limit.
+        # If another host ends now, the first worker would wait forever.
         signal.alarm(START_SECONDS)
         try:
             return tf.distribute.MultiWorkerMirroredStrategy()
@@ -89,7 +89,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
             tf.tpu.experimental.initialize_tpu_system(resolver)
         except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
             raise ValueError(
-                f"No TPU answers under the name {name!r}: "
+                f"No TPU answers to the name {name!r}: "
                 f"{str(error).partition(chr(10))[0]}. Run on a TPU VM with the "
                 "extra `tpu` installed, or name the TPU with "
                 "--config.training.tpu."
@@ -97,28 +97,28 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
-        # TensorFlow would reserve the memory of all of them.
+        # TensorFlow would reserve the memory of all GPUs.
         with contextlib.suppress(RuntimeError):
             tf.config.set_visible_devices(gpus[:1], "GPU")
     return tf.distribute.get_strategy()
 
 
-# One strategy for a process: TensorFlow numbers the collectives of each anew,
-# and those of a second one clash with the first one's.
+# A process has one strategy, because the collectives of a second one would get
+# the same numbers.
 _mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
 def read_cluster(text: str) -> tuple[str, dict[str, str]]:
-    """The address of this host and those of the others, by task."""
+    """Reads this host's address, and task to address of the other hosts."""
     try:
-        described = json.loads(text)
-        task, cluster = described["task"], described["cluster"]
-        own = cluster[task["type"]][task["index"]]
-        return own, {
+        tf_config = json.loads(text)
+        task, cluster = tf_config["task"], tf_config["cluster"]
+        local = cluster[task["type"]][task["index"]]
+        return local, {
             f"{job} {index}": address
             for job in ("chief", "worker")
             for index, address in enumerate(cluster.get(job, ()))
-            if address != own
+            if address != local
         }
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
@@ -130,10 +130,10 @@ def read_cluster(text: str) -> tuple[str, dict[str, str]]:
         ) from error
 
 
-def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
-    """Waits until all other hosts listen, and names those that do not.
+def _wait_for_workers(local: str, others: Mapping[str, str]) -> None:
+    """Waits until all other hosts listen, and prints the missing ones.
 
-    TensorFlow would wait without a message, the first worker without limit.
+    TensorFlow would wait without a message, and the first worker forever.
     """
 
     def is_missing(address: str) -> bool:
@@ -144,7 +144,8 @@ def _wait_for_workers(own: str, others: Mapping[str, str]) -> None:
         return True
 
     start, next_report = time.monotonic(), _REPORT_SECONDS
-    with socket.create_server(("", int(own.rpartition(":")[2])), backlog=999):
+    port = int(local.rpartition(":")[2])
+    with socket.create_server(("", port), backlog=999):
         while others := {n: a for n, a in others.items() if is_missing(a)}:
             seconds = time.monotonic() - start
             names = ", ".join(f"{n} ({a})" for n, a in others.items())
@@ -177,10 +178,10 @@ def distribute_endless(
     strategy: tf.distribute.Strategy,
     build_fn: Callable[[tf.distribute.InputContext], tf.data.Dataset],
 ) -> Any:
-    """Distributes the dataset of each worker's context, repeated without end.
+    """Distributes the datasets of `build_fn`, repeated without end.
 
-    Otherwise workers ask each other before every batch whether one is left, and
-    shapes are not static.
+    For a finite dataset, workers would ask each other before every batch
+    whether one is left, and shapes would not be static.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -189,7 +190,7 @@ def distribute_endless(
 
 
 def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
-    """The mean of a number over all hosts, which all have to call this."""
+    """Returns the mean of a number over all hosts; all hosts must call it."""
     if not _has_workers(strategy):
         return value
     mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
@@ -198,13 +199,13 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
 
 @functools.cache
 def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
-    def average(own: tf.Tensor) -> tf.Tensor:
+    def average(value: tf.Tensor) -> tf.Tensor:
         # `identity` puts the argument on the replica's device.
         context = tf.distribute.get_replica_context()
-        return context.all_reduce("MEAN", tf.identity(own))
+        return context.all_reduce("MEAN", tf.identity(value))
 
     return tf.function(
-        lambda own: strategy.run(average, args=(own,)), autograph=False
+        lambda value: strategy.run(average, args=(value,)), autograph=False
     )
 
 
@@ -212,19 +213,19 @@ def require_same(
     strategy: tf.distribute.Strategy, values: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` unless the named values are equal on all hosts."""
-    # First the names: hosts of other versions would wait for each other.
+    # The names come first: hosts with other versions would compare others.
     names = {"settings, so the same version of electra_tf": ", ".join(values)}
     with naming_lost_workers(strategy):
         for name, value in (names | dict(values)).items():
             digest = hashlib.sha256(repr(value).encode()).digest()
-            # 40 bits: float64 is exact for the sum over thousands of hosts.
+            # 40 bits, so that float64 sums over thousands of hosts are exact.
             number = int.from_bytes(digest[:5], "big")
             if mean_over_workers(strategy, number) != number:
                 raise ValueError(
                     f"All hosts must have the same {name}. Received: "
-                    f"{reprlib.repr(value)} on this one, another on others. "
-                    "Start the same command on all of them, with a folder for "
-                    "its output that all of them mount."
+                    f"{reprlib.repr(value)} here, another on other hosts. "
+                    "Start the same command on all hosts, with an output "
+                    "folder that all of them mount."
                 )
 
 
@@ -265,9 +266,10 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def xla_scope(settings: Settings) -> fusion.Scope:
-    """The parts of a step that XLA compiles.
+    """Returns the parts of a step that XLA compiles.
 
-    By default all on GPUs and loops on CPUs. TPUs compile every step whole.
+    By default these are whole steps on GPUs and loops on CPUs. On TPUs they
+    are always whole steps.
     """
     choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -285,7 +287,7 @@ def xla_scope(settings: Settings) -> fusion.Scope:
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
-    """The hardware in words, for logs: kind, name and number of devices."""
+    """Describes the hardware for logs: number and name of the devices."""
     kind, gpus = "CPU", tf.config.list_physical_devices("GPU")
     if isinstance(strategy, tf.distribute.TPUStrategy):
         kind = "TPU"

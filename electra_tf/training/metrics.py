@@ -1,4 +1,4 @@
-"""Metrics from counts and sums over micro-batches, replicas and steps."""
+"""Metrics of the discriminator, from counts that add up over batches."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from electra_tf.training import step_state
 
 Tensors = dict[str, tf.Tensor]
 
-# Bins of the predicted probability, for the area under the ROC curve.
+# The bins of predicted probabilities from which the AUC is computed.
 NUM_AUC_BINS = 200
 
 DETECTION_SIZES = {
@@ -26,22 +26,22 @@ DETECTION_SIZES = {
 
 
 def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
-    """The scalar quotient of one-element vectors; 0 if it divides by 0."""
+    """Divides one-element vectors; the scalar is 0 if the denominator is."""
     return tf.math.divide_no_nan(numerator[0], denominator[0])
 
 
 def detection_statistics(
     logits: tf.Tensor, is_fake: tf.Tensor, weights: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Counts for a detector's accuracy, precision, recall and AUC.
+    """Counts predictions for accuracy, precision, recall and AUC.
 
-    A token `[B, S]` is predicted fake where its logit is positive; weights
-    are 0 for padding. Returns the vectors of `DETECTION_SIZES`, float32.
+    All arguments are `[B, S]`. A token with a positive logit is predicted
+    fake; padding has weight 0. Returns float32 vectors of `DETECTION_SIZES`.
     """
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
     bins = tf.cast(tf.sigmoid(logits) * NUM_AUC_BINS, tf.int32)
-    # The loss reports a logit that is not finite; here it gets any bin.
+    # A logit that is not finite may get any bin, since the loss reports it.
     bins = tf.clip_by_value(bins, 0, NUM_AUC_BINS - 1)
     scalars = {
         "predicted_fake": predictions,
@@ -64,7 +64,7 @@ def detection_statistics(
 def summarize_detection(
     statistics: Mapping[str, tf.Tensor],
 ) -> dict[str, tf.Tensor]:
-    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up."""
+    """Computes scores in [0, 1] from sums of `DETECTION_SIZES` vectors."""
     total = statistics["detected_tokens"]
     correct_fake = statistics["correct_fake"]
     replaced = ratio(statistics["true_fake"], total)
@@ -81,8 +81,9 @@ def summarize_detection(
 
 
 def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
-    """Area under the ROC curve, by trapezoids; 0.5 where a class is empty."""
-    # A positive case beats all negatives below its bin and half of those in it.
+    """Computes the area under the ROC curve; 0.5 if a class is empty."""
+    # A positive counts as above all negatives of lower bins, and above half of
+    # the negatives of its own bin.
     below = tf.cumsum(negatives, exclusive=True)
     wins = tf.reduce_sum(positives * (below + negatives / 2))
     pairs = tf.reduce_sum(positives) * tf.reduce_sum(negatives)
@@ -91,9 +92,9 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
 
 
 class Statistics(keras.metrics.Metric):
-    """Adds up statistics, and derives a model's metrics from the sums.
+    """Sums statistics over batches and derives a model's metrics from them.
 
-    Every replica adds the same numbers, those of all replicas, to its copy.
+    Statistics are sums over all replicas, which each adds to its own copy.
     """
 
     def __init__(
@@ -104,26 +105,26 @@ class Statistics(keras.metrics.Metric):
         super().__init__(name="statistics")
         self.sizes = dict(sorted(sizes.items()))
         self.derive_fn = derive_fn
-        # A variable of `add_variable` is summed over replicas when it is read.
+        # Not `add_variable`, whose variables are summed over replicas again.
         build = functools.partial(keras.Variable, trainable=False)
         zeros = np.zeros(sum(self.sizes.values()))
         self.total = build(zeros, dtype="float32", name="total")
         self.num_batches = build(np.zeros([]), dtype="int64")
 
     def update_state(self, statistics: Tensors) -> None:
-        """Adds the vectors of one batch; others than `sizes` are left out."""
+        """Adds the vectors of a batch that `sizes` names."""
         vector = tf.concat([statistics[name] for name in self.sizes], 0)
         step_state.assign_add(self.total, vector)
         step_state.assign_add(self.num_batches, 1)
 
     def result(self) -> Tensors:
-        """Metric name to scalar, over all batches since the last reset."""
+        """Computes scalar metrics of all batches since the last reset."""
         total = tf.convert_to_tensor(self.total)
-        parts = tf.split(total, list(self.sizes.values()))
-        return self.derive_fn(dict(zip(self.sizes, parts, strict=True)))
+        vectors = tf.split(total, list(self.sizes.values()))
+        return self.derive_fn(dict(zip(self.sizes, vectors, strict=True)))
 
     def sums(self) -> dict[str, np.ndarray]:
-        """The sums so far, for the host."""
+        """Returns the sums since the last reset, as arrays."""
         ends = np.cumsum(list(self.sizes.values()))[:-1]
-        parts = np.split(tf.convert_to_tensor(self.total).numpy(), ends)
-        return dict(zip(self.sizes, parts, strict=True))
+        vectors = np.split(tf.convert_to_tensor(self.total).numpy(), ends)
+        return dict(zip(self.sizes, vectors, strict=True))

@@ -1,8 +1,8 @@
-"""The optimizers: the original's Adam, tensorflow-addons' AdamW, and LAMB.
+"""The original's Adam (paper, appendix A), and AdamW and LAMB as in TF Addons.
 
-Every replica updates its own copies. Keras' optimizers change to the
-cross-replica context (`merge_call`), which is impossible inside a loop or a
-condition under `tf.distribute`. `fit` takes these optimizers like any other.
+Every replica updates its own copies of variables. Keras' optimizers change to
+the cross-replica context (`merge_call`), which is impossible inside a loop or a
+condition under `tf.distribute`. `fit` accepts these optimizers as well.
 """
 
 import abc
@@ -24,10 +24,7 @@ from electra_tf.training import step_state
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 NO_DECAY_PATTERNS = ("LayerNorm", "layer_norm", "bias")
-"""Names that the original does not decay (`model/optimization.py`).
-
-They are searched in a path: `output_bias` is not decayed, embeddings are.
-"""
+"""Variables whose path contains one have no weight decay (original)."""
 
 
 class Scalars(NamedTuple):
@@ -39,25 +36,25 @@ class Scalars(NamedTuple):
 
 
 class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
-    """Two moments, a rate and a decay for each variable, all float32.
+    """Two float32 moments of each variable, with learning rate and decay.
 
     For gradient g, with both moments 0 at first:
 
         m = beta_1 * m + (1 - beta_1) * g
         v = beta_2 * v + (1 - beta_2) * g ** 2
 
-    Subclasses add the update of the variable w. Clipping is the training
-    step's task (`clip_by_global_norm`).
+    Subclasses define the update of the variable w. The training step clips the
+    gradients.
 
     Args:
-        learning_rate: number or schedule; update t, from 0, uses rate(t).
-        weight_decay: number or schedule.
-        exclude_from_weight_decay: regular expressions, searched anywhere in
-            `variable.path`, of variables that are not decayed.
-        learning_rate_multipliers: pairs of a regular expression and a factor;
-            the first that occurs in a variable's path multiplies its rate.
-        weight_decay_multipliers: the same for each variable's decay. Both
-            together replace `tfa.optimizers.MultiOptimizer`.
+        learning_rate: a number or schedule; update t, from 0, uses rate(t).
+        weight_decay: a number or schedule.
+        exclude_from_weight_decay: regular expressions that are searched in
+            `variable.path`; variables that match are not decayed.
+        learning_rate_multipliers: pairs of a regular expression and a factor.
+            The first pair that matches a variable's path multiplies its rate.
+        weight_decay_multipliers: such pairs for the decay. Together they
+            replace `tfa.optimizers.MultiOptimizer`.
     """
 
     def __init__(
@@ -84,8 +81,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 "`weight_decay` a number of at least 0 or a schedule. "
                 f"Received: {beta_1}, {beta_2}, {epsilon}, {weight_decay}."
             )
-        # Not called `weight_decay`: under `fit` the Keras base class would
-        # apply an attribute of that name a second time.
+        # Under `fit`, Keras would apply an attribute `weight_decay` once more.
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.decay_exclusions = list(exclude_from_weight_decay or ())
@@ -99,15 +95,15 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         if wrong := [v for v in variables if v.dtype != "float32"]:
             raise ValueError(
                 f"Expected float32 variables. Received: {wrong[0].path} of "
-                f"{wrong[0].dtype}. Use a mixed precision policy: it computes "
-                "in 16 bits and keeps variables in float32."
+                f"{wrong[0].dtype}. Use a mixed precision policy, which "
+                "computes in 16 bits and keeps variables in float32."
             )
         paths, resolve = [v.path for v in variables], schedules.resolve_rules
         self.rate_multipliers = resolve(self.rate_rules, paths, "learning rate")
         rules = [(pattern, 0.0) for pattern in self.decay_exclusions]
         rules += self.decay_rules
         self.decay_multipliers = resolve(rules, paths, "weight decay")
-        # Weights, gradients and both moments.
+        # For weights, gradients and both moments.
         layers.require_memory(4 * sum(math.prod(v.shape) for v in variables))
         super().build(list(variables))
         self.first_moments, self.second_moments = self.add_optimizer_variables(
@@ -119,15 +115,15 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         gradients: Sequence[Gradient],
         variables: Sequence[keras.Variable] | None = None,
     ) -> tf.Tensor:
-        """Updates variables once, within the calling replica; returns the rate.
+        """Updates variables in a replica context and returns the rate.
 
         Every replica must pass the same gradients, reduced over all replicas.
-        Other variables of `build` than `variables` (None: all) stay as they
-        are, and their moments, too.
+        Without `variables` all are updated.
         """
-        chosen = self._trainable_variables if variables is None else variables
+        if variables is None:
+            variables = self._trainable_variables
         now = self._scalars(self.learning_rate)
-        for gradient, variable in zip(gradients, chosen, strict=True):
+        for gradient, variable in zip(gradients, variables, strict=True):
             self._update(gradient, variable, now)
         step_state.assign_add(self._iterations, 1)
         return now.rate
@@ -139,7 +135,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self._update(gradient, variable, self._scalars(learning_rate))
 
     def exclude_from_weight_decay(self, *variables: Any, **names: Any) -> None:
-        """Refuses Keras' way, which sees short names only: ValueError."""
+        """Raises `ValueError`; Keras would match names, not paths."""
         raise ValueError(
             "Expected the exclusions as the constructor's argument "
             "`exclude_from_weight_decay`, regular expressions over "
@@ -165,7 +161,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "ReplicaOptimizer":
-        """The optimizer that `get_config` described."""
+        """Builds the optimizer that `get_config` described."""
         decay = keras.saving.deserialize_keras_object(
             config["weight_decay"], custom_objects=custom_objects
         )
@@ -173,7 +169,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return super().from_config(config, custom_objects=custom_objects)
 
     def _moment_gains(self) -> Sequence[float]:
-        """Factors from the stored moments to those of the formula."""
+        """Returns factors that turn the stored moments into exact ones."""
         return 1.0, 1.0
 
     def _scalars(self, rate: Any) -> Scalars:
@@ -202,17 +198,17 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     ) -> None:
         """Updates the moments and the variable by one fused operation."""
         index = self._get_variable_index(variable)
-        own_rate = {"lr": self._scale(adam["lr"], variable)}
+        rate = {"lr": self._scale(adam["lr"], variable)}
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self.first_moments[index].handle,
             v=self.second_moments[index].handle,
             grad=densify(gradient),
-            **adam | own_rate,
+            **adam | rate,
         )
 
     def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
-        """The rate of one variable."""
+        """Multiplies the rate by the variable's factor."""
         factor = self.rate_multipliers[self._get_variable_index(variable)]
         return rate if factor == 1.0 else rate * factor
 
@@ -229,9 +225,9 @@ class AdamWeightDecay(ReplicaOptimizer):
 
         w = w - rate * (m / (sqrt(v) + epsilon) + weight_decay * w)
 
-    Unlike the usual AdamW it corrects no bias, has an epsilon of 1e-6 outside
-    the root, and does not decay LayerNorm and biases. The arguments are those
-    of `ReplicaOptimizer`.
+    Unlike AdamW it has no bias correction, an epsilon of 1e-6 outside the root,
+    and no decay of LayerNorm and biases. `ReplicaOptimizer` explains the
+    arguments.
     """
 
     def __init__(
@@ -269,11 +265,10 @@ class AdamWeightDecay(ReplicaOptimizer):
         self._apply_adam(gradient, variable, now.adam)
 
     def _moment_gains(self) -> list[float]:
-        # The original rounds `1 - beta` to float32, the fused operation
-        # subtracts the rounded beta: 0.001 against 0.00099998713 for 0.999. Its
-        # second moment is 1.3e-5 smaller for ever, and weights would miss the
-        # reference by up to 2e-5. The constant factor is undone in the rate and
-        # in epsilon at no cost.
+        # The original rounds `1 - beta` to float32 (0.001 for 0.999); the fused
+        # operation subtracts the rounded beta (0.00099998713). That scales the
+        # second moment by 1 - 1.3e-5 and changes weights by up to 2e-5, so rate
+        # and epsilon make up for it.
         return [
             float(np.float32(1.0 - beta)) / (1.0 - float(np.float32(beta)))
             for beta in (self.beta_1, self.beta_2)
@@ -284,16 +279,15 @@ class AdamWeightDecay(ReplicaOptimizer):
 class AddonsAdamW(ReplicaOptimizer):
     """AdamW exactly as in tensorflow-addons 0.23.0 (`tfa.optimizers.AdamW`).
 
-    For update t, from 1:
+    For update t, counted from 1:
 
         w = w - weight_decay * w
         w = w - rate * sqrt(1 - beta_2 ** t) / (1 - beta_1 ** t)
               * m / (sqrt(v) + epsilon)
 
-    The decay is not multiplied by the learning rate, hence it takes a
-    schedule of its own. Of a sparse gradient (`tf.IndexedSlices`) only the
-    rows that occur are decayed, each once, while every row is updated. The
-    arguments are those of `ReplicaOptimizer`.
+    The decay is not multiplied by the learning rate and can have a schedule. A
+    sparse gradient (`tf.IndexedSlices`) updates all rows of a variable, but
+    only the rows in it are decayed. `ReplicaOptimizer` explains the arguments.
     """
 
     def __init__(
@@ -310,7 +304,7 @@ class AddonsAdamW(ReplicaOptimizer):
         if decay is not None:
             decayed = decay * step_state.read_copy(variable)
             if isinstance(gradient, tf.IndexedSlices):
-                # 1 for the rows that occur: `[rows, 1, ...]`.
+                # 1 for rows in the gradient, else 0: `[num_rows, 1, ...]`.
                 rows, shape = gradient.indices, decayed.shape
                 ones = tf.ones_like(rows, tf.float32)
                 count = tf.math.unsorted_segment_sum(ones, rows, shape[0])
@@ -324,18 +318,18 @@ class AddonsAdamW(ReplicaOptimizer):
 class LAMB(ReplicaOptimizer):
     """LAMB exactly as in tensorflow-addons 0.23.0 (`tfa.optimizers.LAMB`).
 
-    For update t, from 1:
+    For update t, counted from 1:
 
         u = m / (1 - beta_1 ** t) / (sqrt(v / (1 - beta_2 ** t)) + epsilon)
             + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    The ratio of the two Euclidean norms is 1 if one of them is 0, so that a
-    variable that starts at 0 moves. It is also 1 for variables that match
-    `exclude_from_layer_adaptation`; None takes the patterns of
-    `exclude_from_weight_decay` (in tensorflow-addons an empty list does, too).
-    The decay stands inside the ratio (https://arxiv.org/abs/1904.00962,
-    algorithm 2), in Keras' own `Lamb` outside.
+    The ratio |w| / |u| of Euclidean norms is replaced by 1 if a norm is 0, so
+    that variables that are 0 change, and for variables that match
+    `exclude_from_layer_adaptation`. None takes the patterns of
+    `exclude_from_weight_decay`; in tensorflow-addons so does an empty list.
+    The decay is part of u (https://arxiv.org/abs/1904.00962, algorithm 2); in
+    Keras' `Lamb` it is not.
     """
 
     def __init__(
@@ -352,11 +346,12 @@ class LAMB(ReplicaOptimizer):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
-        own = {"exclude_from_layer_adaptation": self.adaptation_exclusions}
-        return super().get_config() | own
+        return super().get_config() | {
+            "exclude_from_layer_adaptation": self.adaptation_exclusions
+        }
 
     def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
-        # At rate 0 the fused operation only moves the two moments.
+        # At rate 0 the fused operation updates the moments alone.
         self._apply_adam(gradient, variable, now.adam | {"lr": tf.zeros([])})
         index = self._get_variable_index(variable)
         value = step_state.read_copy(variable)
@@ -369,13 +364,13 @@ class LAMB(ReplicaOptimizer):
         if decay is not None:
             update += decay * value
         rate = self._scale(now.rate, variable)
-        # Under `fit` in replicas the variable has no path.
+        # Under `fit` with replicas `variable` has no path.
         path = self._trainable_variables[index].path
         if not any(re.search(key, path) for key in self.adaptation_exclusions):
-            # Half the squared norms, one operation each; the halves cancel.
-            ours, other = tf.nn.l2_loss(value), tf.nn.l2_loss(update)
-            is_defined = tf.logical_and(ours > 0.0, other > 0.0)
-            rate *= tf.where(is_defined, tf.sqrt(ours / other), 1.0)
+            # `l2_loss` is half a squared norm; the halves cancel.
+            top, bottom = tf.nn.l2_loss(value), tf.nn.l2_loss(update)
+            is_defined = tf.logical_and(top > 0.0, bottom > 0.0)
+            rate *= tf.where(is_defined, tf.sqrt(top / bottom), 1.0)
         step_state.assign_sub(variable, rate * update)
 
 
@@ -385,7 +380,7 @@ def build(
     schedule: schedules.Schedule,
     **more: Any,
 ) -> ReplicaOptimizer:
-    """The optimizer that a config names, with a schedule of its rate."""
+    """Builds the optimizer of a config with a learning-rate schedule."""
     kinds: dict[str, Any] = {
         "adam": AdamWeightDecay,
         "addons_adamw": AddonsAdamW,
@@ -398,7 +393,7 @@ def build(
         beta_2=options.beta_2,
         epsilon=options.epsilon,
         exclude_from_weight_decay=NO_DECAY_PATTERNS,
-        # Keras would number it, and its variables in checkpoints with it.
+        # Keras would number the name, also in the paths of checkpoints.
         name=options.name,
         **more,
     )
@@ -407,14 +402,14 @@ def build(
 def clip_by_global_norm(
     gradients: Sequence[Gradient], clip_norm: float
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Gradients clipped to a joint norm of `clip_norm`; 0 clips none.
+    """Clips gradients to a joint norm of `clip_norm`; 0 does not clip.
 
-    Returns dense float32 gradients, and their norm before clipping. A norm that
-    is not finite turns every clipped gradient into NaN. Rows of lookup
-    gradients are summed first; the original counts each occurrence by itself.
+    Returns dense float32 gradients and their norm before clipping. If the norm
+    is not finite, all clipped gradients are NaN. A row that a sparse gradient
+    has twice is summed first; the original adds the squares of both.
     """
     dense = [densify(gradient) for gradient in gradients]
-    # One sum of squares for all vectors, which most variables are.
+    # Most variables are vectors, which need one sum of squares together.
     vectors = [g for g in dense if g.shape.rank == 1]
     others = [g for g in dense if g.shape.rank != 1]
     norm = tf.linalg.global_norm([*others, tf.concat([*vectors, []], 0)])
@@ -424,5 +419,5 @@ def clip_by_global_norm(
 
 
 def densify(gradient: Gradient) -> tf.Tensor:
-    """The gradient as one dense float32 tensor; rows named twice are summed."""
+    """Turns a gradient into a dense float32 tensor; sums repeated rows."""
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)

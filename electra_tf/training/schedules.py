@@ -1,4 +1,4 @@
-"""Learning rates over the steps, and factors for single variables."""
+"""Learning-rate schedules (paper, appendix A), and multipliers of variables."""
 
 import math
 import re
@@ -11,22 +11,22 @@ import tensorflow as tf
 Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 
 Rule: TypeAlias = tuple[str, float]
-"""A regular expression, and the number for variables whose path it matches."""
+"""A regular expression, and the number of variables whose path contains it."""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class PolynomialDecayTimesWarmup(Schedule):
-    """The original's rate: polynomial decay *times* linear warm-up.
+    """The original's schedule: polynomial decay *times* linear warm-up.
 
     For update t, counted from 0, with N steps and W warm-up steps:
 
-        rate(t) = peak * (1 - min(t, N) / N) ** power * min(1, t / W)
+        rate(t) = learning_rate * (1 - min(t, N) / N) ** power * min(1, t / W)
         W = max(num_warmup_steps, N * warmup_proportion)
 
-    Both factors act at once, so the rate never quite reaches `learning_rate`
-    (the peak), and the first update under warm-up has rate 0
-    (`model/optimization.py`, `create_optimizer`). W is not rounded. Without
-    warm-up the factor is 1, where the original's first update is NaN.
+    The decay begins with the first step, so no step has the full
+    `learning_rate`, and with warm-up the first update has rate 0
+    (`create_optimizer` in the original's `model/optimization.py`). W is not
+    rounded. With W = 0 the last factor is 1; the original computes NaN.
 
     >>> schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
     >>> [round(float(schedule(step)), 2) for step in (0, 1, 5, 10)]
@@ -59,9 +59,9 @@ class PolynomialDecayTimesWarmup(Schedule):
             )
 
     def __call__(self, step: Any) -> tf.Tensor:
-        """The rate of update `step`, any scalar number; scalar float32."""
+        """Computes the rate of update `step`, scalar float32."""
         step = tf.cast(step, tf.float32)
-        # Not `1 - step / num_steps`, which would cancel near the end.
+        # `1 - step / num_steps` would lose digits near the end.
         total = float(self.num_steps)
         decay = tf.maximum(total - step, 0.0) / total
         if self.power != 1.0:
@@ -79,7 +79,7 @@ class PolynomialDecayTimesWarmup(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Restarted(Schedule):
-    """One schedule after the other, each counting its steps from 0."""
+    """Follows several schedules in turn; each counts its steps from 0."""
 
     def __init__(
         self, schedules: Sequence[Schedule], starts: Sequence[int]
@@ -89,7 +89,7 @@ class Restarted(Schedule):
         self.starts = list(starts)
 
     def __call__(self, step: Any) -> tf.Tensor:
-        """The rate of update `step`, scalar float32."""
+        """Computes the rate of update `step`, scalar float32."""
         step = tf.cast(step, tf.int64)
         rate = tf.constant(0.0)
         for schedule, start in zip(self.schedules, self.starts, strict=True):
@@ -102,17 +102,17 @@ class Restarted(Schedule):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":
-        """Rebuilds the schedules that Keras has taken apart."""
-        parts = map(keras.saving.deserialize_keras_object, config["schedules"])
-        return cls([*parts], config["starts"])
+        """Rebuilds the schedule from `get_config` as Keras serialized it."""
+        build = keras.saving.deserialize_keras_object
+        return cls([*map(build, config["schedules"])], config["starts"])
 
 
 def constant_or_linear(
     first: float, last: float, num_steps: int, step: Any
 ) -> Any:
-    """A number that goes linearly from `first` to `last` and stays there.
+    """Interpolates from `first` at step 0 to `last` at `num_steps` and later.
 
-    Without steps it is always `first`.
+    The value is always `first` if `num_steps` is 0.
 
     >>> [float(constant_or_linear(2.0, 1.0, 4, step)) for step in (0, 1, 4, 9)]
     [2.0, 1.75, 1.0, 1.0]
@@ -126,36 +126,36 @@ def constant_or_linear(
 def resolve_rules(
     rules: Sequence[Rule], paths: Sequence[str], meaning: str
 ) -> list[float]:
-    """The number of each path, from the first rule whose pattern occurs in it.
+    """Returns each path's number, from the first rule that matches the path.
 
-    A path without a rule is an error; `meaning` says in it what the numbers
-    are.
+    A path that no rule matches raises a `ValueError`, in which `meaning` says
+    what the numbers are.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
     [1.0, 0.0]
     """
     found = [[n for key, n in rules if re.search(key, path)] for path in paths]
-    unmatched = [p for p, own in zip(paths, found, strict=True) if not own]
+    unmatched = [p for p, ns in zip(paths, found, strict=True) if not ns]
     if unmatched:
         raise ValueError(
             f"Expected every variable to match a {meaning} rule. Received "
             f"{len(unmatched)} that match none: {unmatched}, rules: {rules}. "
             'Add a rule for them, or a last rule (".*", value).'
         )
-    return [own[0] for own in found]
+    return [numbers[0] for numbers in found]
 
 
 def layerwise_learning_rate_rules(
     layer_decay: float, num_layers: int, is_contiguous: bool = False
 ) -> tuple[Rule, ...]:
-    """Learning-rate multipliers that shrink towards the input (paper, 3.1).
+    """Returns multipliers that shrink towards the input (paper, appendix B).
 
-    A variable at depth d gets `layer_decay ** (top - d)`: embeddings and
+    A variable at depth d gets `layer_decay ** (top - d)`. Embeddings and
     their projection have depth 0, encoder layer i has i + 1, the task head
-    has `top`. The original (`model/optimization.py`, `_get_layer_lrs`) sets
-    `top = num_layers + 2`, so that no variable gets the exponent 1;
-    `is_contiguous` leaves no such gap. Other variables have no rule.
+    has `top`. In the original (`_get_layer_lrs`) `top` is `num_layers + 2`, so
+    no variable has the exponent 1; with `is_contiguous` it is one less. Other
+    variables have no rule.
     """
     top = num_layers + (1 if is_contiguous else 2)
     depths = {"/embeddings/": 0, "/embeddings_project/": 0}

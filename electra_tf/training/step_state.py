@@ -1,8 +1,8 @@
-"""Variables of a step beside weights and moments: loss scale, averages.
+"""The loss scale and the moving averages of weights, which a step updates.
 
 Inside a loop or a condition a replica cannot call `assign` of a mirrored
-variable. `assign` and the others here reach its own copy through the copy's
-handle, so all replicas must write the same value.
+variable. The functions here write the replica's copy through its handle, so
+all replicas must write the same value.
 """
 
 import functools
@@ -13,14 +13,14 @@ import tensorflow as tf
 
 
 def read_copy(variable: Any) -> tf.Tensor:
-    """The value of this replica's copy."""
+    """Reads this replica's copy of a variable."""
     return tf.raw_ops.ReadVariableOp(
         resource=variable.handle, dtype=variable.dtype
     )
 
 
 def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
-    """Changes this replica's copy by a value, cast to the variable's dtype."""
+    """Applies an operation to this replica's copy; casts the value."""
     value = tf.cast(value, variable.dtype)
     operation(resource=variable.handle, value=value)
 
@@ -34,7 +34,7 @@ class LossScale(tf.Module):
     """Dynamic loss scaling for float16, where small gradients vanish.
 
     A step whose gradients are not finite is skipped and halves the factor;
-    `growth_steps` good ones in a row double it.
+    `growth_steps` finite steps in a row double it.
     """
 
     def __init__(
@@ -47,30 +47,30 @@ class LossScale(tf.Module):
 
     def update(self, is_finite: tf.Tensor) -> None:
         """Adapts the factor after a step."""
-        good = tf.where(is_finite, self.num_good_steps + 1, 0)
-        grows = good >= self.growth_steps
+        num_good = tf.where(is_finite, self.num_good_steps + 1, 0)
+        grows = num_good >= self.growth_steps
         smaller = tf.maximum(self.value / 2.0, 1.0)
         larger = self.value * tf.where(grows, 2.0, 1.0)
         assign(self.value, tf.where(is_finite, larger, smaller))
-        assign(self.num_good_steps, tf.where(grows, 0, good))
+        assign(self.num_good_steps, tf.where(grows, 0, num_good))
 
     def by_name(self) -> dict[str, tf.Variable]:
-        """The variables that a checkpoint holds."""
+        """Returns the variables by their names in checkpoints."""
         return {"value": self.value, "num_good_steps": self.num_good_steps}
 
 
 class WeightAverage(tf.Module):
     """An exponential moving average of the weights.
 
-    After update n since `start`, from 1, with decay d:
+    After update n since `start`, counted from 1, with decay d:
 
         average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
 
-    As in `tf.train.ExponentialMovingAverage`, the initial weights soon lose
-    their influence.
+    It is `tf.train.ExponentialMovingAverage` with `num_updates`, which gives
+    initial weights little influence.
     """
 
-    start = 0  # updates before the stage that it averages over
+    start = 0  # the first step of the stage
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:
         super().__init__(name="weight_average")
@@ -82,7 +82,7 @@ class WeightAverage(tf.Module):
         ]
 
     def update(self, num_updates: tf.Tensor, variables: Sequence[Any]) -> None:
-        """Adds update n of some variables, on each replica for itself."""
+        """Updates the averages of some variables, in a replica context."""
         count = tf.cast(num_updates - self.start, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
         averages = self.by_path()
@@ -91,11 +91,11 @@ class WeightAverage(tf.Module):
             assign_add(average, (1.0 - decay) * (variable.value - average))
 
     def by_path(self) -> dict[str, tf.Variable]:
-        """The averages by the path of the variable they follow."""
+        """Returns the averages by the paths of their variables."""
         paths = [source.path for source in self.sources]
         return dict(zip(paths, self.averages, strict=True))
 
     def reset(self) -> None:
-        """Starts the averages anew from the weights; not in a replica."""
+        """Sets the averages to the weights, in the cross-replica context."""
         for source, average in zip(self.sources, self.averages, strict=True):
             average.assign(source.value)
