@@ -1,13 +1,14 @@
-"""The folder of a run, and checkpoints that are complete or not there.
+"""The folder of a run, and its checkpoints, which are complete or absent.
 
-    model_dir/config.json   its settings, and the vocabulary beside them
+    model_dir/config.json   the settings; the vocabulary is beside them
     model_dir/checkpoints/step-00001000/
         variables.index, variables.data-00000-of-00001
         state.json          step, input position, best score
 
-`variables` is a TensorFlow checkpoint of flat names, as `model/<path>`. Both
-carry checksums. A folder gets its name when it is flushed, and loses it before
-it is removed. In a store such as gs:// it is there while it has `state.json`.
+`variables` is a TensorFlow checkpoint with names such as `model/<path>`. All
+files have checksums. A checkpoint gets its name once its files are on disk, and
+loses it before it is removed. In a store such as gs:// a checkpoint exists if
+it has `state.json`.
 """
 
 import contextlib
@@ -35,8 +36,8 @@ from electra_tf.training import checkpoint_index
 
 CONFIG_FILE = "config.json"
 
-# Fields that may differ when a training is resumed: they change neither model
-# nor masks, samples and order. (The number of devices changes rounding alone.)
+# Fields that a resumed run may change: they influence neither model nor masks,
+# samples and order. (The number of devices changes rounding alone.)
 SAFE_TO_CHANGE = {
     "training.strategy",
     "training.tpu",
@@ -51,7 +52,7 @@ _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
 _STATE_FILE = "state.json"  # in a store, written last
-# Of those members that several trainings have.
+# The types of members that runs and trials share.
 _STATE_TYPES = {
     "best_step": int | None,
     "best_loss": float | int | None,
@@ -61,10 +62,9 @@ _STATE_TYPES = {
     "dataset": dict | None,
     "num_replicas": int | None,
 }
-# No more digits than 64 bits can count.
-_NAME = re.compile(r"step-(\d{8,18})")
+_NAME = re.compile(r"step-(\d{8,18})")  # at most 18 digits fit into int64
 
-# Errors of the way to a checkpoint, not of its content.
+# Errors of a disk or of a store, not of a checkpoint's content.
 _UNREACHABLE = (OSError, tf.errors.AbortedError, tf.errors.UnavailableError,
                 tf.errors.DeadlineExceededError, tf.errors.UnknownError,
                 tf.errors.PermissionDeniedError)  # fmt: skip
@@ -74,7 +74,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
-    """Whether a folder is that of a run; refuses one of other files."""
+    """Whether a folder has a config; raises `ModelError` for other files."""
     if (folder / CONFIG_FILE).exists():
         return True
     if folder.is_dir() and any(
@@ -94,15 +94,16 @@ def claim_folder(
     vocabulary: vocabulary_lib.Vocabulary,
     replaces_config: bool = False,
 ) -> None:
-    """Writes config and vocabulary to a folder that was checked before.
+    """Writes config and vocabulary to a folder that `has_config` checked.
 
-    Call it last: a run that failed before can have other settings next time.
+    Call it after all that can fail, so that a run that failed can start again
+    with other settings.
     """
     if replaces_config or not (folder / CONFIG_FILE).exists():
         folder.mkdir(parents=True, exist_ok=True)
         atomic.write_text(folder / CONFIG_FILE, schema.to_json(content))
-    for own in (folder, folder / _FOLDER):
-        atomic.remove_partial(own)
+    for path in (folder, folder / _FOLDER):
+        atomic.remove_partial(path)
     vocabulary.save(folder)
 
 
@@ -113,7 +114,7 @@ def require_same_settings(
     safe: Collection[str],  # fields that may differ
     flag: str,
 ) -> list[str]:
-    """Lists what differs; `ModelError` if it is not all safe to change."""
+    """Lists changed settings; raises `ModelError` if one is not `safe`."""
     differences = schema.find_differences(old, new)
     changed = [d for d in differences if d.partition(":")[0] not in safe]
     if changed:
@@ -129,8 +130,8 @@ def require_same_vocabulary(
     model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
 ) -> None:
     """Raises `ModelError` unless a run was trained with this vocabulary."""
-    own = vocabulary_lib.Vocabulary.load(model_dir)
-    there, now = ((v.sha256[:12], v.settings) for v in (own, vocabulary))
+    saved = vocabulary_lib.Vocabulary.load(model_dir)
+    there, now = ((v.sha256[:12], v.settings) for v in (saved, vocabulary))
     if there != now:
         raise errors.ModelError(
             f"{model_dir} was trained with another vocabulary than the "
@@ -140,17 +141,17 @@ def require_same_vocabulary(
 
 
 def step_of(checkpoint: pathlib.Path) -> int:
-    """The step of a checkpoint folder."""
+    """Returns the step of a checkpoint folder."""
     if match := _NAME.fullmatch(checkpoint.name):
         return int(match[1])
     raise errors.ModelError(
         "A checkpoint is a folder named step-NNNNNNNN. Received: "
-        f"{checkpoint}. Give one of those under model_dir/checkpoints."
+        f"{checkpoint}. Give a folder in model_dir/checkpoints."
     )
 
 
 def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
-    """The run's complete checkpoints, oldest first."""
+    """Lists the run's complete checkpoints, oldest first."""
     folder = model_dir / _FOLDER
     paths = folder.iterdir() if folder.is_dir() else ()
     named = [path for path in paths if _NAME.fullmatch(path.name)]
@@ -163,12 +164,12 @@ def _is_there(checkpoint: pathlib.Path) -> bool:
 
 
 def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
-    """The newest checkpoint of a run, or None."""
+    """Returns the newest checkpoint of a run, or None."""
     return next(reversed(all_checkpoints(model_dir)), None)
 
 
 def best(model_dir: pathlib.Path) -> pathlib.Path | None:
-    """The checkpoint with the lowest held-out loss, or None."""
+    """Returns the checkpoint with the best evaluation, or None."""
     newest = latest(model_dir)
     step = load_state(newest).get("best_step") if newest else None
     path = _path(model_dir, step or 0)
@@ -176,20 +177,20 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
-    """The checkpoint that is `latest`, `best` or in a folder."""
+    """Finds the checkpoint that `which` names: latest, best or a folder."""
     remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
     if which == "latest":
         checkpoint = latest(model_dir)
         remedy = "Train first with electra-pretrain."
     elif which == "best":
         checkpoint = best(model_dir)
-        remedy = "Evaluation makes one (training.eval_steps); or take latest."
+        remedy = "Set training.eval_steps to evaluate runs, or take latest."
     else:
         checkpoint = storage.path(which)
     if checkpoint is None or not checkpoint.is_dir():
         raise FileNotFoundError(
             f"--checkpoint={which} must be in {model_dir}, or a folder. "
-            f"Received: none there. {remedy}"
+            f"Received: no such checkpoint. {remedy}"
         )
     return checkpoint
 
@@ -204,13 +205,13 @@ def save(
     variables: Variables,
     state: Mapping[str, Any],
     keep: int,
-    is_old: bool = False,  # it is there: only the state is written anew
+    is_old: bool = False,  # the checkpoint exists: only its state is rewritten
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
-    `state` must be JSON; its `best_step` names a checkpoint that is kept
-    whatever its age. Raises `ModelError` if the step is saved already or the
-    disk is full; earlier checkpoints are left as they were.
+    `state` must be JSON; the checkpoint of its `best_step` is never removed.
+    Raises `ModelError` if the step has been saved or the disk is full; then
+    earlier checkpoints remain.
     """
     final = _path(model_dir, step)
     if _is_there(final) and not is_old:
@@ -250,7 +251,7 @@ def save(
 def remove_old(
     model_dir: pathlib.Path, keep: int, best_step: int | None
 ) -> None:
-    """Removes all checkpoints but the `keep` newest and that of a step."""
+    """Removes all checkpoints but the `keep` newest and the best one."""
     for path in all_checkpoints(model_dir)[:-keep]:
         try:
             if step_of(path) != best_step:
@@ -269,7 +270,7 @@ def _checksum(state: Mapping[str, Any]) -> str:
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
-    """Reads the state that `save` was given, and its `step`."""
+    """Reads the state of a checkpoint, and its `step`."""
     path = checkpoint / _STATE_FILE
     with _naming_damage(checkpoint):
         content = json.loads(storage.read_bytes(path))
@@ -292,19 +293,19 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
 
 
 def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
-    """The checkpoint's tensors under `prefix/`, by the rest of their names.
+    """Reads the tensors whose names begin with `prefix/`, which is removed.
 
     The prefix is `model` for the weights, `average` for their moving average.
-    What is stored as bfloat16 becomes float32.
+    Tensors of bfloat16 become float32.
     """
-    load_state(checkpoint)  # which says if the checkpoint is not whole
+    load_state(checkpoint)  # raises an error for an incomplete checkpoint
     with _naming_damage(checkpoint):
         tensors = read_tensors(str(checkpoint / _PREFIX), f"{prefix}/")
     if prefix == "average" and not tensors:
         raise errors.ModelError(
-            "Averaged weights must have been kept while training. Received: "
-            f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
-            "weights, or train with --config.training.ema_decay=0.9999."
+            "Averaged weights need a run with training.ema_decay above 0. "
+            f"Received: {checkpoint} of a run with 0. Take its plain weights, "
+            "or train with --config.training.ema_decay=0.9999."
         )
     for name, value in tensors.items():
         if value.dtype == ml_dtypes.bfloat16:
@@ -313,7 +314,7 @@ def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
-    """Sets variables from a checkpoint that must hold exactly these."""
+    """Restores all variables of a checkpoint, which must have no others."""
     with _naming_damage(checkpoint):
         tensors = read_tensors(str(checkpoint / _PREFIX))
     assign(checkpoint, tensors, variables)
@@ -322,7 +323,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
 def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
-    """Sets variables by path; tensors without a variable are left out."""
+    """Loads variables by path; ignores tensors without a variable."""
     saved = load_tensors(checkpoint, prefix).items()
     assign(checkpoint, {n: v for n, v in saved if n in variables}, variables)
 
@@ -330,7 +331,10 @@ def load_weights(
 def assign(
     origin: pathlib.Path | str, saved: Variables, variables: Variables
 ) -> None:
-    """Sets variables to exactly what was read; `ModelError` if they differ."""
+    """Assigns tensors to variables of the same names and shapes.
+
+    Raises `ModelError` if a name or a shape differs.
+    """
     problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]
     problems += [f"unknown {name}" for name in sorted({*saved} - {*variables})]
     for name in sorted({*saved} & {*variables}):
@@ -348,22 +352,18 @@ def assign(
 
 
 def read_tensors(prefix: str, beginning: str = "") -> Arrays:
-    """Reads the tensors at a prefix whose names begin so.
+    """Reads tensors of a TensorFlow checkpoint whose names begin so.
 
-    TensorFlow verifies the checksums. It would end the process at sizes that
-    cannot be: the index is checked first, with `ValueError`.
+    TensorFlow verifies the checksums. A damaged index raises `ValueError`.
     """
     with _open(prefix) as reader:
         names = sorted(reader.get_variable_to_shape_map())
-        wanted = (name for name in names if name.startswith(beginning))
-        return {name: reader.get_tensor(name) for name in wanted}
+        chosen = (name for name in names if name.startswith(beginning))
+        return {name: reader.get_tensor(name) for name in chosen}
 
 
 def read_shapes(prefix: str) -> Arrays:
-    """Reads what `read_tensors` would give from the index alone, as zeros.
-
-    They take no memory.
-    """
+    """Reads an index; returns zeros, without memory, for the tensors."""
     with _open(prefix) as reader:
         dtypes = reader.get_variable_to_dtype_map()
         return {
@@ -374,10 +374,10 @@ def read_shapes(prefix: str) -> Arrays:
 
 @contextlib.contextmanager
 def _open(prefix: str) -> Iterator[Any]:
-    """Yields a reader of the checkpoint at a prefix."""
+    """Yields TensorFlow's reader of a checkpoint."""
     checkpoint_index.check(prefix)
     build = tf.compat.v1.train.NewCheckpointReader
-    # TensorFlow takes the prefix for a pattern.
+    # TensorFlow treats the prefix as a pattern.
     if not set(prefix) & set("*?[\\") or not storage.is_local(prefix):
         yield build(prefix)
         return
@@ -393,7 +393,7 @@ def _open(prefix: str) -> Iterator[Any]:
 def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # nearly everything, of damaged files
+    except Exception as error:  # damaged files raise nearly every error
         remedy = (
             "It is missing or damaged. Remove this folder to go on from the "
             "checkpoint before it."

@@ -1,8 +1,8 @@
-"""The one training step: `training_step`, which Keras' `train_step` calls, too.
+"""The training step of our own loop and of Keras' `fit`.
 
-Losses are divided once, by the normalizer of the whole global batch, before
-the backward pass; gradients then only add up, so that replicas and
-micro-batches change nothing beyond rounding.
+Each loss is divided once, before the backward pass, by the normalizer of the
+global batch. Gradients of micro-batches and replicas are then summed, so the
+number of both changes nothing but rounding.
 """
 
 import abc
@@ -22,7 +22,7 @@ from electra_tf.training import step_state
 Tensors = dict[str, tf.Tensor]
 Gradients = list[tf.Tensor]
 
-# Added to the normalizers before dividing, as in the original.
+# Added to normalizers before a division, as in the original.
 _EPSILON = 1e-6
 _OUR_LOOP = "Train with `electra_tf.pretraining.run.pretrain`."
 
@@ -30,16 +30,16 @@ _OUR_LOOP = "Train with `electra_tf.pretraining.run.pretrain`."
 class LossSums(NamedTuple):
     """Losses and statistics of one micro-batch."""
 
-    losses: Tensors  # name to scalar float32 sum, not yet divided
-    statistics: Tensors  # further float32 sums, scalars or `[k]`: `extra_sizes`
+    losses: Tensors  # name to scalar float32 sum
+    statistics: Tensors  # further float32 sums, scalars or vectors
 
 
 class TrainableModel(keras.Model, abc.ABC):
-    """A Keras model that the step below can train.
+    """A Keras model with a training step.
 
-    `num_micro_batches` are parts whose gradients are accumulated. With
-    `means_per_replica` losses are divided by the weights of each replica alone
-    and the gradients averaged, as the original does.
+    A step sums the gradients of `num_micro_batches` micro-batches. With
+    `means_per_replica` each replica divides losses by its own normalizers and
+    gradients are averaged, as in the original.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class TrainableModel(keras.Model, abc.ABC):
         """Loss name to its factor in the total loss."""
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at a step (scalar int64), if they change."""
+        """Returns the coefficients at a step (scalar int64)."""
         del step
         return self.loss_coefficients
 
     extra_sizes: Mapping[str, int] = {}
-    """Statistics beside those of the losses, and the length of each vector."""
+    """Further statistics, each with the length of its vector."""
 
     @property
     def statistic_sizes(self) -> dict[str, int]:
@@ -83,69 +83,67 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def stage_starts(self) -> tuple[int, ...]:
-        """First steps of the stages, which train different variables."""
+        """The first steps of the stages, which train different variables."""
         return (0,)
 
     def enter_stage(self, stage: int, is_beginning: bool) -> None:
-        """Called before the first step of a stage, and after a resume.
+        """Prepares the model for a stage; also called after a resume.
 
-        `is_beginning` says whether no step of the stage has been taken.
+        `is_beginning` is false if the run has taken steps of the stage.
         """
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """The variables that the step updates: all, or a part of them."""
+        """The variables that the step updates."""
         return self.trainable_variables
 
     def clip_groups(self, variables: Sequence[Any]) -> Sequence[str]:
-        """For each variable the group that it is clipped with."""
+        """Returns each variable's group; a group is clipped by one norm."""
         return ["all"] * len(variables)
 
     @abc.abstractmethod
     def prepare(
         self, features: Tensors, step: tf.Tensor, is_training: bool
     ) -> Any:
-        """Turns what a replica received into what `compute_losses` takes.
+        """Turns a replica's features into an argument of `compute_losses`.
 
-        Features are `[n, k, S]` and `stream_ids` `[n]`; the result is a nest of
-        tensors whose first axes can be split into micro-batches. `step` is the
+        Features are `[n, k, S]` and `stream_ids` `[n]`. The result is a nest
+        of tensors; micro-batches are slices of their first axes. `step` is the
         index of the global batch.
         """
 
     @abc.abstractmethod
     def loss_normalizers(self, prepared: Any) -> Tensors:
-        """Loss name to the divisor of its sum, which depends on no weights."""
+        """Computes the losses' divisors, which depend on masks alone."""
 
     @abc.abstractmethod
     def compute_losses(
         self, prepared: Any, dropout_seed: tf.Tensor | None
     ) -> LossSums:
-        """Loss sums and statistics of one micro-batch."""
+        """Computes loss sums and statistics of one micro-batch."""
 
     @abc.abstractmethod
     def derive_metrics(self, statistics: Tensors) -> Tensors:
-        """Metric name to scalar, from the sums of `statistic_sizes`."""
+        """Computes scalar metrics from summed statistics."""
 
     def summarize(self, statistics: Mapping[str, Any]) -> dict[str, float]:
-        """The metrics on the host, in float64."""
+        """Computes the metrics on the host, in float64."""
         wide = {n: tf.cast(v, tf.float64) for n, v in statistics.items()}
         return {n: float(v) for n, v in self.derive_metrics(wide).items()}
 
     def training_step(self, features: Tensors) -> Tensors:
-        """Makes one update, in a replica context, from its part of the batch.
+        """Makes one update, in a replica context, from the replica's rows.
 
         Returns the statistics of the global batch, equal on all replicas, and
-        `num_steps`, `gradient_norm` and `num_skipped_steps`.
+        `num_steps`, `gradient_norm` and `num_skipped_steps`, `[1]` each.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         variables = self.trained_variables
         with fusion.switched(self.xla_scope):
             prepared = self.prepare(features, step, is_training=True)
-            own = self.loss_normalizers(prepared)
-            normalizers = own if self.means_per_replica else _all_reduce(own)
-            gradients, statistics = self._accumulate(
-                prepared, normalizers, step
-            )
+            local = self.loss_normalizers(prepared)
+            divisors = local if self.means_per_replica else _all_reduce(local)
+            gradients, statistics = self._accumulate(prepared, divisors, step)
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
             how = "MEAN" if self.means_per_replica else "SUM"
@@ -159,8 +157,8 @@ class TrainableModel(keras.Model, abc.ABC):
             self._update(gradients, variables)
         else:
             is_finite = tf.math.is_finite(norm)
-            # A skipped batch is used up: schedule, masks and order go on. No
-            # collective runs inside the branches, so replicas may take them.
+            # A skipped step counts in schedules and masks. The branches call no
+            # collective, which replicas could not do in a condition.
             tf.cond(
                 is_finite,
                 lambda: self._update(gradients, variables),
@@ -170,14 +168,14 @@ class TrainableModel(keras.Model, abc.ABC):
             num_skipped = 1.0 - tf.cast(is_finite, tf.float32)
             # A skipped step has no meaningful norm.
             norm = tf.where(is_finite, norm, 0.0)
-        return _all_reduce(statistics | _name_normalizers(own)) | {
+        return _all_reduce(statistics | _name_normalizers(local)) | {
             "num_steps": tf.ones([1]),
             "gradient_norm": norm[tf.newaxis],
             "num_skipped_steps": num_skipped[tf.newaxis],
         }
 
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
-        """Statistics of the held-out batch of an index (scalar int64)."""
+        """Computes statistics of held-out batch `batch` (scalar int64)."""
         is_whole = self.xla_scope is fusion.Scope.STEP
         scope = self.xla_scope if is_whole else fusion.Scope.NOTHING
         with fusion.switched(scope):
@@ -186,7 +184,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return _all_reduce(statistics)
 
     def compute_statistics(self, prepared: Any) -> Tensors:
-        """All statistics of a prepared batch, without dropout."""
+        """Computes all statistics of a prepared batch, without dropout."""
         zeros = self._empty_statistics()
         statistics = self._sum_parts(
             prepared,
@@ -196,7 +194,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; also creates what cannot be created in a replica."""
+        """Compiles as Keras does; creates variables outside of replicas."""
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
         if self.totals is None:
@@ -205,24 +203,24 @@ class TrainableModel(keras.Model, abc.ABC):
             )
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        """Compiles a model that Keras has loaded."""
+        """Compiles a model that Keras loads."""
         self.compile(**keras.saving.deserialize_keras_object(config))
 
     def save_own_variables(self, store: Any) -> None:
-        """Also saves the moving averages and the loss scale."""
+        """Saves the moving averages and the loss scale as well."""
         super().save_own_variables(store)
         for name, variable in self._extra_variables().items():
             store[name] = tf.convert_to_tensor(variable).numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads what `save_own_variables` saved."""
-        own = {name: store[name] for name in store.keys()}  # noqa: SIM118
+        """Loads the variables of `save_own_variables`."""
+        saved = {name: store[name] for name in store.keys()}  # noqa: SIM118
         for name, variable in self._extra_variables().items():
-            variable.assign(own.pop(name))
-        super().load_own_variables(own)
+            variable.assign(saved.pop(name))
+        super().load_own_variables(saved)
 
     def _extra_variables(self) -> dict[str, tf.Variable]:
-        """Variables that Keras does not know of."""
+        """Names the variables that Keras does not track."""
         scale, average = self.loss_scale, self.weight_average
         by_name = {} if scale is None else scale.by_name()
         averages = [] if average is None else average.averages
@@ -242,7 +240,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def test_step(self, data: Tensors) -> Tensors:
         """Evaluates a batch for Keras' `evaluate`, from `[B, S]` features."""
-        # Every batch has masks of its own, the same in every evaluation.
+        # The index of a batch decides its masks, so evaluations are equal.
         batch = self.totals.num_batches.value
         statistics = self.evaluation_step(self._as_one_stream(data), batch)
         self.totals.update_state(statistics)
@@ -259,7 +257,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
     ) -> tuple[Gradients, Tensors]:
-        """Gradients and statistics, summed over the micro-batches."""
+        """Sums gradients and statistics over the micro-batches."""
         zeros = [tf.zeros(v.shape, v.dtype) for v in self.trained_variables]
         return self._sum_parts(
             prepared,
@@ -270,7 +268,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def _sum_parts(
         self, prepared: Any, compute: Callable[[Any, Any], Any], zeros: Any
     ) -> Any:
-        """The sum of `compute(part, index)` over the micro-batches."""
+        """Sums `compute(part, index)` over the micro-batches."""
         count = self.num_micro_batches
         if count == 1:
             return compute(prepared, 0)
@@ -301,7 +299,7 @@ class TrainableModel(keras.Model, abc.ABC):
         number = context.replica_id_in_sync_group * self.num_micro_batches
         dropout_seed = randomness.dropout_seed(self.seed, step, number + index)
         variables = [v.value for v in self.trained_variables]
-        # Operations that no trained variable reaches are not recorded.
+        # Watching trained variables alone saves the gradients of others.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             sums = self.compute_losses(part, dropout_seed)
@@ -318,8 +316,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
-        """The scalar whose gradient a step follows, of one micro-batch."""
-        # The only division of a loss.
+        """Computes the scalar loss of one micro-batch that a step minimizes."""
         means = {n: weighted_mean(sums[n], normalizers[n]) for n in sums}
         factors = self.loss_factors(step)
         return tf.add_n([factors[n] * means[n] for n in factors if n in means])
@@ -327,14 +324,15 @@ class TrainableModel(keras.Model, abc.ABC):
     def _clip(
         self, gradients: Gradients, variables: Sequence[Any]
     ) -> tuple[Gradients, tf.Tensor]:
-        """The clipped gradients, and the norm of all before clipping."""
+        """Clips gradients; also returns the norm of all before clipping."""
         labels, clipped, norms = self.clip_groups(variables), [*gradients], []
         for group in sorted(set(labels)):
             members = [i for i, label in enumerate(labels) if label == group]
-            own = [gradients[i] for i in members]
-            own, norm = optimizers.clip_by_global_norm(own, self.clip_norm)
+            results, norm = optimizers.clip_by_global_norm(
+                [gradients[i] for i in members], self.clip_norm
+            )
             norms.append(norm)
-            for i, gradient in zip(members, own, strict=True):
+            for i, gradient in zip(members, results, strict=True):
                 clipped[i] = gradient
         return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
@@ -342,7 +340,7 @@ class TrainableModel(keras.Model, abc.ABC):
         if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
             self.optimizer.apply_in_replica_context(gradients, variables)
         else:
-            # Keras' own optimizers add gradients over replicas once more.
+            # Keras' optimizers sum the gradients over replicas once more.
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
             self.optimizer.apply([g * share for g in gradients], variables)
@@ -352,28 +350,28 @@ class TrainableModel(keras.Model, abc.ABC):
 
 
 def weighted_mean(total: tf.Tensor, normalizer: tf.Tensor) -> tf.Tensor:
-    """`total / (normalizer + 1e-6)`, the original's guarded mean."""
+    """Divides a sum by its normalizer + 1e-6, as the original does."""
     return total / (normalizer + _EPSILON)
 
 
 def normalizer_of(loss: str) -> str:
-    """The statistic that holds what a loss is divided by."""
+    """Names the statistic with the divisor of a loss."""
     return f"{loss}_normalizer"
 
 
 def _name_normalizers(sums: Tensors) -> Tensors:
-    """Statistics of the normalizers, `[1]`."""
+    """Returns the normalizers as statistics, `[1]` each."""
     return {normalizer_of(n): tf.reshape(v, [1]) for n, v in sums.items()}
 
 
 def _collect(sums: LossSums) -> Tensors:
-    """Losses and counts as vectors."""
-    both = sums.losses | sums.statistics
-    return {name: tf.reshape(value, [-1]) for name, value in both.items()}
+    """Returns losses and statistics as vectors."""
+    values = sums.losses | sums.statistics
+    return {name: tf.reshape(value, [-1]) for name, value in values.items()}
 
 
 def as_one_stream(features: Tensors) -> Tensors:
-    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`."""
+    """Reshapes `[B, S]` features to one stream of this replica, `[1, B, S]`."""
     for name, value in features.items():
         if None in value.shape:
             raise ValueError(
@@ -387,7 +385,7 @@ def as_one_stream(features: Tensors) -> Tensors:
 
 
 def _all_reduce(tensors: Tensors) -> Tensors:
-    """Sums scalars or vectors over replicas, in one exchange."""
+    """Sums scalars and vectors over replicas, by one collective."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1 or not tensors:
         return tensors
@@ -395,5 +393,5 @@ def _all_reduce(tensors: Tensors) -> Tensors:
     shapes = [tensors[n].shape for n in names]
     flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
     sizes = [shape.num_elements() for shape in shapes]
-    parts = tf.split(context.all_reduce("SUM", flat), sizes)
-    return dict(zip(names, map(tf.reshape, parts, shapes), strict=True))
+    sums = tf.split(context.all_reduce("SUM", flat), sizes)
+    return dict(zip(names, map(tf.reshape, sums, shapes), strict=True))
