@@ -1,8 +1,8 @@
-"""What a training costs: operations, memory and time, from its config alone.
+"""Estimates operations, memory and time of a training from its config.
 
-In an estimate products take their operations at a share of the device's peak;
-all else passes over the saved activations, `_PASSES` times, at the bandwidth of
-its memory. docs/pretraining.md compares that with measured runs.
+The time has two parts: matrix products, at a share of the device's peak rate,
+and `_PASSES` passes over the saved activations, at the memory's bandwidth.
+docs/pretraining.md compares estimates with measured runs.
 """
 
 from typing import NamedTuple
@@ -20,16 +20,17 @@ from electra_tf.training import devices
 # Fitted to NVIDIA's runs of Base on a V100 and an A100.
 _PASSES = 8
 MASKED_LM_PAYS, ELECTRA_PAYS = 4.7e14, 1.57e16
-"""Operations up to which masked LM learned more in docs/results.md, and from
-which ELECTRA did. Between them nothing was measured."""
-# Of a device's memory; the rest is for what is not counted.
+"""In docs/results.md masked LM learned more up to the first number of
+operations, ELECTRA from the second on. Nothing was measured between them."""
+# The share of a device's memory that an estimate may fill.
 _USABLE = 0.8
-# Of a weight, its gradient and two moments; all but the gradient are saved.
+# For each weight: itself, its gradient and two moments, float32. Checkpoints
+# have no gradient.
 _STATE_BYTES, CHECKPOINT_BYTES = 16, 12
 
 
 class Cost:
-    """Training operations of a run, counted `original` or `exact`."""
+    """Counts the operations of a run by a convention of `modeling.flops`."""
 
     def __init__(
         self, settings: config.ExperimentConfig, convention: str = "exact"
@@ -47,12 +48,12 @@ class Cost:
         self.starts = tuple(sorted(starts))
 
     def row_flops(self, step: int = 0) -> float:
-        """Operations of training on one row at a step."""
+        """Counts the operations of training on one row at a step."""
         convention = self._find_phase(step)[1]
         return self._objective.training_flops(convention, step)
 
     def step_flops(self, step: int = 0) -> float:
-        """Operations of a step on the global batch."""
+        """Counts the operations of a step on the global batch."""
         batch = self._find_phase(step)[0].settings.training.train_batch_size
         return self.row_flops(step) * batch
 
@@ -62,7 +63,7 @@ class Cost:
         return next(p for p in reversed(self._phases) if p[0].start <= step)
 
     def flops_until(self, num_steps: int) -> float:
-        """Operations of the first `num_steps` steps of a run."""
+        """Counts the operations of the first `num_steps` steps."""
         ends = (*self.starts[1:], num_steps)
         return sum(
             max(0, min(end, num_steps) - start) * self.step_flops(start)
@@ -70,20 +71,20 @@ class Cost:
         )
 
     def run_flops(self) -> float:
-        """Operations of the whole run."""
+        """Counts the operations of the whole run."""
         return self.flops_until(self.settings.training.num_train_steps)
 
     def inference_flops(self) -> float:
-        """Operations of the main network on one row."""
+        """Counts the operations of the main network on one row."""
         return self._objective.main_flops(self.convention).forward
 
 
 class Estimate(NamedTuple):
     """Memory and time of a training on some devices of a kind."""
 
-    cut: devices.Cut | None  # None: none that the streams allow fits
+    cut: devices.Cut | None  # None: the training does not fit into memory
     state_bytes: float  # weights, gradients and moments, on each device
-    activation_bytes: float  # of what a device works on at a time
+    activation_bytes: float  # saved activations, on each device
     tokens_per_second: float  # of all devices, padding included
     hours: float  # of all steps
 
@@ -94,10 +95,11 @@ def estimate(
     count: int,
     num_weights: int,
 ) -> Estimate:
-    """Estimates a training on `count` devices, with speed linear in them.
+    """Estimates a training on `count` devices, with a speed linear in `count`.
 
-    The config names the size of the vocabulary; `num_weights` are those of
-    `count_weights`. `ConfigError` if the devices cannot share the streams.
+    The config must have the size of the vocabulary; `num_weights` is the result
+    of `count_weights`. Raises `ConfigError` if the devices cannot share the
+    streams.
     """
     precision = {"precision": device.precision}
     settings = schema.replace_fields(settings, training=precision)
@@ -116,9 +118,9 @@ def estimate(
     largest = max(map(saved.step_flops, saved.starts)) / count
     for cut in [least, *(devices.Cut(n) for n in more if shares % n == 0)]:
         at_once = min(cut.at_a_time, cut.num_parts)
-        # Each part has gradients of its own until they are added.
-        own = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
-        size = largest * at_once / cut.num_parts + own
+        # Micro-batches that run at a time have gradients until they are added.
+        extra = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
+        size = largest * at_once / cut.num_parts + extra
         if size <= room:
             break
     num_tokens = sum(p.num_tokens for p in config.split_phases(settings))
@@ -132,7 +134,7 @@ def estimate(
 
 
 def count_weights(settings: config.ExperimentConfig) -> int:
-    """Trainable weights of all networks; none of them is allocated."""
+    """Counts the trainable weights of all networks without allocating them."""
     size, special = settings.encoder.vocab_size, vocabulary_lib.SPECIAL_TOKENS
     others = tuple(f"[unused{i}]" for i in range(size - len(special)))
     vocabulary = vocabulary_lib.Vocabulary(special + others)

@@ -1,8 +1,8 @@
-"""One pre-training run from a config and a folder, resumable at any time.
+"""Runs a pre-training from a config, in a folder, and resumes it.
 
-Its weights come from the newest checkpoint in `model_dir` (everything, to the
-bit), else from another run, `training.init_from` (fresh optimizer), else from
-`training.seed`.
+A run starts from the newest checkpoint in `model_dir`, if there is one; else
+with the weights of another run, `training.init_from`, and a new optimizer; else
+with random weights.
 """
 
 import dataclasses
@@ -41,23 +41,24 @@ from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
 
-# Runs with working settings leave the plateau between 2 and 6 million tokens.
+# Losses of runs with good settings fall below the unigram entropy after 2 to 6
+# million tokens.
 _PLATEAU_TOKENS = 10_000_000
-# Nats. A run that stayed on the plateau for 12 million tokens ended 0.07 below
-# the entropy, by topics alone; one that reads neighbours gains far more.
+# Nats below the unigram entropy. A run that only learned which tokens share a
+# text was 0.07 below it after 12 million tokens.
 _PLATEAU_MARGIN = 0.3
 _MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
-# Of the errors of calling every token original, the share that a discriminator
-# avoids: at most 0.003 in runs that found nothing, 0.05 and more in others.
+# A discriminator that has learned avoids a larger share of the majority's
+# errors: 0.05 and more, against 0.003 in runs that learned nothing.
 _LEAST_GAIN = 0.03
 
 
 def pretrain(
     settings: config.ExperimentConfig,
     model_dir: pathlib.Path,
-    may_extend: bool = False,  # a run of fewer steps, its rates stretched
+    may_extend: bool = False,  # whether a run of fewer steps may be continued
 ) -> bool:
-    """Trains to the last step of the config; False if asked to stop before.
+    """Trains to the last step; returns False if it was asked to stop earlier.
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
@@ -80,7 +81,7 @@ def pretrain(
         stopping.StopRequest() as stop,
     ):
         for phase in phases:
-            # All wait here until the chief has saved the phase before.
+            # All hosts wait until the chief has saved the previous phase.
             distribution.require_same(strategy, {"phase": phase.start})
             newest = checkpoints.latest(model_dir)
             step = checkpoints.step_of(newest) if newest else 0
@@ -90,12 +91,12 @@ def pretrain(
             if not run.run(stop):
                 return False
             del run
-            gc.collect()  # before another model takes as much memory
+            gc.collect()  # frees the model before the next phase builds one
     return True
 
 
 class _Run(training_run.TrainingRun):
-    """A phase of pre-training as a config describes it."""
+    """One phase of a pre-training."""
 
     title, unit = "Pre-training", "tokens"
     model: base.PretrainingModel
@@ -133,7 +134,7 @@ class _Run(training_run.TrainingRun):
             )
         super().__init__(training, strategy, model, model_dir, phase.end)
         self.total_steps = training.num_train_steps
-        # Without padding, on average.
+        # Tokens of a step without padding, on average.
         self.units_per_step *= train.num_tokens / train.num_examples
         self.baselines: dict[str, float] = {}
         if self.dataset.held_out is None:
@@ -147,7 +148,7 @@ class _Run(training_run.TrainingRun):
         predictor = model.generator or model.main
         self.may_warn = bool(self.baselines and predictor.trainable_variables)
         self.flops = cost.Cost(base.resolve(whole, self.vocabulary.size))
-        # Operations per second that all devices could do, 0 if unknown.
+        # The peak rate of all devices, operations a second; 0 if unknown.
         peak = training.peak_flops or devices.peak_flops(
             self.device, training.precision
         )
@@ -247,8 +248,7 @@ class _Run(training_run.TrainingRun):
         )
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        # Without it nothing is evaluated.
-        split: Any = self.dataset.held_out
+        split: Any = self.dataset.held_out  # not None where eval_steps > 0
         num_rows = self.training.train_batch_size
         num_streams = self.settings.data.num_streams
         dataset = distribution.distribute_endless(
@@ -257,15 +257,14 @@ class _Run(training_run.TrainingRun):
                 split, num_streams, num_rows, context
             ),
         )
-        # The last one is filled up.
         available = -(-split.num_examples // num_rows)
-        wanted = self.settings.training.num_eval_batches or available
+        num_batches = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
-            metrics = self.measure(dataset, min(wanted, available))
+            metrics = self.measure(dataset, min(num_batches, available))
         stage_start = self.model.stage_starts[self.stage or 0]
         first_step = max(stage_start, self.first_step)
         if self.best_step is not None and self.best_step <= first_step:
-            # An earlier stage had another loss, an earlier phase other rows.
+            # Losses of an earlier stage or phase do not compare.
             self.best_loss = None
         is_best = self.best_loss is None or metrics["loss"] < self.best_loss
         if is_best:
@@ -276,7 +275,7 @@ class _Run(training_run.TrainingRun):
         return metrics, is_best
 
     def _warn(self, metrics: Mapping[str, float], num_tokens: float) -> None:
-        """Says, once each, that a masked language model does not learn."""
+        """Prints once that a masked LM does not learn, or has collapsed."""
         text = self.may_warn and explain_plateau(metrics, num_tokens)
         if text:
             self.may_warn = False
@@ -294,7 +293,7 @@ class _Run(training_run.TrainingRun):
         if self._peak:
             # Within a stage all steps cost the same.
             rate = self.flops.step_flops(self.step - 1) * steps / seconds
-            # What was reached is possible, whatever was measured.
+            # A CPU's measured peak may be too low.
             self._peak = max(self._peak, rate)
             timing["share_of_peak"] = rate / self._peak
         return timing
@@ -319,9 +318,10 @@ class _Run(training_run.TrainingRun):
         ) + warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
-                "\nAlways saying the commonest token is right in "
-                f"{self.baselines['unigram_accuracy']:.1%} of the [MASK] "
-                "slots; knowing no more than how frequent each token is costs "
+                "\nUnigram baselines at [MASK]: predicting the most frequent "
+                "token has an accuracy of "
+                f"{self.baselines['unigram_accuracy']:.1%}; predicting the "
+                "frequencies of tokens has a loss of "
                 f"{self.baselines['unigram_entropy']:.2f} nats."
             )
         return text
@@ -357,7 +357,7 @@ class _Run(training_run.TrainingRun):
 def build_order(
     settings: config.ExperimentConfig, split: dataset_lib.Split
 ) -> streams.StreamOrder:
-    """The order in which a run reads the examples of a split."""
+    """Returns the order in which a run reads the examples of a split."""
     return streams.StreamOrder(
         shard_sizes=split.shard_sizes,
         num_streams=settings.data.num_streams,
@@ -373,7 +373,7 @@ def build_model_and_optimizer(
     token_counts: np.ndarray | None = None,
     is_packed: bool = False,
 ) -> base.PretrainingModel:
-    """The model with its optimizer, in the strategy's scope."""
+    """Builds model and optimizer; call it in the strategy's scope."""
     strategy = tf.distribute.get_strategy()
     is_cpu = "CPU" in distribution.device_description(strategy)
     count = strategy.num_replicas_in_sync
@@ -389,10 +389,10 @@ def build_model_and_optimizer(
 def build_optimizer(
     settings: config.ExperimentConfig, stage_starts: tuple[int, ...] = (0,)
 ) -> keras.optimizers.Optimizer:
-    """The optimizer of a config; warm-up and decay begin anew in a stage."""
+    """Builds the optimizer; each stage has a warm-up and a decay."""
     options = settings.optimizer
     ends = *stage_starts[1:], settings.training.num_train_steps
-    parts = [
+    rates = [
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
             end - start,
@@ -401,13 +401,13 @@ def build_optimizer(
         )
         for start, end in zip(stage_starts, ends, strict=True)
     ]
-    if len(parts) == 1:
-        return optimizers.build(options, parts[0])
-    return optimizers.build(options, schedules.Restarted(parts, stage_starts))
+    if len(rates) == 1:
+        return optimizers.build(options, rates[0])
+    return optimizers.build(options, schedules.Restarted(rates, stage_starts))
 
 
 def warn_of_data(fullness: float, epochs: float) -> str:
-    """Lines about rows that are mostly padding, and text read too often."""
+    """Warns of rows that are mostly padding, and of too many epochs."""
     text = ""
     if fullness < _LEAST_FULLNESS:
         text += (
@@ -416,8 +416,8 @@ def warn_of_data(fullness: float, epochs: float) -> str:
         )
     if epochs > _MOST_EPOCHS:
         text += (
-            f"\nWarning: every row is read {epochs:,.0f} times. Take more "
-            f"text, or num_train_steps / {epochs / _MOST_EPOCHS:.1f}."
+            f"\nWarning: every row is read {epochs:,.0f} times. Use more text, "
+            f"or divide num_train_steps by {epochs / _MOST_EPOCHS:.1f}."
         )
     return text
 
@@ -425,17 +425,17 @@ def warn_of_data(fullness: float, epochs: float) -> str:
 def explain_plateau(
     metrics: Mapping[str, float], num_tokens: float
 ) -> str | None:
-    """Says that a run sits on the unigram line and what to change, or None."""
+    """Returns a warning if a run learns no more than unigrams, or None."""
     loss, entropy = _masked_lm_loss(metrics), metrics["unigram_entropy"]
     is_early = num_tokens < _PLATEAU_TOKENS
     if loss is None or is_early or loss < entropy - _PLATEAU_MARGIN:
         return None
     return (
         f"Warning: after {num_tokens / 1e6:.1f} M tokens the loss at [MASK] is "
-        f"{loss:.2f} nats; knowing nothing but how frequent each token is "
-        f"gives {entropy:.2f}, and a run that learns is below "
-        f"{entropy - _PLATEAU_MARGIN:.2f} by now. This one still sits on the "
-        "unigram plateau. In a new model_dir, set one or more of "
+        f"{loss:.2f} nats. The frequencies of tokens alone give {entropy:.2f}, "
+        f"and a run that learns is below {entropy - _PLATEAU_MARGIN:.2f} by "
+        "now. This one still sits on the unigram plateau. In a new model_dir, "
+        "set one or more of "
         "--config.encoder.initializer_range=0 (weights by width; for narrow "
         "models), --config.optimizer.clip_norm=0 or "
         "--config.optimizer.clip_per_tower=true, a wider generator "
@@ -445,35 +445,32 @@ def explain_plateau(
 
 
 def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
-    """Says that a masked LM fell back to the unigram line, or None.
+    """Returns a warning if a masked LM fell back to unigrams, or None.
 
-    Only `lines` of held-out metrics have the entropy of that line.
+    It reads the `lines` of held-out metrics.
     """
     held_out = [line for line in lines if "unigram_entropy" in line]
-    known = [x for x in map(_masked_lm_loss, held_out) if x is not None]
-    if not known:
+    losses = [x for x in map(_masked_lm_loss, held_out) if x is not None]
+    if not losses:
         return None
-    lowest, entropy = min(known), held_out[-1]["unigram_entropy"]
-    if lowest > entropy - _PLATEAU_MARGIN or known[-1] <= entropy:
+    lowest, entropy = min(losses), held_out[-1]["unigram_entropy"]
+    if lowest > entropy - _PLATEAU_MARGIN or losses[-1] <= entropy:
         return None
     return (
-        f"Warning: the loss at [MASK] rose to {known[-1]:.2f} nats, after it "
-        f"had been {lowest:.2f}; knowing nothing but how frequent each token "
-        f"is gives {entropy:.2f}. The masked language model has lost what it "
-        "had learned, and seldom learns it again. In a new model_dir, set "
+        f"Warning: the loss at [MASK] rose to {losses[-1]:.2f} nats, after it "
+        f"had been {lowest:.2f}. The frequencies of tokens alone give "
+        f"{entropy:.2f}. The masked language model has lost what it had "
+        "learned, and seldom learns it again. In a new model_dir, set "
         "--config.optimizer.clip_norm=1, a smaller "
         "--config.optimizer.learning_rate, or both."
     )
 
 
 def explain_start(lines: Sequence[Mapping[str, float]]) -> str | None:
-    """Says that a discriminator has learned next to nothing yet, or None.
-
-    The baseline is the accuracy of calling every token original.
-    """
-    known = [line for line in lines if line["split"] == "validation"]
+    """Returns a sentence if a discriminator has hardly learned, or None."""
+    held_out = [line for line in lines if line["split"] == "validation"]
     right, baseline, recall = (
-        known[-1].get(name) if known else None
+        held_out[-1].get(name) if held_out else None
         for name in ("disc_accuracy", "majority_share", "disc_recall")
     )
     if right is None or baseline is None or recall is None:
@@ -482,10 +479,9 @@ def explain_start(lines: Sequence[Mapping[str, float]]) -> str | None:
         return None
     return (
         "The discriminator has learned next to nothing yet: in held-out text "
-        f"it finds {recall:.1%} of the replaced tokens and is right about "
-        f"{right:.1%} of all; calling every token original is right about "
-        f"{baseline:.1%}. Its scores mean little. Train for more steps; see "
-        "docs/small_models.md."
+        f"it finds {recall:.1%} of the replaced tokens, with an accuracy of "
+        f"{right:.1%}; calling every token original has {baseline:.1%}. Its "
+        "scores mean little. Train for more steps; see docs/small_models.md."
     )
 
 

@@ -1,8 +1,8 @@
-"""Reports of a run: a table, JSON lines, TensorBoard, and a picture.
+"""Reports a run's metrics: a table, JSON lines, TensorBoard, and a picture.
 
 A line of `metrics.jsonl` holds `step`, `split` (`train` or `validation`) and
-the metrics. Times stand apart, under `timing`: without them, the file of a run
-that was killed and resumed equals that of one that was not.
+the metrics. Speeds stand apart, under `timing`: all else is the same whether a
+run was killed and resumed or not.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ class Column(NamedTuple):
     name: str
     label: str
     width: int  # of the widest usual number
-    style: str  # of the number, as in an f-string
+    style: str  # the format of the number
     rank: int  # from 1, the most important
-    factor: float = 1.0  # the number is multiplied by it
+    factor: float = 1.0  # multiplies the number
 
 
-# In the order in which they are printed.
+# In the order of the printed table.
 COLUMNS = (
     Column("loss", "loss", 7, ".3f", 1),
     Column("score", "score", 6, ".2f", 2),
@@ -81,7 +81,7 @@ class Table:
         train 1000/9000    2:13:05  37.174  3.919  0.029 0.6651 0.508   39.62
         valid 1000/9000    2:13:05  36.902  3.871  0.031 0.6592 0.513
 
-    Where a line has no room for all columns, the least important are left out.
+    If a line has no room for all columns, the least important are left out.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Table:
         self.names = names
         self._total = str(total_steps)
         self._num_lines = 0
-        # Beside split, step/total and the time left.
+        # The line begins with split, step/total and the time left.
         room = width - 2 * len(self._total) - 17
-        known = [column for column in COLUMNS if column.name in names]
-        by_rank = sorted(known, key=lambda column: column.rank)
-        used = itertools.accumulate(column.width + 1 for column in by_rank)
-        num_kept = sum(end <= room for end in used)
-        self._columns = [c for c in known if c in by_rank[:num_kept]]
+        columns = [column for column in COLUMNS if column.name in names]
+        by_rank = sorted(columns, key=lambda column: column.rank)
+        ends = itertools.accumulate(column.width + 1 for column in by_rank)
+        num_kept = sum(end <= room for end in ends)
+        self._columns = [c for c in columns if c in by_rank[:num_kept]]
 
     def lines(
         self,
@@ -105,7 +105,7 @@ class Table:
         seconds_left: float | None,
         metrics: Mapping[str, float],
     ) -> list[str]:
-        """The line of some metrics; before it the heading where it is due."""
+        """Formats metrics as a line, and every 20 lines a heading before it."""
         total, left = self._total, progress.format_time(seconds_left)
         heading = f"{'step/total':>{2 * len(total) + 7}} {'left':>9}"
         line = f"{_LABELS[split]} {step:>{len(total)}}/{total} {left:>9}"
@@ -123,20 +123,22 @@ class Table:
 
 
 class RunReport(contextlib.AbstractContextManager):
-    """Writes a run's metrics; leaving its `with` block flushes them.
+    """Writes a run's metrics; leaving the `with` block flushes them.
 
-    Lines after the first step, left by a run that was killed, and damaged ones
-    are removed.
+    Lines of later steps than `first_step`, which a killed run left, and damaged
+    lines are removed.
 
     Args:
-        model_dir: where to write; None (hosts other than the chief) writes and
-            prints nothing.
-        first_step: the last step that was done before.
+        model_dir: the folder to write to. None, on hosts other than the chief,
+            writes and prints nothing.
+        first_step: the step of the checkpoint that the run resumes from.
         total_steps: the last step of the run.
-        title: of the progress bar.
-        is_brief: prints a line now and then instead of a table.
-        work_until: the work of the first n steps; for the time left.
-        owes_evaluation: whether held-out metrics of the first step go, too.
+        title: the title of the progress bar.
+        is_brief: whether to print a line now and then instead of a table.
+        work_until: returns the work of the first n steps, from which the time
+            left is computed.
+        owes_evaluation: whether to remove held-out metrics of `first_step`,
+            too.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class RunReport(contextlib.AbstractContextManager):
         seconds = 30.0 if is_brief else math.inf
         self._bar = progress.ProgressBar(title, seconds, False, True)
         self._start = time.monotonic()
-        self._next_early, self._gap = 0.0, 5.0  # until the log's first line
+        self._next_early, self._gap = 0.0, 5.0  # see `advance`
         self._latest: dict[str, float] = {}
         self._table = Table(total_steps, set())
         self._total_steps = total_steps
@@ -184,16 +186,16 @@ class RunReport(contextlib.AbstractContextManager):
             writer.close()
 
     def begin(self) -> None:
-        """Shows the progress bar, on a terminal below all that is printed."""
+        """Shows the progress bar, on a terminal below the printed lines."""
         if self._path is not None:
             self.say("The first step is being traced ...")
             self._bar.__enter__()
 
     def advance(self, step: int) -> bool:
-        """Shows the progress; returns whether to `print` metrics early.
+        """Shows the progress; returns whether to `print` metrics now.
 
-        It is early as long as the log has no line: after two steps first, then
-        after more and more seconds.
+        Until the first line is logged, metrics are printed after two steps and
+        then after more and more seconds.
         """
         if self._path is None:
             return False
@@ -216,7 +218,7 @@ class RunReport(contextlib.AbstractContextManager):
         metrics: Mapping[str, float],
         timing: Mapping[str, float] | None = None,
     ) -> None:
-        """Reports a step's reproducible metrics and, separately, its times."""
+        """Writes and prints a step's metrics and, separately, its speed."""
         if self._path is None:
             return
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
@@ -234,7 +236,7 @@ class RunReport(contextlib.AbstractContextManager):
         self.print(split, step, values)
 
     def print(self, split: str, step: int, values: Mapping[str, float]) -> None:
-        """Prints metrics as lines of the table, unless the report is brief."""
+        """Prints metrics in the table, unless the report is brief."""
         name = "loss" if split == "train" else "score"
         self._latest |= {n: v for n, v in values.items() if n == name}
         if self._is_brief:
@@ -258,7 +260,7 @@ class RunReport(contextlib.AbstractContextManager):
 
 @contextlib.contextmanager
 def naming_file(path: pathlib.Path) -> Iterator[None]:
-    """Turns errors of writing into one that names the file and the remedy."""
+    """Turns errors of writing into an `OSError` with file and remedy."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -270,7 +272,7 @@ def naming_file(path: pathlib.Path) -> Iterator[None]:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The metrics of a run, by line; one that cannot be read is left out."""
+    """Reads the lines of `metrics.jsonl`; leaves out damaged ones."""
     lines: list[dict[str, Any]] = []
     texts = path.read_bytes().split(b"\n") if path.exists() else []
     for number, text in enumerate(texts, 1):
@@ -278,8 +280,8 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
             line = json.loads(text)
             line["split"], line["step"] = str(line["split"]), int(line["step"])
             lines.append(line)
-        except Exception:  # whatever the bytes are
-            if number < len(texts):  # the last may be half a line
+        except Exception:  # damaged bytes raise nearly every error
+            if number < len(texts):  # a kill may leave half of the last line
                 logging.warning("%s: line %d is damaged: skipped", path, number)
     return lines
 
@@ -300,7 +302,7 @@ _PANELS = (
     ("reward", ("reward",)),
     ("learning rate", ("learning_rate",)),
 )
-# The metric of a model that has learned nothing, drawn as a horizontal line.
+# Metrics, each with its value for a unigram model, a horizontal line.
 _BASELINES = {
     "mlm_masked_loss": "unigram_entropy",
     "mlm_accuracy": "unigram_accuracy",
@@ -310,7 +312,7 @@ _BASELINES = {
 
 
 def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
-    """Draws `training_curves.png`; None where there are no metrics yet."""
+    """Draws `training_curves.png`; returns None if there are no metrics."""
     lines = read_lines(model_dir / "metrics.jsonl")
     if not lines:
         return None
@@ -339,9 +341,9 @@ def _draw_panel(
             ("train", "-", "training", 0.7),
             ("validation", "o--", "held-out", 1.0),
         ):
-            own = [n for n in lines if n["split"] == split and name in n]
-            if own:
-                curve = [n["step"] for n in own], [n[name] for n in own]
+            points = [n for n in lines if n["split"] == split and name in n]
+            if points:
+                curve = [n["step"] for n in points], [n[name] for n in points]
                 look = {"color": f"C{color}", "alpha": alpha, "markersize": 4}
                 axis.plot(*curve, style, label=prefix + label, **look)
         baseline = _BASELINES.get(name, "")

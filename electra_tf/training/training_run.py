@@ -1,8 +1,8 @@
-"""A training from its checkpoint to its last step.
+"""The training loop of pre-training and of fine-tuning.
 
-The devices take many steps in one compiled call. Between two calls the host
-checks the losses, logs, evaluates, saves and stops. A checkpoint comes last,
-so that whatever a run has told about its step is on disk by then.
+Devices take many steps in one compiled call. Between two calls the host checks
+the losses, logs, evaluates, saves and stops. It saves last, so that a
+checkpoint's logs and evaluation are on disk before it.
 """
 
 import abc
@@ -25,8 +25,8 @@ from electra_tf.training import metrics as metrics_lib
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
 
-# Longest stay in the compiled loop: who sends SIGTERM often waits 30 seconds
-# before SIGKILL, and a checkpoint must be written in them.
+# The longest compiled call: schedulers often send SIGKILL 30 seconds after
+# SIGTERM, and a checkpoint must be written before that.
 _MAX_LOOP_SECONDS = 10.0
 # A float16 run that skips this many steps in a row has diverged.
 _MAX_SKIPPED_STEPS = 50
@@ -34,7 +34,7 @@ _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
 
 
 class NonFiniteLossError(ArithmeticError):
-    """The loss stopped being a number; the last checkpoint is good."""
+    """A loss or a variable is not finite; the last checkpoint is good."""
 
     def __init__(self, where: str, names: Iterable[str]) -> None:
         super().__init__(
@@ -53,25 +53,25 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
 
 
 class TrainingRun(abc.ABC):
-    """One training in a folder, resumable at any time to the bit.
+    """A training in a folder; a resumed one gives the same bits.
 
     The model was built in the strategy's scope, with its optimizer.
 
     Attributes:
-        num_steps: the last step that it takes.
-        total_steps: that of the whole training, of which it can be a part.
-        start_step: updates that were made before this process.
-        best_step: step of the best evaluation so far; None before the first.
-        is_finished: whether no further step is wanted.
-        owes_evaluation: whether the step is saved, but still to be evaluated.
+        num_steps: the last step of this object, such as the end of a phase.
+        total_steps: the last step of the whole training.
+        start_step: the step of the checkpoint that it resumed from, or 0.
+        best_step: the step of the best evaluation so far, or None.
+        is_finished: whether training ends before `num_steps`.
+        owes_evaluation: whether the last saved step must still be evaluated.
     """
 
-    title = "Training"  # how its first printed line begins
-    unit = "rows"  # what its speed counts, `units_per_step` of them in a step
-    is_brief = False  # whether it prints no table, as one of several
-    has_introduction = True  # whether it says first what it trains
+    title = "Training"  # begins the first printed line
+    unit = "rows"  # the unit of speed; a step has `units_per_step`
+    is_brief = False  # True prints no table, as for one of several trials
+    has_introduction = True  # whether to print model, data and device first
     report: reporting.RunReport
-    _is_traced: bool  # whether the step has run as `run_steps` has it
+    _is_traced: bool  # whether `run_steps` has been called since its tracing
 
     def __init__(
         self,
@@ -97,28 +97,28 @@ class TrainingRun(abc.ABC):
             self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
             self._held_out = metrics_lib.Statistics(sizes)
         scope = distribution.xla_scope(training)
-        # A TPU compiles unasked.
+        # On a TPU steps are compiled without `jit_compile`.
         is_tpu = training.strategy == "tpu"
         self._uses_xla = scope is fusion.Scope.STEP and not is_tpu
         if self._uses_xla or model.xla_scope is fusion.Scope.LOOPS:
             fusion.start_compiler()
         self.stage: int | None = None
         self._trace_anew()
-        # Until it is known, one step at a time.
+        # So that the first call takes one step.
         self._seconds_per_step = _MAX_LOOP_SECONDS
         self._timed = 0.0, 0  # seconds and steps since the last log
         self._num_skipped_before = 0  # in a row, before the last log
 
     @property
     def step(self) -> int:
-        """Updates made so far."""
+        """The number of updates so far."""
         return int(self.model.optimizer.iterations.numpy())
 
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
 
-        False if `stop` asked to end before; all is saved then. Raises
-        `NonFiniteLossError` if the loss stops being a number.
+        Returns False if `stop` ended the training earlier, after a checkpoint.
+        Raises `NonFiniteLossError` if a loss is not finite.
         """
         origin = self._restore()
         distribution.require_same_weights(self.strategy, self.model.weights)
@@ -147,20 +147,20 @@ class TrainingRun(abc.ABC):
             try:
                 return self._take_steps(iter(dataset), stop)
             except tf.errors.ResourceExhaustedError as error:
-                parts = wanted = self.model.num_micro_batches
-                # Parts that were worked on side by side are taken one after
-                # the other once the config names their number.
-                if min(parts, self.model.num_parallel) == 1:
-                    wanted *= 2
+                used = remedy = self.model.num_micro_batches
+                # Micro-batches run side by side only by default: naming their
+                # number in the config saves memory.
+                if min(used, self.model.num_parallel) == 1:
+                    remedy *= 2
                 raise MemoryError(
                     "The device has too little memory for train_batch_size="
                     f"{self.training.train_batch_size} in num_micro_batches="
-                    f"{parts}. Set --config.training.num_micro_batches="
-                    f"{wanted}: the result is that of the whole batch."
+                    f"{used}. Set --config.training.num_micro_batches="
+                    f"{remedy}, which does not change the result."
                 ) from error
 
     def _restore(self) -> str:
-        """Takes up the newest checkpoint, if any; returns where from."""
+        """Restores the newest checkpoint, or begins; describes the origin."""
         newest = checkpoints.latest(self.folder)
         step = checkpoints.step_of(newest) if newest else 0
         distribution.require_same(self.strategy, {"checkpoint": step})
@@ -179,13 +179,13 @@ class TrainingRun(abc.ABC):
         self.owes_evaluation = state.get("owes_evaluation", False)
         self.is_finished &= not self.owes_evaluation
         if self.is_chief:
-            # A kill after the last save left those before it.
+            # A run that was killed after its last save may have left others.
             keep = self.training.keep_checkpoints
             checkpoints.remove_old(self.folder, keep, self.best_step)
         return f"resumed from {newest}"
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
-        """Trains and acts on the host; False if `stop` ended it."""
+        """Trains, evaluates and saves; returns False if `stop` ended it."""
         self._stop, step = stop, self.step
         while step < self.num_steps or self.owes_evaluation:
             if is_due := self.owes_evaluation:
@@ -206,7 +206,7 @@ class TrainingRun(abc.ABC):
                     is_due |= is_best or self.is_finished
             is_stopping = self._is_stopping()
             if is_due or is_stopping:
-                # The last update may have broken what the loss did not show.
+                # The losses do not show what the last update did.
                 if broken := self._find_broken():
                     raise NonFiniteLossError(f"after step {step}", broken)
                 self.save(step)
@@ -222,24 +222,24 @@ class TrainingRun(abc.ABC):
         return True
 
     def _is_stopping(self) -> bool:
-        """Whether any worker was asked to stop: all must leave together."""
+        """Whether any host was asked to stop; all hosts stop together."""
         is_asked = float(bool(self._stop.signal_name))
         return distribution.mean_over_workers(self.strategy, is_asked) > 0
 
     def check_stop(self) -> None:
-        """Ends an evaluation, by `InterruptedError`, if asked to stop."""
+        """Raises `InterruptedError` if any host was asked to stop."""
         if self._is_stopping():
             raise InterruptedError
 
     def _advance(self, iterator: Any, first: int) -> int:
-        """Calls the compiled loop once and logs; returns the step reached."""
+        """Calls the compiled loop once and logs; returns the new step."""
         self._enter_stage(first)
         count = self._num_next_steps(first)
         step = first + count
         start = time.monotonic()
         self.run_steps(iterator, tf.constant(count))
         statistics = self.statistics.sums()
-        if self._is_traced:  # which takes long, but once
+        if self._is_traced:  # the time of tracing does not count
             seconds = time.monotonic() - start
             self._timed = self._timed[0] + seconds, self._timed[1] + count
             self._seconds_per_step = seconds / count
@@ -266,14 +266,14 @@ class TrainingRun(abc.ABC):
         return every > 0 and (step % every == 0 or step == self.num_steps)
 
     def _num_next_steps(self, step: int) -> int:
-        """Steps from `step` until the host must act again."""
+        """Returns the number of steps until the host must act again."""
         training = self.training
         saving = training.save_checkpoints_steps
         intervals = training.log_steps, self.eval_steps, saving
         until = [every - step % every for every in intervals if every > 0]
         ends = *self.model.stage_starts, self.num_steps
         until += [end - step for end in ends if end > step]
-        # So that a request to stop is answered in time.
+        # A request to stop is answered after the call.
         seconds = distribution.mean_over_workers(
             self.strategy, self._seconds_per_step
         )
@@ -305,7 +305,7 @@ class TrainingRun(abc.ABC):
             self.report.print("train", step, metrics | timing)
 
     def _trace_anew(self) -> None:
-        """Forgets what was traced; the next calls trace the model as it is."""
+        """Makes the next calls trace the steps again."""
         options: dict[str, Any] = {"autograph": False}
         self.run_steps = tf.function(self._run_steps, **options)
         self.evaluate_batch = tf.function(
@@ -319,7 +319,7 @@ class TrainingRun(abc.ABC):
         self._is_traced = False
 
     def _enter_stage(self, step: int) -> None:
-        """Makes the model ready for the stage of a step."""
+        """Prepares the model for the stage that contains a step."""
         starts = self.model.stage_starts
         stage = bisect.bisect_right(starts, step) - 1
         if stage != self.stage:
@@ -351,7 +351,7 @@ class TrainingRun(abc.ABC):
         self.strategy.run(replica_step, args=(features,))
 
     def measure(self, dataset: Any, num_batches: int) -> dict[str, float]:
-        """Metrics of the first batches."""
+        """Computes metrics of the first `num_batches` batches."""
         self._held_out.reset_state()
         for batch, features in zip(range(num_batches), dataset, strict=False):
             self.check_stop()
@@ -371,7 +371,7 @@ class TrainingRun(abc.ABC):
             checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
     def _find_broken(self) -> list[str]:
-        """Names up to 8 variables that hold what is not a finite number."""
+        """Names up to 8 variables with numbers that are not finite."""
         return [
             name
             for name, variable in self.saved_variables().items()
@@ -380,7 +380,7 @@ class TrainingRun(abc.ABC):
         ][:8]
 
     def saved_variables(self) -> dict[str, Any]:
-        """All that a checkpoint holds, by name."""
+        """Returns all variables of a checkpoint by name."""
         model = self.model
         average, scale = model.weight_average, model.loss_scale
         groups: dict[str, dict[str, Any]] = {
@@ -398,43 +398,43 @@ class TrainingRun(abc.ABC):
 
     @abc.abstractmethod
     def begin(self) -> str:
-        """Sets the weights of a new training; returns where they are from."""
+        """Sets the weights of a new training; describes their origin."""
 
     @abc.abstractmethod
     def resume(
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
     ) -> None:
-        """Takes what `state` gave; refuses that of another training."""
+        """Takes up a saved `state`; refuses one that does not fit."""
 
     @abc.abstractmethod
     def state(self, step: int) -> dict[str, Any]:
-        """The part of a checkpoint that is not variables, for JSON."""
+        """Returns the part of a checkpoint that is JSON."""
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """Describes model and data, for people who wait for the first step."""
+        """Describes model and data, in lines to print."""
 
     @abc.abstractmethod
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:
-        """The endless batches of one input pipeline, from `start_step` on."""
+        """Builds one pipeline's endless batches, from `start_step` on."""
 
     @abc.abstractmethod
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        """Held-out metrics of a step, and whether to keep its checkpoint.
+        """Returns held-out metrics, and whether they are the best so far.
 
-        It sets `is_finished` if no further step is wanted.
+        It may set `is_finished` to end the training.
         """
 
     def check_input(self) -> None:  # noqa: B027
-        """Called after every loop of steps: raises if the data is damaged."""
+        """Raises an error if the data is damaged; called after each loop."""
 
     def timing(self, seconds: float, steps: int) -> dict[str, float]:
-        """The numbers to log about the speed of some steps."""
+        """Returns the speeds of some steps, to be logged."""
         return {
             f"{self.unit}_per_second": self.units_per_step * steps / seconds,
             "seconds_per_step": seconds / steps,
         }
 
     def cost(self, step: int) -> Mapping[str, float]:
-        """The numbers to log about the cost of all steps so far."""
+        """Returns the costs of all steps so far, to be logged."""
         return {}

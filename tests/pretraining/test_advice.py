@@ -30,7 +30,7 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
     [
         (0.5, 100.0, []),
         (0.3, 1.0, ["30% full", "--packed"]),
-        (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
+        (0.9, 400.0, ["read 400 times", "num_train_steps by 4.0"]),
     ],
 )
 def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):

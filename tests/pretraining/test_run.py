@@ -454,7 +454,7 @@ def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
     assert printed.count("unigram plateau") == num_warnings
     assert printed.count("rose to 9.10 nats, after it had been 2.00") == 1
     assert "rose to 9.50 nats" in printed.rpartition("summary.json")[2]
-    assert "Always saying the commonest token is right in" in printed
+    assert "the most frequent token has an accuracy of" in printed
     assert "% full" not in printed  # Rows of 6 to 16 tokens.
 
 
