@@ -1,1 +1,1 @@
-"""Stage 6, the objectives: sampling, losses, model."""
+"""Runs pre-trainings and estimates their cost."""

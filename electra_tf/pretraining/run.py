@@ -479,9 +479,10 @@ def explain_start(lines: Sequence[Mapping[str, float]]) -> str | None:
         return None
     return (
         "The discriminator has learned next to nothing yet: in held-out text "
-        f"it finds {recall:.1%} of the replaced tokens, with an accuracy of "
-        f"{right:.1%}; calling every token original has {baseline:.1%}. Its "
-        "scores mean little. Train for more steps; see docs/small_models.md."
+        f"it finds {recall:.1%} of the replaced tokens and classifies "
+        f"{right:.1%} of all tokens correctly; calling every token original "
+        f"classifies {baseline:.1%} correctly. Its scores mean little. Train "
+        "for more steps; see docs/small_models.md."
     )
 
 
