@@ -1,5 +1,5 @@
 """Optimizations for CPUs, GPUs and TPUs, each with its measured gain.
 
-`operations` has parts of the networks, `random_bits` the bits of dropout and
-samples. All give the numbers of plain TensorFlow in less time or memory.
+`operations` holds parts of the networks, `random_bits` the random numbers of
+dropout and sampling. Results equal those of plain TensorFlow operations.
 """

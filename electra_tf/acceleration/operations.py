@@ -1,7 +1,7 @@
 """Parts of the networks with hand-written gradients and layouts.
 
-Gains are those of a whole step: of Small, 16 x 128, on two CPU cores, or the
-bytes that Base, 256 x 128, moves on a GPU.
+Docstrings give gains for a whole step: time of Small with 16 rows of 128 tokens
+on two CPU cores, or bytes that Base moves with 256 rows of 128 on a GPU.
 """
 
 import functools
@@ -17,15 +17,15 @@ from electra_tf.acceleration import random_bits
 
 LAYER_NORM_EPSILON = 1e-12
 _COLLIDING_WIDTH, _NUM_SPARE_UNITS, _THIN_WIDTH = 512, 16, 256
-_GROUP = 128  # rows of a lookup's gradient that one product sums
+_GROUP = 128  # rows that `sum_rows` sums by one product
 
 
 @tf.custom_gradient
 def gelu(inputs: tf.Tensor) -> Any:
-    """Gaussian error linear unit with the exact error function, in float32.
+    """Computes gelu with the exact error function, in float32.
 
-    The tanh approximation differs by up to 5e-4, more than a converted
-    checkpoint may. The gradient is written out: both take 0.6 of the time.
+    The tanh approximation would change a converted model's outputs by up to
+    5e-4. With its own gradient the function takes 0.6 of the time.
     """
     outputs = _map(_compute_gelu, inputs)
     return outputs, lambda upstream: _gelu_gradient(inputs, upstream)
@@ -55,9 +55,9 @@ def _compute_gelu_slope(inputs: tf.Tensor) -> tf.Tensor:
 def _map(
     function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor
 ) -> tf.Tensor:
-    """The function of each entry; of bfloat16, XLA's loops look it up.
+    """Applies a function to each entry; looks bfloat16 up in a table.
 
-    There are only 65,536 numbers: a step in bfloat16 takes 0.93 of the time.
+    A table of the 65,536 numbers makes CPU steps in bfloat16 7 % shorter.
     """
     if inputs.dtype != tf.bfloat16 or not fusion.compiles(fusion.Scope.LOOPS):
         return function(inputs)
@@ -68,20 +68,20 @@ def _map(
 
 @functools.cache
 def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
-    """Results for all bfloat16 numbers, in the order of their 16 bits."""
+    """Computes a function of all bfloat16 numbers, ordered by their bits."""
     with tf.init_scope():
         bits = tf.cast(tf.range(2**16), tf.uint16)
         values = function(tf.bitcast(bits, tf.bfloat16))
-        # So that what reads them needs no cast; they are rounded already.
+        # As float32, so that readers need no cast.
         return tf.cast(values, tf.float32).numpy()
 
 
 @fusion.fused
 def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
-    """Zeroes what dropout does not keep, and scales up the rest.
+    """Applies dropout: zeroes some entries and scales up the others.
 
-    The choice is the entries kept (`random_bits.draw_kept`) and the scale;
-    without it the inputs are left as they are.
+    `choice` holds the entries to keep (`random_bits.draw_kept`) and the scale.
+    Without it the inputs are returned.
     """
     if not choice:
         return inputs
@@ -98,11 +98,11 @@ def normalize(
     update: tf.Tensor | None = None,
     choice: Sequence[Any] = (),
 ) -> tf.Tensor:
-    """Layer normalization of `[N, width]` over the last axis, in float32.
+    """Normalizes the rows of `[N, width]` in float32 (LayerNorm).
 
-    An `update` of that shape is added first, after dropout (`choice`; see
-    `drop`). It keeps for its gradient what it normalized, in the precision
-    that it has, and not the result in float32: Base moves a tenth fewer bytes.
+    An `update` of the same shape is added first, after dropout by `choice` (see
+    `drop`). For the gradient the sum of both is kept, in its own dtype, instead
+    of the float32 result: Base moves a tenth fewer bytes.
     """
     added = [] if update is None else [update]
 
@@ -127,7 +127,7 @@ def _normalize(
     update: tf.Tensor | None = None,
     *choice: Any,
 ) -> tuple[tf.Tensor, ...]:
-    """Outputs; for the gradient the sum, and factors and shifts `[N, 1]`."""
+    """Returns outputs, the sum, and `[N, 1]` factors and shifts."""
     total = inputs if update is None else inputs + drop(update, *choice)
     exact = tf.cast(total, tf.float32)
     mean = tf.reduce_mean(exact, -1, keepdims=True)
@@ -147,13 +147,13 @@ def _normalize_gradient(
     shift: tf.Tensor,
     *choice: Any,
 ) -> tuple[tf.Tensor, ...]:
-    """Gradients of inputs, `gamma`, `beta` and update.
+    """Computes the gradients of inputs, `gamma`, `beta` and update.
 
-    TensorFlow's own make three times as many passes over the activations.
+    TensorFlow's gradients pass three times as often over the activations.
     """
     exact = tf.cast(upstream, tf.float32)
-    # Not from `centered`: for a GPU, XLA would compute it together with the sum
-    # over rows, and write it in float32 for the sum over columns.
+    # This form fuses into both sums below. XLA would write `centered` in
+    # float32 on a GPU.
     normalized = tf.cast(total, tf.float32) * inverse + shift
     scaled = exact * gamma
     mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
@@ -165,11 +165,10 @@ def _normalize_gradient(
 
 
 def split_heads(fused: tf.Tensor, shape: Sequence[Any]) -> list[tf.Tensor]:
-    """Three tensors `[B, H, S, D / H]` of `[B * S, 3 * D]`.
+    """Splits `[B * S, 3 * D]` into three tensors `[B, H, S, D / H]`.
 
-    For a GPU, XLA moves a number at a time where the three are slices of one
-    transposed tensor, and four where each is transposed by itself. `shape` is
-    B, S, H and D / H.
+    `shape` is B, S, H and D / H. In whole steps each tensor is transposed by
+    itself, because XLA then moves four numbers at a time on a GPU.
     """
     if fusion.compiles(fusion.Scope.STEP):
         parts = [tf.reshape(t, shape) for t in tf.split(fused, 3, axis=1)]
@@ -181,16 +180,16 @@ def split_heads(fused: tf.Tensor, shape: Sequence[Any]) -> list[tf.Tensor]:
 def attention_gradient(
     forward: Sequence[tf.Tensor], choice: Sequence[Any], upstream: tf.Tensor
 ) -> tf.Tensor:
-    """The gradient of attention by its fused queries, keys and values.
+    """Computes the gradient of attention, `[B * S, 3 * D]`.
 
-    Softmax needs the sum over each row of weights times their slopes. It is
-    that of outputs times theirs (Dao et al., 2022, appendix B.4), which are
-    fewer numbers: Base moves 6 % fewer bytes.
+    The gradient of a softmax contains a sum over weights times their gradients.
+    It equals a sum over outputs times their gradients (Dao et al., 2022,
+    appendix B.4), which has fewer terms: Base moves 6 % fewer bytes.
 
     Args:
-        forward: query, key and value `[B, H, S, D / H]`, the weights
+        forward: query, key and value `[B, H, S, D / H]`, the attention weights
             `[B, H, S, S]` before and after dropout, and the outputs.
-        choice: which weights dropout keeps; see `drop`.
+        choice: the dropout of the attention weights; see `drop`.
         upstream: `[B * S, D]`, the gradient of the outputs, heads side by side.
     """
     query, key, value, probs, dropped, outputs = forward
@@ -201,12 +200,12 @@ def attention_gradient(
     upstream = tf.transpose(upstream, [0, 2, 1, 3])
     of_probs = tf.matmul(upstream, value, transpose_b=True)
     of_scores = _score_gradient(upstream, outputs, of_probs, probs, *choice)
-    parts = [
+    gradients = [
         tf.matmul(of_scores, key),
         tf.matmul(of_scores, query, transpose_a=True),
         tf.matmul(dropped, upstream, transpose_a=True),
     ]
-    ordered = tf.transpose(tf.stack(parts), [1, 3, 0, 2, 4])
+    ordered = tf.transpose(tf.stack(gradients), [1, 3, 0, 2, 4])
     return tf.reshape(ordered, [-1, 3 * heads * size])
 
 
@@ -218,7 +217,7 @@ def _score_gradient(
     probs: tf.Tensor,
     *choice: Any,
 ) -> tf.Tensor:
-    """The gradient of the products of queries and keys."""
+    """Computes the gradient of the attention scores, `[B, H, S, S]`."""
     upstream, outputs = (tf.cast(t, tf.float32) for t in (upstream, outputs))
     mean = tf.reduce_sum(upstream * outputs, -1, keepdims=True)
     exact = tf.cast(drop(of_probs, *choice), tf.float32) - mean
@@ -229,11 +228,11 @@ def _score_gradient(
 def feed_forward(
     hidden: tf.Tensor, first: Sequence[tf.Tensor], second: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-    """Two linear layers, each a kernel and a bias, with gelu between them.
+    """Applies two linear layers, each a kernel and a bias, with gelu between.
 
-    Thin layers get some more units where their number is a multiple of 512 and
-    XLA compiles loops. A step of Small takes 0.86 to 0.92 of the time on
-    processors with AVX2, 0.99 on those with AVX-512. Wider layers gain nothing.
+    On CPUs 16 spare units are added to a multiple of 512 units if `width` is at
+    most 256. A step of Small takes 0.86 to 0.92 of the time on processors with
+    AVX2, 0.99 with AVX-512. Wider layers gain nothing.
     """
     (kernel, bias), (second_kernel, second_bias) = first, second
     width, num_units = kernel.shape
@@ -247,20 +246,20 @@ def feed_forward(
 
 
 def count_spare_units(num_units: int) -> int:
-    """Units to add between two layers, with zeros for weights.
+    """Returns the number of units with zero weights to add between layers.
 
-    Rows of a multiple of 2,048 bytes (512 floats) begin in the same few lines
-    of a cache, and products of that width take up to twice as long on a CPU as
-    those a little wider. gelu keeps zeros.
+    Rows of a multiple of 2,048 bytes (512 floats) compete for the same cache
+    lines: products of that width take up to twice as long on a CPU as slightly
+    wider ones. Since gelu(0) is 0, the result does not change.
     """
     return 0 if num_units % _COLLIDING_WIDTH else _NUM_SPARE_UNITS
 
 
 def trace_once(layer: Any) -> Callable[..., tf.Tensor]:
-    """A function of a layer of these sizes, its inputs and options.
+    """Returns a function that calls layers of equal sizes and is traced once.
 
-    It is traced once. Tracing is most of what comes before a first step: Small
-    takes 17 to 20 s there with one function for twelve blocks, else 21 to 22.
+    With one traced function for the twelve blocks of Small the first step
+    begins after 17 to 20 s, otherwise after 21 to 22 s.
     """
 
     @tf.function(autograph=False, experimental_attributes={"_noinline": True})
@@ -275,11 +274,11 @@ def trace_once(layer: Any) -> Callable[..., tf.Tensor]:
 
 
 def look_up(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table `[V, E]`, for int32 ids of any shape.
+    """Looks up rows of a table `[V, E]`, for int32 ids of any shape.
 
-    On a GPU the order of the sums in the gradient of `tf.gather` varies from
-    run to run. With deterministic operations XLA sorts every number first: 25
-    million for 32,768 tokens and 768 columns, 8 % of the bytes that Base moves.
+    On a GPU the gradient of `tf.gather` adds rows in an order that varies from
+    run to run. With deterministic operations XLA sorts all numbers first, 25
+    million for 32,768 tokens and 768 columns: 8 % of the bytes that Base moves.
     """
     is_static = ids.shape.is_fully_defined()
     if not (is_static and fusion.compiles(fusion.Scope.STEP)):
@@ -298,7 +297,7 @@ def look_up(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
 
 def look_up_in_rows(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """The entries at `[B, P]` positions of `[B, S, ...]`: `[B, P, ...]`."""
+    """Looks up `[B, P, ...]` entries of `[B, S, ...]` at `[B, P]` positions."""
     if sequence.shape.rank < 3 or not fusion.compiles(fusion.Scope.STEP):
         return tf.gather(sequence, positions, batch_dims=1)
     batch, length, width = sequence.shape
@@ -310,8 +309,8 @@ def look_up_in_rows(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
     """Sums the `[N, E]` rows of each id: `[num_ids, E]` float32.
 
-    Rows are put in the order of their `[N]` ids and cut into groups; a product
-    sums those of each id in a group.
+    Rows are sorted by their `[N]` ids and cut into groups. In each group one
+    product with one-hots sums the rows of every id.
     """
     spare = -rows.shape[0] % _GROUP
     ids = tf.pad(ids, [[0, spare]], constant_values=num_ids)
@@ -320,22 +319,22 @@ def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
     rows = tf.gather(tf.pad(rows, [[0, spare], [0, 0]]), order)
     groups = tf.reshape(ids, [-1, _GROUP])
     is_new = tf.cast(groups[:, 1:] != groups[:, :-1], tf.int32)
-    # Of ids in their group, from 0.
+    # The ids of a group are numbered from 0.
     places = tf.pad(tf.cumsum(is_new, axis=1), [[0, 0], [1, 0]])
     rows = tf.reshape(rows, [*groups.shape, rows.shape[1]])
     sums = tf.matmul(
         tf.one_hot(places, _GROUP), tf.cast(rows, tf.float32), transpose_a=True
     )
-    # Where each id begins; a minimum of integers depends on no order.
+    # The row at which each id begins.
     numbers = tf.range(ids.shape[0])
     first = tf.math.unsorted_segment_min(numbers, ids, num_ids + 1)
-    # The last id of a group may go on as the first one of those behind it.
+    # An id that began in an earlier group is the first of its group. Its sum
+    # is added to the sum in the group where it began.
     group = tf.range(groups.shape[0])
     begun = tf.gather(first, groups[:, 0]) // _GROUP
     shares = tf.one_hot(tf.where(begun < group, begun, -1), group.shape[0])
-    rest = tf.matmul(shares, sums[:, 0], transpose_a=True)
-    sums += tf.one_hot(places[:, -1:], _GROUP, axis=1) * rest[:, tf.newaxis]
-    # The sum of an id stands in the group in which it begins.
+    later = tf.matmul(shares, sums[:, 0], transpose_a=True)
+    sums += tf.one_hot(places[:, -1:], _GROUP, axis=1) * later[:, tf.newaxis]
     is_used = first[:num_ids] < ids.shape[0]
     first = tf.where(is_used, first[:num_ids], 0)
     place = tf.gather(tf.reshape(places, [-1]), first)
@@ -350,17 +349,16 @@ def loop_over_layers(
     inputs: tf.Tensor,
     shared: Sequence[tf.Tensor],
 ) -> list[tf.Tensor]:
-    """Applies layers of one kind one after another, as a loop.
+    """Applies equal layers one after another, in a loop.
 
-    XLA compiles one body for all. For a TPU v4 a step of Small, 128 x 128,
-    becomes a program of 61 in place of 271 MiB.
+    XLA compiles one body for all layers. For a TPU v4 the program of a step of
+    Small with 128 rows of 128 tokens takes 61 MiB instead of 271.
 
     Args:
-        call: a function of a layer's weights, number and inputs, and of
-            `shared`.
-        weights: of each layer, in one order.
-        inputs: of the first layer; every output has their shape.
-        shared: the same tensors for all layers.
+        call: takes a layer's weights, number and inputs, and `shared`.
+        weights: the weights of each layer, in the same order.
+        inputs: the inputs of the first layer; all outputs have their shape.
+        shared: tensors that all layers get.
 
     Returns:
         The output of each layer.
@@ -369,8 +367,8 @@ def loop_over_layers(
         tf.stack([*map(tf.convert_to_tensor, column)])
         for column in zip(*reversed(weights), strict=True)
     ]
-    # The gradient of taking from the end of a list adds at its end; that of
-    # taking by number would add up whole lists in every turn.
+    # The gradient of a pop is a push. The gradient of an indexed read would
+    # add whole lists in every iteration.
     lists = [
         tf.raw_ops.TensorListFromTensor(
             tensor=column, element_shape=column.shape[1:]
@@ -380,24 +378,24 @@ def loop_over_layers(
     count = len(weights)
 
     def body(
-        number: tf.Tensor, hidden: tf.Tensor, states: Any, rest: Any, *same: Any
+        index: tf.Tensor, hidden: tf.Tensor, states: Any, lists: Any, *same: Any
     ) -> Any:
-        taken = [
+        popped = [
             tf.raw_ops.TensorListPopBack(
                 input_handle=handle,
                 element_shape=column.shape[1:],
                 element_dtype=column.dtype,
             )
-            for handle, column in zip(rest, columns, strict=True)
+            for handle, column in zip(lists, columns, strict=True)
         ]
-        hidden = call([item.tensor for item in taken], number, hidden, *same)
-        states = states.write(number, hidden)
-        rest = [item.output_handle for item in taken]
-        return number + 1, hidden, states, rest, *same
+        hidden = call([item.tensor for item in popped], index, hidden, *same)
+        states = states.write(index, hidden)
+        lists = [item.output_handle for item in popped]
+        return index + 1, hidden, states, lists, *same
 
     states = tf.TensorArray(inputs.dtype, count, element_shape=inputs.shape)
     _, _, states, *_ = tf.while_loop(
-        lambda number, *_: number < count,
+        lambda index, *_: index < count,
         body,
         (tf.constant(0), inputs, states, lists, *shared),
         maximum_iterations=count,

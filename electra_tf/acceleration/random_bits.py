@@ -1,9 +1,9 @@
-"""Random bits of Philox (Salmon et al., 2011), made where XLA can fuse them.
+"""Random bits by Philox (Salmon et al., 2011), in arithmetic that XLA can fuse.
 
-TensorFlow's operation makes the same bits one value of the counter at a time.
-Where XLA makes one loop of the arithmetic, a step of Small on two CPU cores
-takes 0.96 of the time. XLA's own form of the operation writes arrays
-whose last axis is 1 or 4 wide, which a TPU pads to 128: 9.5 GB for Small.
+The bits are those of TensorFlow's operation. A loop that XLA compiles makes
+them faster: a step of Small on two CPU cores takes 0.96 of the time. On a TPU,
+XLA's implementation of the operation writes arrays whose last axis of 1 or 4 is
+padded to 128, 9.5 GB for Small.
 """
 
 import math
@@ -16,29 +16,28 @@ from tensorflow.compiler.tf2xla.python import xla
 from electra_tf import fusion
 
 _PHILOX = 1  # TensorFlow's number for the algorithm
-_DECISIONS_PER_COUNT = 8  # of dropout, by 16 bits each
-_LANES = 128  # of a TPU's vectors
+_DECISIONS_PER_COUNT = 8  # decisions of dropout from one counter value
+_LANES = 128  # the width of a TPU's vectors
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
-# Counter values from which on a loop on a CPU is worth 0.25 s of compiling.
+# From so many counter values on, a loop is worth 0.25 s of compilation.
 _LARGE_DRAW = 2**15
-# The bits of 1.0: below them are the 23 bits of a float's fraction.
-_ONE = 0x3F800000
+_ONE = 0x3F800000  # the bits of the float 1.0, whose fraction is 0
 
 
 def draw_uniform(
     num_streams: int, shape: Sequence[int], place: tf.Tensor
 ) -> tf.Tensor:
-    """Uniform numbers of consecutive streams.
+    """Draws the uniform numbers of consecutive streams.
 
-    Every row, along the last axis, has values of the counter of its own, and a
-    multiple of 128 of them, to which a TPU would pad the axis anyway. A row
-    holds the first words of all its values, then the second words, and so on.
+    Every row, along the last axis, uses its own counter values, a multiple of
+    128, to which a TPU would pad the axis anyway. A row holds the first words
+    of all its counter values, then the second words, and so on.
 
     Args:
-        num_streams: streams from that of the place on.
-        shape: of the numbers of a stream.
+        num_streams: the number of streams.
+        shape: the shape of one stream's numbers.
         place: `[3]` int64: key, first stream, upper half of the counter.
 
     Returns:
@@ -56,29 +55,28 @@ def draw_uniform(
         numbers = _draw_in_loop(key, counter, dims)
     else:
         words = _draw_words([*dims, _WORDS_PER_COUNT], key, counter)
-        parts = tf.unstack(_to_floats(words), axis=-1)
-        numbers = tf.concat(parts, -1)
+        columns = tf.unstack(_to_floats(words), axis=-1)
+        numbers = tf.concat(columns, -1)
     return numbers[..., :size]
 
 
 def draw_kept(
     shape: Sequence[int | tf.Tensor], place: tf.Tensor, threshold: int
 ) -> tf.Tensor:
-    """Which entries of a tensor dropout keeps: those with large random bits.
+    """Draws the entries of a tensor that dropout keeps.
 
     Args:
-        shape: of the tensor. Its rows, along the first axis, are
-            `place[1] * shape[0]` and the following ones of the whole batch.
+        shape: the shape of the tensor, which is a part of the whole batch: its
+            first row has the number `place[1] * shape[0]` in the batch.
         place: `[3]` int64: key, part of the batch, upper half of the counter.
-        threshold: an entry is kept where its 16 bits are this or more.
+        threshold: an entry is kept if its 16 random bits are not below this.
 
     Returns:
-        True, or 1 as uint8, for what is kept. Steps that XLA compiles whole
-        have eight entries in a byte (`unpack_kept`), with which Base moves a
-        tenth fewer bytes on a GPU.
+        True, or 1 as uint8, for kept entries. In whole steps a byte holds eight
+        entries (see `unpack_kept`): Base moves a tenth fewer bytes on a GPU.
     """
     num_rows, size = shape[0], math.prod(shape[1:])
-    # A model has many sites, and each operation costs time to trace.
+    # Exact sizes need no slice; fewer operations are traced faster.
     is_exact = isinstance(size, int) and size % _DECISIONS_PER_COUNT == 0
     groups = -(-size // _DECISIONS_PER_COUNT)
     key, counter = _locate(num_rows, groups, place)
@@ -86,7 +84,7 @@ def draw_kept(
     if is_packed and fusion.compiles(fusion.Scope.STEP):
         dims = [*shape[:-1], shape[-1] // _DECISIONS_PER_COUNT]
         words = _make_words(key, _list_counters(counter, dims))
-        # XLA would draw again for the gradient: a program of a ninth more.
+        # Without the barrier XLA draws the bits again in the backward pass.
         kept = xla.optimization_barrier(_decide(words, threshold, 2, tf.uint8))
         return kept[0]
     if is_exact and _is_loop(num_rows * groups):
@@ -99,7 +97,7 @@ def draw_kept(
 
 
 def unpack_kept(kept: tf.Tensor, size: int | None) -> tf.Tensor:
-    """`[..., size]`, an entry to a byte, whether there are eight or one."""
+    """Returns `[..., size]` with one entry in a byte, from eight or one."""
     if kept.shape[-1] == size:
         return kept
     powers = tf.constant([2**i for i in range(_DECISIONS_PER_COUNT)], tf.uint8)
@@ -108,16 +106,16 @@ def unpack_kept(kept: tf.Tensor, size: int | None) -> tf.Tensor:
 
 
 def _locate(num_rows: Any, groups: Any, place: tf.Tensor) -> Any:
-    """Philox's key `[1]` and first counter `[2]`, lower half first, uint64.
+    """Computes Philox's key `[1]` and first counter value `[2]`, uint64.
 
-    Every row has `groups` values of the counter, consecutive rows one range.
+    Every row uses `groups` counter values; consecutive rows follow each other.
     """
     scale = tf.cast(tf.stack([1, num_rows * groups, 1]), tf.int64)
     return tf.split(tf.bitcast(place * scale, tf.uint64), [1, 2])
 
 
 def _is_loop(count: Any) -> bool:
-    """Whether XLA makes a loop of a draw of so many values of the counter."""
+    """Whether a draw from `count` counter values is compiled as a loop."""
     is_large = isinstance(count, int) and count >= _LARGE_DRAW
     return is_large and fusion.compiles(fusion.Scope.LOOPS)
 
@@ -139,7 +137,7 @@ def _to_floats(words: tf.Tensor) -> tf.Tensor:
 def _draw_in_loop(
     key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int]
 ) -> tf.Tensor:
-    """`[..., 4 * width]` numbers in [0, 1), for dims `[..., width]`."""
+    """Draws `[..., 4 * width]` numbers in [0, 1), for dims `[..., width]`."""
     words = _make_words(key, _list_counters(counter, dims))
     return tf.concat([*map(_to_floats, words)], -1)
 
@@ -147,12 +145,11 @@ def _draw_in_loop(
 def _draw_one_by_one(
     key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], size: int
 ) -> tf.Tensor:
-    """The first `size` numbers of each row of `_draw_in_loop`.
+    """Draws the first `size` numbers of each row of `_draw_in_loop`.
 
-    Every number chooses its word of its own value of the counter. XLA writes
-    Philox four times for four words that are joined, and fuses this form with
-    the argmax behind it: 3 of 7 MiB of program on a TPU v4, for equal work. On
-    CPUs it costs a step of two layers of Small a fifth more processor time.
+    Every number takes its word from its own counter value, so that XLA fuses
+    the draw with the argmax that follows: 3 instead of 7 MiB of program on a
+    TPU v4. On CPUs a step of two layers of Small takes a fifth more time.
     """
     *outer, width = dims
     low, high = _list_counters(counter, [*outer, 1], width)
@@ -161,8 +158,8 @@ def _draw_one_by_one(
     number = tf.range(size) // width
     words = _make_words(key, (low, tf.broadcast_to(high, low.shape)))
     chosen = words.pop()
-    for place in reversed(range(len(words))):
-        chosen = tf.where(number == place, words[place], chosen)
+    for index in reversed(range(len(words))):
+        chosen = tf.where(number == index, words[index], chosen)
     return _to_floats(chosen)
 
 
@@ -170,8 +167,8 @@ def _draw_one_by_one(
 def _decide_in_loop(
     key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], threshold: int
 ) -> tf.Tensor:
-    """Uint64 of these dims, a byte for each decision."""
-    # XLA's loops write one number of eight bytes faster than eight of one.
+    """Returns uint64 of these dims, with one decision in each byte."""
+    # XLA's loops write one uint64 faster than eight bytes.
     words = _make_words(key, _list_counters(counter, dims))
     return _decide(words, threshold, 256, tf.uint64)
 
@@ -179,7 +176,7 @@ def _decide_in_loop(
 def _decide(
     words: Sequence[tf.Tensor], threshold: int, base: int, dtype: tf.DType
 ) -> tf.Tensor:
-    """Numbers of eight digits, 1 for what is kept, in the order of the bits."""
+    """Packs eight decisions, 1 for kept, as digits of a number to `base`."""
     decided = tf.zeros_like(words[0], dtype)
     for word in reversed(words):
         high = tf.bitwise.right_shift(word, tf.constant(16, tf.uint32))
@@ -191,11 +188,10 @@ def _decide(
 def _list_counters(
     counter: tf.Tensor, dims: Sequence[int], stride: int = 1
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Values of the counter from a first one, `[2]` uint64, on.
+    """Lists consecutive counter values, the first of which is `counter`.
 
-    TensorFlow would fold a whole range into the program as a constant, 8 bytes
-    a value: 244 MB for Small. A sum of a short range for each axis and of the
-    counter, which is not known, stays a sum.
+    One long range would become a constant of the program, 244 MB for Small, so
+    the values are sums of short ranges, one for each axis.
 
     Returns:
         Lower and upper halves, uint64 of these dims.
@@ -212,13 +208,14 @@ def _list_counters(
 def _make_words(
     key: tf.Tensor, counters: tuple[tf.Tensor, tf.Tensor]
 ) -> list[tf.Tensor]:
-    """The four words of each counter, uint32 of its shape each.
-
-    Philox4x32-10 (section 5.2).
+    """Computes Philox4x32-10 (section 5.2).
 
     Args:
         key: `[1]` uint64.
         counters: lower and upper halves, uint64 of one shape.
+
+    Returns:
+        Four uint32 tensors of that shape.
     """
     xor = tf.bitwise.bitwise_xor
     low, high = counters
@@ -236,6 +233,6 @@ def _make_words(
 
 
 def _halves(wide: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The lower and the upper 32 bits of uint64 numbers."""
+    """Splits uint64 numbers into their lower and upper 32 bits."""
     high = tf.bitwise.right_shift(wide, tf.constant(32, tf.uint64))
     return tf.cast(wide, tf.uint32), tf.cast(high, tf.uint32)
