@@ -70,7 +70,7 @@ class Embeddings(layers.SizedLayer):
         word_offset: tf.Tensor | None = None,
         position_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Embeds `[B, S]` ids as `[B, S, E]`; the offset is of that shape."""
+        """Embeds `[B, S]` ids as `[B, S, E]`, the shape of `word_offset`."""
         width = self.settings.embedding_size
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = layers.look_up(self.word_embeddings, input_ids)

@@ -1,7 +1,7 @@
 """Keras models that map a dict of rows to one tensor, for users' own models.
 
 They wrap the encoder and the networks of the paper's section 2, and share their
-weights. Import this module before you load a saved model that contains one.
+weights. Import this module before you load a saved model that contains them.
 """
 
 import abc

@@ -85,7 +85,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         "discriminator_predictions": networks.TokenHead
     }
     """The heads on the main encoder: for each name a function that takes the
-    encoder's settings and `name`. Masked LMs use the first name."""
+    encoder's settings and `name`. The head of a masked LM has the first."""
 
     generator_heads: Mapping[str, Callable[..., Any]] = {}
     """Further heads on the generator's states, in the same form."""

@@ -120,7 +120,7 @@ class Electra(base.PretrainingModel):
         return (self.main if self.is_frozen else self).trainable_variables
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """Returns the factors at a step; `disc_weight` may still rise."""
+        """Returns the factors at a step, at which `disc_weight` may rise."""
         factors: dict[str, Any] = dict(self.loss_coefficients)
         # Some subclasses have no `disc_weight`.
         num_steps = getattr(self.objective, "disc_weight_steps", 0)
@@ -157,7 +157,7 @@ class Electra(base.PretrainingModel):
             generated.prediction_logits, targets.ids, targets.weights
         )
         if self.settings.generator.two_tower_generator:
-            # It learns from all tokens; metrics are of the masked ones.
+            # Two towers learn from all tokens; metrics count masked positions.
             token_losses = masking.gather_positions(
                 token_losses, masked.masked_positions
             )

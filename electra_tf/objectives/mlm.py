@@ -17,7 +17,7 @@ from electra_tf.training import step as step_lib
 class Settings(base.Settings):
     """The section `objective` of masked language modeling."""
 
-    gen_weight: schema.NonNegative = 1.0  # of the loss
+    gen_weight: schema.NonNegative = 1.0  # multiplies the loss
 
 
 @layers.register

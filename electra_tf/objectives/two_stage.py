@@ -19,7 +19,7 @@ class Settings(electra.Settings):
     """The section `objective` of two-stage training."""
 
     generator_steps: schema.Count = 0  # steps of the generator alone
-    # Whether the discriminator's encoder starts from the generator's.
+    # Whether the discriminator's encoder begins with the generator's weights.
     initialize_from_generator: bool = True
     freeze_generator: bool = True  # False trains both after the switch
 
@@ -108,7 +108,7 @@ class TwoStage(electra.Electra):
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """The generator's variables, or in stage two those of `Electra`."""
+        """The generator's variables in stage one, then those of `Electra`."""
         if self.is_sampling:
             return super().trained_variables
         return self.generator.trainable_variables
