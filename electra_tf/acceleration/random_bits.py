@@ -72,8 +72,8 @@ def draw_kept(
         threshold: an entry is kept if its 16 random bits are not below this.
 
     Returns:
-        True, or 1 as uint8, for kept entries. In whole steps a byte holds eight
-        entries (see `unpack_kept`): Base moves a tenth fewer bytes on a GPU.
+        True, or 1 as uint8, for kept entries. If XLA compiles whole steps, a
+        byte holds eight entries: Base moves a tenth fewer bytes on a GPU.
     """
     num_rows, size = shape[0], math.prod(shape[1:])
     # Exact sizes need no slice; fewer operations are traced faster.

@@ -22,7 +22,10 @@ def masked_lm_loss(
 def masked_lm_losses(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Also returns the `[B, P]` terms, without weights and gradients."""
+    """Computes `masked_lm_loss` and its `[B, P]` unweighted terms.
+
+    The terms have no gradient.
+    """
 
     @tf.custom_gradient
     def compute(logits: tf.Tensor) -> Any:

@@ -121,7 +121,7 @@ class DynamicMasking:
 
 
 def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
-    """Computes P, the slots of a row: 19 for 15 % of 128, 79 of 512."""
+    """Computes P, the slots of a row: 19 for 0.15 and 128 tokens."""
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
         raise ValueError(
@@ -175,22 +175,13 @@ def draw_positions(
     max_predictions: int,
     weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions without replacement.
+    """Chooses positions without replacement; returns them with their weights.
 
-    Every position gets a random key, and the largest keys win, so all subsets
-    and all orders are equally likely. With `weights` each draw takes a position
-    with a probability in proportion to its weight, by keys `u ** (1 / w)`
-    (Efraimidis and Spirakis, 2006): the original's `proposal_distribution`.
-
-    Args:
-        eligible: `[B, S]` bool, the positions that may be chosen.
-        num: `[B]` int32, how many to choose; all if fewer are eligible.
-        uniform: `[B, S]` float32 in `[0, 1)`.
-        max_predictions: P.
-        weights: `[B, S]` float32.
-
-    Returns:
-        Positions, `[B, P]` int32, and their weights, `[B, P]` float32.
+    Every eligible position gets a key from `uniform` (all are `[B, S]`), and
+    the `num` `[B]` largest keys win, so all subsets and orders are equally
+    likely. With `weights` each draw takes a position with a probability in
+    proportion to its weight, by keys `u ** (1 / w)` (Efraimidis and Spirakis,
+    2006): the original's `proposal_distribution`. Both results are `[B, P]`.
     """
     if weights is not None:
         # Logarithms, because keys can underflow; 2**-24 replaces a 0.

@@ -45,16 +45,11 @@ def stream_seeds(
 
 
 def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws the uniform numbers of consecutive streams.
+    """Draws the uniform numbers of consecutive streams, equal on all devices.
 
-    Args:
-        seeds: `[n, 2]` int64, the result of `stream_seeds`.
-        shape: the static shape of one stream's numbers. It must be the same in
-            all draws for a purpose.
-
-    Returns:
-        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23,
-        with the same bits on all devices.
+    `seeds` `[n, 2]` come from `stream_seeds`. Each stream gets numbers of the
+    same `shape`, in all draws for a purpose. The result is float32
+    `[n * shape[0], *shape[1:]]` in `[0, 1)`, in multiples of 2**-23.
     """
     num_streams = seeds.shape[0]
     # Shifts, because a TPU's compiler turns a division of 64-bit integers into

@@ -1,6 +1,6 @@
 """The order of the examples, a pure function of shards, seed and position.
 
-There is no shuffle buffer, so a checkpoint needs two integers. In each epoch:
+Without a shuffle buffer two integers describe the position. In each epoch:
 
 1. The shards are permuted and joined to a ring, which is cut open at a random
    example of the first shard.

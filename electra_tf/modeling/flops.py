@@ -64,7 +64,7 @@ class OriginalTransformer:
     decoder: bool = False  # every block also attends to an encoder
     num_segments: int = 2  # read by `_ExactTransformer`
     entry_bytes: int = 4  # of a saved activation; read by `SavedTransformer`
-    recomputes: bool = False  # `Encoder.recomputes`; read by the same
+    recomputes: bool = False  # as `Encoder.recomputes`
 
     def block(self) -> float:
         """Counts one block."""

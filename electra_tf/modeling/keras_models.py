@@ -115,7 +115,6 @@ class MaskedLMModel(_LayerModel):
 def _check_rows(
     features: Mapping[str, tf.Tensor], num_positions: int
 ) -> list[tf.Tensor]:
-    """Returns the `FEATURES` as int32 tensors."""
     names = sorted(features) if isinstance(features, Mapping) else features
     if names != sorted(FEATURES):
         raise ValueError(

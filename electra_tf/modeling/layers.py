@@ -106,7 +106,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
 
 class SizedLayer(ConfiguredLayer):
-    """A layer with an encoder's sizes; Keras passes them as a mapping."""
+    """A layer with an encoder's sizes, a mapping if Keras loads the layer."""
 
     def __init__(
         self, settings: config.EncoderConfig | Mapping[str, Any], **kwargs: Any
@@ -122,7 +122,7 @@ class SizedLayer(ConfiguredLayer):
         return Linear(units, initializer, name=name, dtype=self.dtype_policy)
 
     def make_initializer(self) -> keras.initializers.Initializer:
-        """Returns a normal initializer, truncated at two deviations."""
+        """Returns a normal initializer truncated at 2 standard deviations."""
         stddev = self.settings.initializer_stddev
         return keras.initializers.TruncatedNormal(stddev=stddev)
 

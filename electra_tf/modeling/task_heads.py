@@ -21,7 +21,7 @@ from electra_tf.modeling import layers
 DROPOUT_PROB = 0.1
 """The dropout of [CLS] states in training (the original's keep_prob 0.9)."""
 
-# Added to a head's dropout site, its number, for its second dropout.
+# Added to the dropout site of a head for the head's second dropout.
 _SECOND_SITE = 128
 
 QA_HIDDEN_SIZE = 512
@@ -429,10 +429,9 @@ class QuestionAnsweringHead(TaskHead):
     def _joint_terms(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes what `[N, D]` starts and all positions add to `qa_hidden`.
+        """Computes two terms whose sum is the output of `qa_hidden`.
 
-        Returns:
-            `[N, 512]` and `[B, S, 512]`; their sum is the layer's output.
+        They are `[N, 512]` for starts and `[B, S, 512]` for all positions.
         """
         # The kernel's first D rows multiply the states of the starts.
         batch, length, width = layers.shape_of(hidden)

@@ -132,13 +132,13 @@ class Adversarial(electra.Electra):
         )
         config.require(
             chosen.disc_weight > 0,
-            "The objective 'adversarial' trains the discriminator, so "
-            "`objective.disc_weight` must be above 0. Received: 0.",
+            "The objective 'adversarial' needs an `objective.disc_weight` "
+            "above 0. Received: objective.disc_weight=0.",
         )
 
     @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """Counts both networks and what the estimator adds."""
+        """Counts both networks and the estimator."""
         networks = super().trained_parts(convention)
         if cls.parse(convention.settings).is_reinforce:
             return networks + convention.reward_baseline()
@@ -177,7 +177,7 @@ class Adversarial(electra.Electra):
         return counts
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """Returns the factors at a step, with `a` in the generator's."""
+        """Returns the factors at a step; `a` mixes the generator's losses."""
         share = self.adversarial_share(step)
         factors: dict[str, Any] = dict(self.loss_coefficients)
         factors["gen_loss"] *= 1.0 - share
@@ -225,7 +225,6 @@ class Adversarial(electra.Electra):
         log_probs: tf.Tensor,
         rewards: tf.Tensor,
     ) -> step_lib.Tensors:
-        """Computes both losses of REINFORCE from `[B, P]` rewards."""
         positions = sampled.masked.masked_positions
         weights = sampled.masked.masked_weights
         (encoded,) = sampled.generated.encoder_outputs

@@ -24,7 +24,7 @@ from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 from electra_tf.training import step_state
 
-# Dropout sites of the main network come after those of the generator.
+# The first dropout site of the main network, above all of the generator.
 _MAIN_SITES = 512
 
 
@@ -85,7 +85,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         "discriminator_predictions": networks.TokenHead
     }
     """The heads on the main encoder: for each name a function that takes the
-    encoder's settings and `name`. The head of a masked LM has the first."""
+    encoder's settings and `name`. A masked LM's head has the first name."""
 
     generator_heads: Mapping[str, Callable[..., Any]] = {}
     """Further heads on the generator's states, in the same form."""
@@ -339,7 +339,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     def num_updates(self) -> tf.Tensor:
         """Counts the updates so far, scalar int32; 0 without an optimizer."""
-        # Only a compiled model has the attribute.
+        # Only a compiled model has the attribute `optimizer`.
         optimizer = getattr(self, "optimizer", None)
         return tf.cast(optimizer.iterations.value if optimizer else 0, tf.int32)
 

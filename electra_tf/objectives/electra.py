@@ -29,7 +29,7 @@ class SamplingSettings(base.Settings):
 
     temperature: schema.Temperature = 1.0  # of the generator's softmax
     final_temperature: schema.Temperature = 1.0  # after `temperature_steps`
-    temperature_steps: schema.Count = 0  # of a linear change; 0: constant
+    temperature_steps: schema.Count = 0  # steps until then; 0: constant
     disallow_correct: bool = False  # never sample the original token
 
     def __post_init__(self) -> None:

@@ -104,7 +104,6 @@ def build_model(
 def _require_default(
     objective: "type[base.PretrainingModel]", name: str, field: str, value: Any
 ) -> None:
-    """Raises `ConfigError` if a field that has no effect is set."""
     readers = {
         reader: declared.default
         for reader in NAMES
@@ -125,7 +124,6 @@ def _require_default(
 
 
 def _import_objective(name: str) -> "type[base.PretrainingModel]":
-    """Imports the one objective that a module of the user's defines."""
     from electra_tf.objectives import base
 
     unknown = errors.ConfigError(

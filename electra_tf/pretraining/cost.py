@@ -118,7 +118,7 @@ def estimate(
     largest = max(map(saved.step_flops, saved.starts)) / count
     for cut in [least, *(devices.Cut(n) for n in more if shares % n == 0)]:
         at_once = min(cut.at_a_time, cut.num_parts)
-        # Micro-batches that run at a time have gradients until they are added.
+        # Micro-batches have separate gradients until these are summed.
         extra = 4.0 * num_weights * at_once if cut.num_parts > 1 else 0.0
         size = largest * at_once / cut.num_parts + extra
         if size <= room:

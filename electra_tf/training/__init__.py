@@ -1,1 +1,1 @@
-"""Stage 5, losses to checkpoints: optimizers, step, loop, checkpoints."""
+"""Trains any `TrainableModel`: step, loop, optimizers, checkpoints, reports."""

@@ -73,7 +73,6 @@ def _check_tensor(name: str, value: bytes, sizes: list[int]) -> int:
 
 
 def _entries(data: bytes, offset: int, size: int) -> Iterator[tuple]:
-    """Yields the keys and values of a block."""
     block = data[offset : offset + size]
     is_plain = len(block) == size >= 8 and data[offset + size] == 0
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")

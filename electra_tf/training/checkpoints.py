@@ -239,10 +239,10 @@ def save(
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
-            f"{atomic.first_line(error)}. Earlier ones are untouched, the "
-            f"newest is {latest(model_dir) or 'none'}. Free space or repair "
-            "the disk, then start the same command again: it goes on from "
-            "there."
+            f"{atomic.first_line(error)}. Earlier checkpoints are untouched; "
+            f"the newest is {latest(model_dir) or 'none'}. Free space or "
+            "repair the disk, then start the same command again: it goes on "
+            "from there."
         ) from error
     remove_old(model_dir, keep, state.get("best_step"))
     return final
@@ -374,7 +374,6 @@ def read_shapes(prefix: str) -> Arrays:
 
 @contextlib.contextmanager
 def _open(prefix: str) -> Iterator[Any]:
-    """Yields TensorFlow's reader of a checkpoint."""
     checkpoint_index.check(prefix)
     build = tf.compat.v1.train.NewCheckpointReader
     # TensorFlow treats the prefix as a pattern.

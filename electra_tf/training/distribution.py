@@ -213,7 +213,7 @@ def require_same(
     strategy: tf.distribute.Strategy, values: Mapping[str, Any]
 ) -> None:
     """Raises `ValueError` unless the named values are equal on all hosts."""
-    # The names come first: hosts with other versions would compare others.
+    # Names are compared first, because another version may have other values.
     names = {"settings, so the same version of electra_tf": ", ".join(values)}
     with naming_lost_workers(strategy):
         for name, value in (names | dict(values)).items():

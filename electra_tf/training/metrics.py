@@ -94,7 +94,8 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
 class Statistics(keras.metrics.Metric):
     """Sums statistics over batches and derives a model's metrics from them.
 
-    Statistics are sums over all replicas, which each adds to its own copy.
+    The statistics have been summed over replicas. Each replica adds the sums to
+    its own copy.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain serializable values."""
+        """Returns the constructor's arguments, for JSON."""
         base = super().get_config()
         return {
             "name": base["name"],
@@ -196,7 +196,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _apply_adam(
         self, gradient: Gradient, variable: Any, adam: dict[str, tf.Tensor]
     ) -> None:
-        """Updates the moments and the variable by one fused operation."""
         index = self._get_variable_index(variable)
         rate = {"lr": self._scale(adam["lr"], variable)}
         tf.raw_ops.ResourceApplyAdam(
@@ -208,7 +207,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         )
 
     def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
-        """Multiplies the rate by the variable's factor."""
         factor = self.rate_multipliers[self._get_variable_index(variable)]
         return rate if factor == 1.0 else rate * factor
 
@@ -326,10 +324,9 @@ class LAMB(ReplicaOptimizer):
 
     The ratio |w| / |u| of Euclidean norms is replaced by 1 if a norm is 0, so
     that variables that are 0 change, and for variables that match
-    `exclude_from_layer_adaptation`. None takes the patterns of
-    `exclude_from_weight_decay`; in tensorflow-addons so does an empty list.
-    The decay is part of u (https://arxiv.org/abs/1904.00962, algorithm 2); in
-    Keras' `Lamb` it is not.
+    `exclude_from_layer_adaptation`. If that is None (or, in tensorflow-addons,
+    empty), it is `exclude_from_weight_decay`. The decay is part of u, as in
+    https://arxiv.org/abs/1904.00962, algorithm 2; in Keras' `Lamb` it is not.
     """
 
     def __init__(
@@ -345,7 +342,7 @@ class LAMB(ReplicaOptimizer):
         self.adaptation_exclusions = list(exclude_from_layer_adaptation)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain serializable values."""
+        """Returns the constructor's arguments, for JSON."""
         return super().get_config() | {
             "exclude_from_layer_adaptation": self.adaptation_exclusions
         }
@@ -405,8 +402,8 @@ def clip_by_global_norm(
     """Clips gradients to a joint norm of `clip_norm`; 0 does not clip.
 
     Returns dense float32 gradients and their norm before clipping. If the norm
-    is not finite, all clipped gradients are NaN. A row that a sparse gradient
-    has twice is summed first; the original adds the squares of both.
+    is not finite, all clipped gradients are NaN. Repeated rows of a sparse
+    gradient are summed first; the original sums their squares.
     """
     dense = [densify(gradient) for gradient in gradients]
     # Most variables are vectors, which need one sum of squares together.

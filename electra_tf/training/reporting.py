@@ -135,10 +135,8 @@ class RunReport(contextlib.AbstractContextManager):
         total_steps: the last step of the run.
         title: the title of the progress bar.
         is_brief: whether to print a line now and then instead of a table.
-        work_until: returns the work of the first n steps, from which the time
-            left is computed.
-        owes_evaluation: whether to remove held-out metrics of `first_step`,
-            too.
+        work_until: returns the work of the first n steps, for the time left.
+        owes_evaluation: also removes held-out metrics of `first_step`.
     """
 
     def __init__(
@@ -302,7 +300,7 @@ _PANELS = (
     ("reward", ("reward",)),
     ("learning rate", ("learning_rate",)),
 )
-# Metrics, each with its value for a unigram model, a horizontal line.
+# Horizontal lines in the panels: a metric's value for a unigram model.
 _BASELINES = {
     "mlm_masked_loss": "unigram_entropy",
     "mlm_accuracy": "unigram_accuracy",

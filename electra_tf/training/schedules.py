@@ -73,7 +73,7 @@ class PolynomialDecayTimesWarmup(Schedule):
         return rate
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor's arguments."""
         return dict(vars(self))
 
 
@@ -97,7 +97,7 @@ class Restarted(Schedule):
         return rate
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor's arguments."""
         return dict(vars(self))
 
     @classmethod
@@ -128,8 +128,8 @@ def resolve_rules(
 ) -> list[float]:
     """Returns each path's number, from the first rule that matches the path.
 
-    A path that no rule matches raises a `ValueError`, in which `meaning` says
-    what the numbers are.
+    A path that no rule matches raises a `ValueError`, which names the numbers
+    by `meaning`.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
@@ -154,8 +154,8 @@ def layerwise_learning_rate_rules(
     A variable at depth d gets `layer_decay ** (top - d)`. Embeddings and
     their projection have depth 0, encoder layer i has i + 1, the task head
     has `top`. In the original (`_get_layer_lrs`) `top` is `num_layers + 2`, so
-    no variable has the exponent 1; with `is_contiguous` it is one less. Other
-    variables have no rule.
+    no variable has the exponent 1; `is_contiguous` makes it `num_layers + 1`.
+    Other variables have no rule.
     """
     top = num_layers + (1 if is_contiguous else 2)
     depths = {"/embeddings/": 0, "/embeddings_project/": 0}

@@ -157,8 +157,8 @@ class TrainableModel(keras.Model, abc.ABC):
             self._update(gradients, variables)
         else:
             is_finite = tf.math.is_finite(norm)
-            # A skipped step counts in schedules and masks. The branches call no
-            # collective, which replicas could not do in a condition.
+            # A skipped step still advances schedules and masks. A condition
+            # cannot contain collectives, so gradients were reduced before it.
             tf.cond(
                 is_finite,
                 lambda: self._update(gradients, variables),
@@ -220,7 +220,6 @@ class TrainableModel(keras.Model, abc.ABC):
         super().load_own_variables(saved)
 
     def _extra_variables(self) -> dict[str, tf.Variable]:
-        """Names the variables that Keras does not track."""
         scale, average = self.loss_scale, self.weight_average
         by_name = {} if scale is None else scale.by_name()
         averages = [] if average is None else average.averages
@@ -240,7 +239,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def test_step(self, data: Tensors) -> Tensors:
         """Evaluates a batch for Keras' `evaluate`, from `[B, S]` features."""
-        # The index of a batch decides its masks, so evaluations are equal.
+        # The batch's index decides its masks: all evaluations have the same.
         batch = self.totals.num_batches.value
         statistics = self.evaluation_step(self._as_one_stream(data), batch)
         self.totals.update_state(statistics)
@@ -257,7 +256,6 @@ class TrainableModel(keras.Model, abc.ABC):
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
     ) -> tuple[Gradients, Tensors]:
-        """Sums gradients and statistics over the micro-batches."""
         zeros = [tf.zeros(v.shape, v.dtype) for v in self.trained_variables]
         return self._sum_parts(
             prepared,
@@ -360,12 +358,10 @@ def normalizer_of(loss: str) -> str:
 
 
 def _name_normalizers(sums: Tensors) -> Tensors:
-    """Returns the normalizers as statistics, `[1]` each."""
     return {normalizer_of(n): tf.reshape(v, [1]) for n, v in sums.items()}
 
 
 def _collect(sums: LossSums) -> Tensors:
-    """Returns losses and statistics as vectors."""
     values = sums.losses | sums.statistics
     return {name: tf.reshape(value, [-1]) for name, value in values.items()}
 

@@ -266,7 +266,6 @@ class TrainingRun(abc.ABC):
         return every > 0 and (step % every == 0 or step == self.num_steps)
 
     def _num_next_steps(self, step: int) -> int:
-        """Returns the number of steps until the host must act again."""
         training = self.training
         saving = training.save_checkpoints_steps
         intervals = training.log_steps, self.eval_steps, saving
@@ -305,7 +304,6 @@ class TrainingRun(abc.ABC):
             self.report.print("train", step, metrics | timing)
 
     def _trace_anew(self) -> None:
-        """Makes the next calls trace the steps again."""
         options: dict[str, Any] = {"autograph": False}
         self.run_steps = tf.function(self._run_steps, **options)
         self.evaluate_batch = tf.function(
@@ -319,7 +317,6 @@ class TrainingRun(abc.ABC):
         self._is_traced = False
 
     def _enter_stage(self, step: int) -> None:
-        """Prepares the model for the stage that contains a step."""
         starts = self.model.stage_starts
         stage = bisect.bisect_right(starts, step) - 1
         if stage != self.stage:
@@ -371,7 +368,6 @@ class TrainingRun(abc.ABC):
             checkpoints.save(self.folder, step, variables, state, keep, is_old)
 
     def _find_broken(self) -> list[str]:
-        """Names up to 8 variables with numbers that are not finite."""
         return [
             name
             for name, variable in self.saved_variables().items()
@@ -408,7 +404,7 @@ class TrainingRun(abc.ABC):
 
     @abc.abstractmethod
     def state(self, step: int) -> dict[str, Any]:
-        """Returns the part of a checkpoint that is JSON."""
+        """Returns the content of a checkpoint's `state.json`."""
 
     @abc.abstractmethod
     def describe(self) -> str:

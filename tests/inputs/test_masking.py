@@ -214,7 +214,7 @@ def test_pieces_with_two_hashes_continue_a_word():
     tokens = ("[PAD]", "play", "##ing", "#", "a##b")
     table = masking.continuation_table(tokens)
     assert table.tolist() == [False, False, True, False, False]
-    with pytest.raises(ValueError, match="Received: 2 tokens, none of which"):
+    with pytest.raises(ValueError, match="Received: 2 tokens without"):
         masking.continuation_table(("play", "#ing"))
 
 
