@@ -121,8 +121,8 @@ class Adversarial(electra.Electra):
             "Received: masking.draw_with_replacement=True, which may choose a "
             "position twice. Set it to False.",
         )
-        chosen = cls.parse(settings)
-        start = chosen.adversarial_start_step
+        objective = cls.parse(settings)
+        start = objective.adversarial_start_step
         total = settings.training.num_train_steps
         config.require(
             start < total,
@@ -131,7 +131,7 @@ class Adversarial(electra.Electra):
             f"adversarial_start_step={start}, num_train_steps={total}.",
         )
         config.require(
-            chosen.disc_weight > 0,
+            objective.disc_weight > 0,
             "The objective 'adversarial' needs an `objective.disc_weight` "
             "above 0. Received: objective.disc_weight=0.",
         )
@@ -162,10 +162,10 @@ class Adversarial(electra.Electra):
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """The losses and their factors, also of the baseline's loss."""
-        factors, chosen = super().loss_coefficients, self.objective
-        if not chosen.is_reinforce:
+        factors, objective = super().loss_coefficients, self.objective
+        if not objective.is_reinforce:
             return factors
-        weight = chosen.gen_weight * chosen.adversarial_weight
+        weight = objective.gen_weight * objective.adversarial_weight
         return {**factors, "adversarial_loss": weight, "baseline_loss": 1.0}
 
     def loss_normalizers(self, prepared: base.MaskedBatch) -> step_lib.Tensors:
@@ -187,9 +187,9 @@ class Adversarial(electra.Electra):
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
         """Computes ELECTRA's total loss, without the adversarial terms."""
-        chosen = self.objective
-        total = chosen.gen_weight * means["gen_loss"]
-        return total + chosen.disc_weight * means["disc_loss"]
+        objective = self.objective
+        total = objective.gen_weight * means["gen_loss"]
+        return total + objective.disc_weight * means["disc_loss"]
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
@@ -248,12 +248,12 @@ class Adversarial(electra.Electra):
 
         Added to the token embeddings, `[B, S, E]`, they change no value.
         """
-        masked, chosen = sampled.masked, self.objective
+        masked, objective = sampled.masked, self.objective
         now = self.num_updates()
         temperature = schedules.constant_or_linear(
-            chosen.gumbel_temperature,
-            chosen.final_gumbel_temperature,
-            chosen.gumbel_temperature_steps,
+            objective.gumbel_temperature,
+            objective.final_gumbel_temperature,
+            objective.gumbel_temperature_steps,
             now,
         )
         noise = sampling.gumbel_noise(self.draw_uniform(sampled.prepared))
@@ -264,9 +264,10 @@ class Adversarial(electra.Electra):
         expected = tf.tensordot(soft, table, 1)
         # The discriminator's loss will be multiplied by `disc_weight`.
         factor = self.adversarial_share(now)
-        factor *= chosen.gen_weight * chosen.adversarial_weight
+        factor *= objective.gen_weight * objective.adversarial_weight
         expected = losses.reverse_gradient(
-            expected - tf.stop_gradient(expected), factor / chosen.disc_weight
+            expected - tf.stop_gradient(expected),
+            factor / objective.disc_weight,
         )
         length = masked.original_ids.shape[1]
         one_hot = tf.one_hot(masked.masked_positions, length)

@@ -306,9 +306,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             cls_id = self.masking.vocabulary.cls_id
             features = encoder_lib.number_segments(features, cls_id)
         seeds = self.masking.seeds(kind, step, streams, is_training)
-        chosen = self.settings.masking
-        first, last = chosen.mask_prob, chosen.final_mask_prob
-        num_steps = chosen.mask_prob_steps
+        settings = self.settings.masking
+        first, last = settings.mask_prob, settings.final_mask_prob
+        num_steps = settings.mask_prob_steps
         rate = schedules.constant_or_linear(first, last, num_steps, step)
         if num_steps and not is_training:
             rate = last

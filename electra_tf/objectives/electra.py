@@ -203,15 +203,15 @@ class Electra(base.PretrainingModel):
         self, logits: tf.Tensor, masked: masking.MaskedInputs, is_training: bool
     ) -> tf.Tensor:
         """Applies the temperature and `disallow_correct` to the logits."""
-        chosen = self.objective
-        first, last = chosen.temperature, chosen.final_temperature
-        num_steps, now = chosen.temperature_steps, self.num_updates()
+        objective = self.objective
+        first, last = objective.temperature, objective.final_temperature
+        num_steps, now = objective.temperature_steps, self.num_updates()
         if num_steps and not is_training:
             # Evaluations always use the final temperature, to be comparable.
             logits /= last
         elif num_steps or first != 1.0:
             logits /= schedules.constant_or_linear(first, last, num_steps, now)
-        if chosen.disallow_correct:
+        if objective.disallow_correct:
             vocab_size = logits.shape[-1]
             logits -= _DISALLOWED * tf.one_hot(masked.masked_ids, vocab_size)
         return logits

@@ -49,13 +49,13 @@ class TwoStage(electra.Electra):
         """Requires that both stages have steps and the encoders fit."""
         super().check_settings(settings)
         base.require_masked_lm_generator(settings)
-        chosen, generator = cls.parse(settings), settings.generator
+        objective, generator = cls.parse(settings), settings.generator
         total = settings.training.num_train_steps
         config.require(
-            0 < chosen.generator_steps < total,
+            0 < objective.generator_steps < total,
             "`objective.generator_steps` must be above 0 and below "
             "training.num_train_steps, so that both stages have steps. "
-            f"Received: generator_steps={chosen.generator_steps}, "
+            f"Received: generator_steps={objective.generator_steps}, "
             f"num_train_steps={total}. Set --config.objective.generator_steps="
             f"{total // 2}, or raise --config.training.num_train_steps.",
         )
@@ -63,7 +63,7 @@ class TwoStage(electra.Electra):
             generator.is_alone
             or (
                 generator.weight_tying == "embeddings"
-                and not chosen.freeze_generator
+                and not objective.freeze_generator
             ),
             "The objective 'two_stage' needs a generator with weights of its "
             "own, since shared ones would change while it is frozen. Set "
@@ -76,7 +76,7 @@ class TwoStage(electra.Electra):
             if sizes[name] != size
         ]
         config.require(
-            not (chosen.initialize_from_generator and differing),
+            not (objective.initialize_from_generator and differing),
             "`objective.initialize_from_generator` needs two encoders of the "
             f"same sizes. Received: {', '.join(differing)}. Set "
             "generator_hidden_size=1, generator_layers=1, embedding_size="
@@ -93,10 +93,10 @@ class TwoStage(electra.Electra):
     def training_flops(cls, convention: flops.Convention, step: int) -> float:
         """Counts the generator, and in stage two also the discriminator."""
         generator, main = convention.generator(), convention.discriminator()
-        chosen = cls.parse(convention.settings)
-        if step < chosen.generator_steps:
+        objective = cls.parse(convention.settings)
+        if step < objective.generator_steps:
             return generator.total
-        if chosen.freeze_generator:
+        if objective.freeze_generator:
             generator = generator.frozen
         return (generator + main).total
 
@@ -115,14 +115,14 @@ class TwoStage(electra.Electra):
 
     def enter_stage(self, stage: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
-        chosen, average = self.objective, self.weight_average
+        objective, average = self.objective, self.weight_average
         self.is_sampling = stage > 0
-        self.is_frozen = self.is_sampling and chosen.freeze_generator
+        self.is_frozen = self.is_sampling and objective.freeze_generator
         if average is not None:
             average.start = self.stage_starts[stage]
         if not (self.is_sampling and is_beginning):
             return
-        if chosen.initialize_from_generator:
+        if objective.initialize_from_generator:
             weights = self.generator.encoder.get_weights()
             self.main.encoder.set_weights(weights)
             if self.is_disentangled:

@@ -223,7 +223,7 @@ def require_same(
             if mean_over_workers(strategy, number) != number:
                 raise ValueError(
                     f"All hosts must have the same {name}. Received: "
-                    f"{reprlib.repr(value)} here, another on other hosts. "
+                    f"{reprlib.repr(value)} on this host, another on others. "
                     "Start the same command on all hosts, with an output "
                     "folder that all of them mount."
                 )
