@@ -8,10 +8,13 @@ import contextlib
 import csv
 import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from absl import logging
 
 from electra_tf import installed
 from electra_tf import storage
@@ -63,7 +66,7 @@ class AnsweredTable:
         """Writes all rows with the columns that `answer` gives for each.
 
         All texts are looked at before the first answer; `DataError` names file
-        and line.
+        and line. Rows without a text have none of the columns.
 
         Args:
             columns: of the table, by input of the model.
@@ -71,10 +74,16 @@ class AnsweredTable:
             key: tells the model apart: parts that another one left do not
                 count.
         """
-        total = sum(len(rows) for rows, _ in self._read_parts(columns))
-        if not total:
+        are_filled = list[bool]()
+        for _, texts in self._read_parts(columns):
+            are_filled += _find_filled(texts)
+        total = len(are_filled)
+        if not any(are_filled):
             expected = f"rows of {', '.join(columns.values())}"
             raise files.unexpected(self.source, expected)
+        if count := are_filled.count(False):
+            told = f"{count:,} of {total:,} rows have no text, and no answer"
+            logging.warning(f"{self.source}: {told}.")
         with self.source.open("rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
         # Another version may answer otherwise.
@@ -88,7 +97,7 @@ class AnsweredTable:
                 for rows, texts in self._read_parts(columns):
                     parts.append(folder / f"{digest}-{len(parts):06d}.jsonl")
                     if not parts[-1].exists():
-                        lines = self._add_columns(rows, answer(texts))
+                        lines = self._add_columns(rows, texts, answer)
                         atomic.write_text(parts[-1], "".join(lines))
                     shown.advance(len(rows), len(rows))
             self._join(parts)
@@ -118,6 +127,9 @@ class AnsweredTable:
             yield rows, texts
 
     def _read_text(self, record: files.Record, column: str) -> str:
+        value = record.values[column]
+        if value in (None, "nan", "NaN") or value != value:
+            return ""
         text = cells.read_text(record, column)
         try:
             text.encode()
@@ -131,9 +143,17 @@ class AnsweredTable:
     def _add_columns(
         self,
         rows: Sequence[Mapping[str, Any]],
-        answers: Iterable[Mapping[str, Any]],
+        texts: Texts,
+        answer: Callable[[Texts], Iterable[Mapping[str, Any]]],
     ) -> Iterator[str]:
-        for row, added in zip(rows, answers, strict=True):
+        are_filled = _find_filled(texts)
+        filled = {
+            name: list(itertools.compress(column, are_filled))
+            for name, column in texts.items()
+        }
+        answers = iter(answer(filled) if any(are_filled) else ())
+        for row, is_filled in zip(rows, are_filled, strict=True):
+            added = next(answers) if is_filled else {}
             if common := set(row) & set(added):
                 expected = f"no columns called {', '.join(sorted(added))}"
                 received = ", ".join(sorted(common))
@@ -154,10 +174,19 @@ class AnsweredTable:
             names: dict[str, None] = {}
             for row in _read_objects(parts):
                 names |= dict.fromkeys(row)
-            table = csv.DictWriter(stream, list(names), delimiter=delimiter)
+            # A TSV whose names are in quotes is read as one with quotes.
+            quoting = csv.QUOTE_ALL if delimiter == "\t" else csv.QUOTE_MINIMAL
+            table = csv.DictWriter(
+                stream, list(names), delimiter=delimiter, quoting=quoting
+            )
             table.writeheader()
             for row in _read_objects(parts):
                 table.writerow({n: _to_cell(row[n]) for n in row})
+
+
+def _find_filled(texts: Texts) -> list[bool]:
+    rows = zip(*texts.values(), strict=True)
+    return [any(text.strip() for text in row) for row in rows]
 
 
 def _read_objects(parts: Iterable[pathlib.Path]) -> Iterator[dict[str, Any]]:

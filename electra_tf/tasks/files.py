@@ -299,8 +299,8 @@ def read_rows(
     if not any(header):
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
-    required = dict.fromkeys([*columns, *(header if remedy else ())])
-    _require_columns(f"{path}, line 1", header, [*required], remedy)
+    for names in (columns, header if remedy else ()):
+        _require_columns(f"{path}, line 1", header, names, remedy)
     num_quoted = 0
     for number, fields in rows:
         place = f"{path}, line {number}"

@@ -48,8 +48,17 @@ def test_rows_keep_their_order_and_cells_in_every_format(write, tmp_path):
     (tmp_path / "in.csv").write_text('text,n\n"the ""cat"",\nsat",1\n')
     (row,) = map(json.loads, write("in.csv", "two.jsonl").open())
     assert row == expected[0]
+    write(target="three.tsv")
+    other = write("three.tsv", "three.jsonl", lambda c: [{}] * len(c["texts"]))
+    texts = [json.loads(line)["text"] for line in other.open()]
+    assert texts == [row["text"] for row in ROWS]
+    # What has no text has no answer.
+    (tmp_path / "in.csv").write_text("text,n\n,1\nnan,2\nx,3\n")
+    table = write("in.csv", "three.csv").read_text()
+    assert table == 'text,n,length,all\n,1,,\nnan,2,,\nx,3,1,"[""x""]"\n'
     assert {p.name for p in tmp_path.iterdir()} == {
-        "in.csv", "in.jsonl", "out.jsonl", "two.jsonl",
+        "in.csv", "in.jsonl", "out.jsonl", "two.jsonl", "three.csv",
+        "three.jsonl", "three.tsv",
     }  # fmt: skip
 
 
