@@ -81,7 +81,7 @@ def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
     """Applies dropout: zeroes some entries and scales up the others.
 
     `choice` holds the entries to keep (`random_bits.draw_kept`) and the scale.
-    Without it the inputs are returned.
+    Without a choice the inputs are returned.
     """
     if not choice:
         return inputs

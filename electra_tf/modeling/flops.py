@@ -187,7 +187,7 @@ class SavedTransformer(OriginalTransformer):
         return 2.0 * self.entry_bytes * self.length * self.hidden_size
 
     def encoder(self) -> float:
-        """Counts embeddings and blocks; to recompute, one block and inputs."""
+        """Counts embeddings and blocks (one block if they are recomputed)."""
         if not self.recomputes:
             return super().encoder()
         inputs = 4.0 * self.num_layers * self.length * self.hidden_size

@@ -30,20 +30,11 @@ _SECOND_ENCODER_SITES = 256
 class Answer(enum.Enum):
     """The kind of output that the main network has for each token."""
 
-    REPLACED = "replaced"
-    """A logit: was the token replaced?"""
-
-    COPYING = "copying"
-    """A logit (is the token the original?) and vocabulary logits if not."""
-
-    ENERGY = "energy"
-    """Minus log p(token | all other tokens), up to a constant."""
-
-    MASKED_LM = "masked_lm"
-    """Vocabulary logits at masked positions."""
-
-    CORRECTION = "correction"
-    """Vocabulary logits of a network that was trained without [MASK]."""
+    REPLACED = "replaced"  # a logit, high if the token looks replaced
+    COPYING = "copying"  # a copy logit and vocabulary logits
+    ENERGY = "energy"  # -log p(token | all other tokens), up to a constant
+    MASKED_LM = "masked_lm"  # vocabulary logits at masked positions
+    CORRECTION = "correction"  # vocabulary logits, trained without [MASK]
 
     @property
     def is_prediction(self) -> bool:

@@ -90,17 +90,12 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     generator_heads: Mapping[str, Callable[..., Any]] = {}
     """Further heads on the generator's states, in the same form."""
 
-    has_generator = True
-    """Whether the objective reads the section `generator` of a config."""
-
     required_generator: Mapping[str, Any] = {}
     """Fields of the section `generator` that must have these values."""
 
-    takes_packed_rows = True
-    """Whether several texts may share a row (`--packed`)."""
-
-    supports_disentangled = False
-    """Whether `generator.disentangled_embeddings` can be set."""
+    has_generator = True  # whether it reads the section `generator`
+    takes_packed_rows = True  # whether several texts may share a row
+    supports_disentangled = False  # whether embeddings can be disentangled
 
     weights_of: "type[PretrainingModel] | None" = None
     """The objective with which a converted run continues; None: this one."""

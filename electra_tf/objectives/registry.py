@@ -30,7 +30,7 @@ NAMES: Mapping[str, str] = {
     "sentence_order": "SentenceOrder",
     "two_stage": "TwoStage",
 }
-"""Module of this folder to the class in it."""
+"""Objectives by name: the name is also the module; the value is its class."""
 
 DETECTION, ENERGY, MASKED_LM = "electra", "electric", "mlm"
 """The original's objectives. Models of other formats, whose files tell only
@@ -95,7 +95,7 @@ def build_model(
     token_counts: Any = None,
     is_packed: bool = False,
 ) -> "base.PretrainingModel":
-    """Builds the model of a config; arguments as of `PretrainingModel`."""
+    """Builds a config's model; `PretrainingModel` explains the arguments."""
     settings = complete(settings)
     objective = find_class(settings.objective["name"])
     return objective(settings, vocabulary, token_counts, is_packed)

@@ -8,6 +8,7 @@ they cannot read.
 
 import ast
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -318,21 +319,38 @@ def split_commas(cell: Any) -> tuple[str, ...]:
     return tuple(map(str.strip, cell.split(","))) if is_list else ()
 
 
-def read_choices(record: files.Record, columns: Sequence[str]) -> list[str]:
-    """Reads the choices of a row: a list, or the first filled cells.
+def read_choices(
+    record: files.Record, columns: Sequence[str]
+) -> dict[str, str]:
+    """Reads the choices of a row, by the names that they have.
 
-    A choice may be an object with a `text`.
+    They are the first filled cells, or a list, of objects or not, or an object
+    in one. What has no name is called by its place and a full stop.
     """
-    cells: Any = [record.values[name] for name in columns]
-    if len(cells) == 1:
-        value = understand(cells[0])
-        cells = value if isinstance(value, list) else cells
-    cells = [c.get("text") if isinstance(c, dict) else c for c in cells]
-    filled = ["" if cell is None or cell != cell else cell for cell in cells]
-    texts = [c if isinstance(c, str) else json.dumps(c) for c in filled]
-    count = sum(bool(text.strip()) for text in texts)
-    if count < 2 or not all(text.strip() for text in texts[:count]):
+    pairs: Any = [(name, record.values[name]) for name in columns]
+    value = understand(pairs[0][1]) if len(pairs) == 1 else None
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        names = value.get("label", [])  # as in ARC
+        pairs = list(itertools.zip_longest(names, value["text"]))
+    elif isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        parts = [c if isinstance(c, dict) else {"text": c} for c in value]
+        pairs = [(c.get("label", c.get("key")), c.get("text")) for c in parts]
+    choices = {
+        label_name(name) or f"{place}.": cell
+        if isinstance(cell, str)
+        else ""
+        if understand(cell) is None
+        else json.dumps(cell)
+        for place, (name, cell) in enumerate(pairs)
+    }
+    count = sum(bool(text.strip()) for text in choices.values())
+    filled = dict(itertools.islice(choices.items(), count))
+    is_whole = all(text.strip() for text in filled.values())
+    if count < 2 or not is_whole or len(choices) < len(pairs):
         expected = f"two or more texts in {','.join(columns)!r}, none empty"
         remedy = "Repair the row; --config.own.choices_column names columns."
-        raise files.unexpected(record.place, expected, str(cells), remedy)
-    return texts[:count]
+        received = str([record.values[name] for name in columns])
+        raise files.unexpected(record.place, expected, received, remedy)
+    return filled

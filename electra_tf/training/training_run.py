@@ -53,7 +53,7 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
 
 
 class TrainingRun(abc.ABC):
-    """A training in a folder; a resumed one gives the same bits.
+    """Trains a model in a folder; a resumed training ends with the same bits.
 
     The model was built in the strategy's scope, with its optimizer.
 

@@ -240,11 +240,14 @@ class MultipleChoiceTask(ComparisonTask):
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
         """Reads which choice is right: from 0, from A, or its own text."""
         name = cells.label_name(record.values.get(own.label_column)) or ""
-        choices = cells.read_choices(record, _choice_columns(own))
+        named = cells.read_choices(record, _choice_columns(own))
+        names, choices = list(named), list(named.values())
         letters, count = string.ascii_uppercase, len(choices)
         place = letters.find(name) if len(name) == 1 else -1
         place = int(name) if name.isdecimal() else place
-        if not 0 <= place < count and choices.count(name) == 1:
+        if name in names:
+            place = names.index(name)
+        elif not 0 <= place < count and choices.count(name) == 1:
             place = choices.index(name)
         if not 0 <= place < count:
             expected = (
@@ -260,7 +263,7 @@ class MultipleChoiceTask(ComparisonTask):
     ) -> list[Example]:
         """Makes an example of each choice; the right one has the label 1."""
         choices = cells.read_choices(record, _choice_columns(own))
-        expanded = [example._replace(pair=choice) for choice in choices]
+        expanded = [example._replace(pair=c) for c in choices.values()]
         if example.label is None:
             return expanded
         numbered = enumerate(expanded)

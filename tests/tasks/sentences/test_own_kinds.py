@@ -74,6 +74,23 @@ def test_a_question_has_choices(tmp_path):
     assert listed[2] == {"rank": 1, "probability": 0.5}
 
 
+@pytest.mark.parametrize(
+    ("choices", "label"),
+    [
+        ({"text": ["cat", "dog"], "label": ["1", "2"]}, "2"),
+        ([{"key": 1, "text": "cat"}, {"key": 2, "text": "dog"}], 2),
+        ({"A": "cat", "B": "dog"}, "B"),
+        ({"text": ["cat", "dog"]}, 1),
+        ("['cat' 'dog']", "dog"),
+    ],
+)
+def test_a_choice_goes_by_its_own_name(tmp_path, choices, label):
+    row = json.dumps({"text": "a", "choices": choices, "label": label})
+    task = build_own(tmp_path, row, "t.jsonl", kind="multiple_choice")
+    found = [(e.pair, e.label) for e in task.read_split("train")]
+    assert found == [("cat", 0), ("dog", 1)]
+
+
 def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
     choices = [{"label": "A", "text": "cat"}, {"label": "B", "text": "dog"}]
     rows = {"text": "a", "choices": choices, "label": "B"}
