@@ -50,10 +50,10 @@ class StreamOrder:
         schema.require(
             self.batches_per_epoch > 0
             and self.global_batch_size % self.num_streams == 0,
-            "All streams must have the same number of rows in a batch, and "
-            f"examples to fill it. Received: {self.num_examples} examples, a "
-            f"batch of {self.global_batch_size}, {self.num_streams} streams. "
-            "Build more examples or change one.",
+            "The batch size must be a multiple of the number of streams, and "
+            f"examples must fill a batch. Received: {self.num_examples} "
+            f"examples, a batch of {self.global_batch_size}, "
+            f"{self.num_streams} streams. Build more examples or change one.",
         )
 
     @property

@@ -388,7 +388,8 @@ def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
     config.require(
         generator.has_encoder and not generator.two_tower_generator,
         f"The objective {settings.objective['name']!r} needs a masked-LM "
-        "generator. Received another kind in the section `generator`.",
+        "generator. Received another kind in the section `generator`. Set "
+        "uniform_, unigram_ and two_tower_generator to false in it.",
     )
 
 

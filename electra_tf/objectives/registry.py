@@ -119,7 +119,7 @@ def _require_default(
     config.require(
         value in readers.values(),
         f"`objective.{field}` has no effect on {name!r}. Received: {value!r}. "
-        f"Leave it out, or take one of: {', '.join(readers)}.",
+        f"Leave it out, or set `objective.name` to: {', '.join(readers)}.",
     )
 
 

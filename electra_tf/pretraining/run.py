@@ -225,7 +225,8 @@ class _Run(training_run.TrainingRun):
         if self.model.means_per_replica and there != now:
             raise errors.ModelError(
                 "With `objective.means_per_replica` a run keeps its number of "
-                f"devices. Received: {now}, {there} in {checkpoint}."
+                f"devices. Received: {now}, but {there} in {checkpoint}. Train "
+                f"on {there} devices."
             )
         if not is_new_phase:
             self.start_position = streams.Position(**state["position"])
@@ -412,7 +413,7 @@ def warn_of_data(fullness: float, epochs: float) -> str:
     if fullness < _LEAST_FULLNESS:
         text += (
             f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
-            "much as text. Build them with --packed, or shorter."
+            "much as text. Build shorter rows, or use --packed."
         )
     if epochs > _MOST_EPOCHS:
         text += (
