@@ -1,8 +1,8 @@
-"""The settings of one fine-tuning: typed, validated, frozen.
+"""The settings of a fine-tuning as frozen dataclasses that check their values.
 
 A file of `configs/finetune/` returns a `FinetuningConfig` as a `ConfigDict`;
-`--config.section.field=value` overrides single fields. Defaults are the
-original's (`configure_finetuning.py`); names that its users know are kept.
+`--config.section.field=value` overrides single fields. Defaults and many names
+are those of the original's `configure_finetuning.py`.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ TASK_KINDS: Mapping[str, str] = {
     "tagging": "tagging.tagging_task.TaggingTask",
     "qa": "question_answering.answering_task.QuestionAnsweringTask",
 }
-"""Kind of task to its class in `electra_tf.tasks`."""
+"""Maps a kind of task to its class in `electra_tf.tasks`."""
 PROJECTIONS = ("query", "key", "value",
                "attention_output", "intermediate", "output")  # fmt: skip
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 
 
 def require_kind(name: str) -> None:
-    """Raises `ConfigError` unless there is a kind of task, or a module."""
+    """Raises `ConfigError` unless `name` is a kind of task or a module."""
     try:
         spec = name in TASK_KINDS or importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -57,16 +57,16 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 @schema.frozen
 class TaskConfig:
-    """Which tasks, where their files are, how their rows are made."""
+    """The tasks, their files and their rows."""
 
-    # One or more of the catalog, between commas, which one model learns; `own`;
-    # or `glue` (some of it: `glue:cola,rte`), a model for each task.
+    # Tasks of the catalog between commas, which one model learns; or `own`; or
+    # `glue` (or a part, `glue:cola,rte`), which trains a model for each task
     names: str = ""
     data_dir: str = ""  # folder of official files, or `tfds`
-    max_seq_length: Count = 0  # tokens of a row; 0: the task's, see `Task`
+    max_seq_length: Count = 0  # tokens of a row; 0: `Task.max_seq_length`
     double_unordered: bool = True  # MRPC, STS-B: train on both orders of a pair
-    # All kinds but tagging and questions: a dense layer with gelu before the
-    # output, as in Hugging Face's heads; the paper and the original have none.
+    # Adds a dense layer with gelu before the output, as in Hugging Face's
+    # heads; not for tagging and questions. The paper and the original have none
     hidden_layer: bool = False
 
     def __post_init__(self) -> None:
@@ -79,69 +79,70 @@ class TaskConfig:
 
 @schema.frozen
 class OwnTaskConfig:
-    """A user's own data, the task called `own`: files and their columns."""
+    """The task `own`: a user's files and their columns."""
 
     # classification, multilabel, regression, multiple_choice, ranking, tagging
-    # or qa; or a module that defines another kind.
+    # or qa; or a module that defines another kind
     kind: str = "classification"
-    train_file: str = ""  # learned from
-    dev_file: str = ""  # scored; chooses the best trial
-    test_file: str = ""  # predicted; scored too if it has labels
-    # `auto` goes by the file's ending.
+    train_file: str = ""
+    dev_file: str = ""  # its score ranks trials
+    test_file: str = ""  # predicted, and scored if it has labels
+    # `auto`: by the ending of the file's name
     file_format: Annotated[str, schema.one_of(*_FILE_FORMATS)] = "auto"
-    # Empty: examples are numbered. Ranking: rows with one value are one query;
-    # tagging: rows of a word each with one value are one sentence.
+    # Empty: the numbers of the rows are ids. Ranking: rows with the same id are
+    # a query; tagging: rows of one word with the same id are a sentence
     id_column: str = ""
-    # Sentence; tagging: the words; multiple choice, ranking: what is asked.
+    # The text; tagging: the words; multiple choice: the question; ranking: the
+    # query
     text_column: str = "text"
-    # Second sentence, empty for none; ranking: the text that is ranked.
+    # The second text, empty if there is none; ranking: the text to rank
     text_pair_column: str = ""
-    # Label, score; tagging: the tags; multiple choice: the right one, from 0
-    # or from A; ranking: relevance, 0 for none.
+    # The label or number; tagging: the tags; multiple choice: the right choice,
+    # from 0 or from A; ranking: the relevance, 0 for irrelevant
     label_column: str = "label"
-    # Multi-label: between the labels of a row (which may also be a list, or
-    # have a column for each label: `own.label_column=a,b,c`).
+    # Multi-label: separates the labels of a row. A row may also have a list, or
+    # a column for each label: `own.label_column=a,b,c`
     label_separator: Annotated[str, Field(min_length=1)] = "|"
-    # Multi-label: the probability from which a label is predicted.
+    # Multi-label: least probability of a predicted label
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    # Multiple choice: columns between commas, or one of JSON lists.
+    # Multiple choice: columns between commas, or a column of JSON lists
     choices_column: str = "choices"
-    # Multiple choice, ranking: texts of a group that are learned from together;
-    # of larger groups the relevant ones and then the first ones.
+    # Multiple choice, ranking: texts of a group in training. A larger group
+    # keeps its most relevant texts, and of equally relevant texts the first
     max_choices: Annotated[int, Field(ge=2)] = 16
-    # Between commas, or a list as JSON; empty: those of the training file.
+    # Between commas, or a JSON list; empty: the labels of the training file
     labels: str = ""
-    # Labels' weights in the loss of classification and multilabel: `balanced`,
-    # or a=2,b=0.5 where others have 1; empty: all have 1.
+    # Classification, multi-label: weights of labels in the loss. `balanced`, or
+    # a=2,b=0.5 (other labels have 1); empty: all have 1
     class_weights: str = ""
-    # Which of two labels F1 is of; empty: by its name (1, yes, true, positive,
-    # spam, fraud, toxic), or else the rarer one.
+    # The label of two that F1 is computed for; empty: a label with a name such
+    # as 1, yes, true, positive, spam, fraud, toxic, or else the rarer label
     positive_label: str = ""
-    # Chooses the best trial; empty: the first of its kind. Classification:
+    # Ranks trials; empty: the first metric of the kind. Classification:
     # accuracy, mcc, f1 (of two labels), macro_f1; multilabel: micro_f1,
     # macro_f1, exact_match; regression: spearman, pearson, mse, mae; ranking:
-    # mrr, ndcg_at_10; tagging: f1, accuracy; qa: best_f1, best_exact, f1,
-    # exact.
+    # mrr, ndcg_at_10; tagging: f1, accuracy; qa: best_f1, best_exact, f1, exact
     metric: str = ""
-    # Regression: targets are scaled from this range; 0 and 0: from that of the
-    # training file. Ranking: of relevance; 0 and 0: any of at least 0.
+    # Regression: the range of the numbers; both 0: that of the training file.
+    # Ranking: the range of the relevance; both 0: any number of at least 0
     min_value: float = 0.0
-    max_value: float = 0.0  # with `own.min_value`
+    max_value: float = 0.0
     question_column: str = "question"  # qa
     context_column: str = "context"  # qa: the text with the answer
-    answer_column: str = "answer"  # qa: empty where there is none
-    answer_start_column: str = "answer_start"  # characters; empty: searched
+    answer_column: str = "answer"  # qa: an empty cell means unanswerable
+    # qa: first character of the answer; empty: the answer is searched
+    answer_start_column: str = "answer_start"
 
     @property
     def files(self) -> dict[str, str]:
-        """Split to its file, for those that are named."""
+        """Maps each split that has a file to it."""
         splits = "train", "dev", "test"
         files = {split: getattr(self, f"{split}_file") for split in splits}
         return {split: file for split, file in files.items() if file}
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The labels that are listed, if any."""
+        """The names in `labels`."""
         names = _split_names(self.labels)
         if self.labels.startswith("["):
             with contextlib.suppress(ValueError):
@@ -150,12 +151,12 @@ class OwnTaskConfig:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The column of the labels, or those of each label."""
+        """The columns in `label_column`: one, or one for each label."""
         return _split_names(self.label_column)
 
     @property
     def has_range(self) -> bool:
-        """Whether a range of numbers is set."""
+        """Whether `min_value` and `max_value` are set."""
         return self.min_value < self.max_value
 
     def __post_init__(self) -> None:
@@ -180,43 +181,43 @@ class QuestionAnsweringConfig:
     """Windows, head and decoding of extractive question answering."""
 
     max_query_length: Positive = 64  # tokens of the question that are kept
-    doc_stride: Positive = 128  # tokens from one window to the next
-    joint_prediction: bool = True  # the end is predicted given the start
-    beam_size: Positive = 20  # starts, and ends for each, that are looked at
+    doc_stride: Positive = 128  # tokens between the starts of two windows
+    joint_prediction: bool = True  # whether the end is predicted from the start
+    beam_size: Positive = 20  # starts, and ends of each start, in the beam
     answerable_classifier: bool = True
     answerable_uses_start_logits: bool = True
-    answerable_weight: NonNegative = 0.5  # of the classifier's loss
-    n_best_size: Positive = 20  # answers of a question that are kept
+    answerable_weight: NonNegative = 0.5  # weight of the classifier's loss
+    n_best_size: Positive = 20  # answers in the n-best list of a question
     max_answer_length: Positive = 30  # tokens
-    # SQuAD 2.0 test answers: above this null odds the answer is empty.
+    # SQuAD 2.0: a submitted answer is empty if its null odds are higher
     qa_na_threshold: float = -2.75
 
 
 @schema.frozen
 class FinetuningOptimizerConfig(sections.SharedOptimizerConfig):
-    """Optimizer, schedule and rates by depth (paper, Table 7)."""
+    """Optimizer, schedule and layer-wise learning rates (paper, Table 7)."""
 
     learning_rate: NonNegative = 1e-4  # peak
-    # The rate of a layer relative to that of the layer above.
+    # Learning rate of a layer relative to that of the layer above
     layerwise_lr_decay: Annotated[float, Field(ge=1e-3, le=1)] = 0.8
-    # The original leaves one step of the decay out, between the top layer and
-    # the head; true leaves none.
+    # Whether the rate also decays once between the head and the top layer; the
+    # original skips this factor
     contiguous_lr_decay: bool = False
     warmup_proportion: Fraction = 0.1  # share of all steps
 
 
 @schema.frozen
 class LoRAConfig:
-    """Low-rank adapters: they and the heads are trained, the encoder is not."""
+    """Low-rank adapters: training changes only the adapters and the heads."""
 
-    rank: Count = 0  # of each adapter; 0: none, the encoder is trained
-    alpha: NonNegative = 16.0  # alpha / rank scales what an adapter adds
-    # Between commas: query, key, value, attention_output, intermediate, output.
+    rank: Count = 0  # rank of each adapter; 0: no adapters, train the encoder
+    alpha: NonNegative = 16.0  # alpha / rank scales an adapter's output
+    # Between commas: query, key, value, attention_output, intermediate, output
     projections: str = "query,value"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Which linear layers of a block have an adapter."""
+        """The linear layers of a block that have an adapter."""
         return _split_names(self.projections)
 
     def __post_init__(self) -> None:
@@ -226,24 +227,24 @@ class LoRAConfig:
 
 @schema.frozen
 class FinetuningTrainingConfig(sections.SharedTrainingConfig):
-    """How long, on what, how precisely, and what is kept."""
+    """Length of the training, batches, evaluations and checkpoints."""
 
-    num_train_epochs: NonNegative = 0.0  # 0: the task's own, see `Task`
-    # Rows of all replicas and micro-batches, B. For multiple choice and ranking
-    # it counts groups of rows.
+    num_train_epochs: NonNegative = 0.0  # 0: `Task.num_train_epochs`
+    # Rows of a batch over all replicas and micro-batches; for multiple choice
+    # and ranking, groups of rows
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
-    group_by_length: bool = True  # batches of rows of like length
-    # The lowest layers, with the embeddings, that stay as they are; -1: all.
+    group_by_length: bool = True  # whether rows of a batch have similar lengths
+    # Number of lowest layers that are frozen, with the embeddings; -1: all
     frozen_layers: Annotated[int, Field(ge=-1)] = 0
     log_steps: Positive = 50
-    # Steps between scores on dev; 0: an epoch, or several if dev is large.
+    # Steps between evaluations on dev; 0: an epoch, or several if dev is large
     eval_steps: Count = 0
-    # Evaluations without a better dev score after which training ends; the
-    # best weights are taken. 0 never.
+    # Ends training after this number of evaluations without a better dev score,
+    # and restores the best weights; 0: never
     early_stopping_patience: Count = 0
     save_checkpoints_steps: Positive = 500
-    keep_checkpoints: Positive = 1  # newest ones kept, beside the best
+    keep_checkpoints: Positive = 1  # newest checkpoints to keep beside the best
 
 
 @schema.frozen
@@ -274,16 +275,17 @@ class FinetuningConfig:
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The tasks, in the order given."""
+        """The names in `task.names`."""
         return _split_names(self.task.names)
 
 
 def build_grid(
     settings: FinetuningConfig, search: Mapping[str, tuple[float, ...]]
 ) -> dict[str, FinetuningConfig]:
-    """Returns the settings of every combination, by a name that says it.
+    """Builds the settings of a grid search: name to settings.
 
-    `search` has the numbers to try by field, named without its section.
+    `search` maps fields of `optimizer`, `lora` or `training` to values. Names
+    are, for example, "learning_rate=0.0001,rank=8".
     """
     sections = {
         field.name: section

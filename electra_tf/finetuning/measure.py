@@ -1,7 +1,7 @@
-"""Measures how much an encoder's representation helps on small tasks.
+"""Scores an encoder on small tasks by linear probes and short fine-tunings.
 
-A linear probe and a short fine-tune for each: the scores compare encoders with
-each other, not with published results, which come from `electra-finetune`.
+The scores compare encoders with each other. To compare with published scores,
+use `electra-finetune`.
 """
 
 import pathlib
@@ -33,11 +33,9 @@ from electra_tf.training import training_run
 _LEARNING_RATE = 5e-4
 _BATCH_SIZE = 32
 _PREDICTION_BATCH_SIZE = 64
-# Fixed for all encoders: the last steps of a fit would double its time and
-# hardly change the score.
+# More steps double the time of a fit and hardly change the score.
 _MAX_ITERATIONS = 100
-# Of the trials of one run; the seeds of runs are smaller.
-_SEEDS_APART = 1_000
+_SEED_STRIDE = 1_000  # between trials; larger than the seeds of runs
 _POSITIONS = "word_positions"
 
 
@@ -52,17 +50,16 @@ def measure_loaded_encoder(
     finetune_epochs: float = 0.0,
     finetune_trials: int = 1,
 ) -> dict[str, float]:
-    """Scores an encoder in memory; its weights are the same afterwards.
+    """Scores an encoder and restores its weights.
 
-    `tasks_dir` holds the official files of tasks of the catalog:
-    classification, regression and tagging. The seed draws examples, new layers,
-    order and dropout; 0 `max_examples` takes all. Fine-tuning takes
-    `finetune_steps` steps, or `finetune_epochs` where these are more; none if
-    both are 0.
+    `tasks_dir` holds the official files of tasks of the catalog
+    (classification, regression or tagging). `seed` determines the choice of
+    `max_examples` examples (0: all), new heads, order and dropout. A trial has
+    at least `finetune_steps` steps and `finetune_epochs` epochs; if both are 0,
+    there is no fine-tuning.
 
-    Returns `{task}_probe` and, if it was fine-tuned, `{task}_finetune`, the
-    mean over trials: the task's metric on its first dev split as a share, 1 at
-    best.
+    Returns `{task}_probe` and `{task}_finetune` (mean over trials): the metric
+    on the first dev split, at most 1.
     """
     results = {}
     variables = loaded.encoder.variables
@@ -75,8 +72,8 @@ def measure_loaded_encoder(
         steps, scores = max(finetune_steps, round(epochs)), []
         for trial in range(finetune_trials if steps else 0):
             before = [variable.numpy() for variable in variables]
-            own_seed = seed + _SEEDS_APART * trial
-            outputs = _fine_tune(loaded, task, train, dev, steps, own_seed)
+            trial_seed = seed + _SEED_STRIDE * trial
+            outputs = _fine_tune(loaded, task, train, dev, steps, trial_seed)
             scores.append(_score(task, dev, outputs))
             for variable, value in zip(variables, before, strict=True):
                 variable.assign(value)
@@ -90,13 +87,14 @@ def measure_guessing(
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
 ) -> dict[str, float]:
-    """Task name to the score of always saying the commonest training label.
+    """Maps each task to the score of a constant prediction.
 
-    In regression everything is the mean, which correlates with nothing.
+    The prediction is the most frequent label, or the mean, of the training
+    data.
     """
     accuracies = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
-        _, labels = _told_labels(train)
+        _, labels = _known_labels(train)
         if labels.dtype.kind == "f":
             means = [np.full(1, labels.mean())] * dev.num_rows
             accuracies[task.name] = _score(task, dev, {"prediction": means})
@@ -113,7 +111,7 @@ def measure_guessing(
 def read_tasks(
     tasks_dir: pathlib.Path, task_names: Sequence[str]
 ) -> list[tuple[base.Task, Sequence[Any], Sequence[Any]]]:
-    """Reads tasks, with their examples of `train` and the first dev split."""
+    """Reads tasks with their examples of `train` and the first dev split."""
     names, data_dir = ",".join(task_names), str(tasks_dir)
     settings = finetuning_config.FinetuningConfig(
         finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
@@ -131,14 +129,14 @@ def _read_rows(
     max_examples: int = 0,
     seed: int = 0,
 ) -> Iterator[tuple[base.Task, rows_lib.EncodedRows, rows_lib.EncodedRows]]:
-    """Yields tasks with the wanted training rows and all rows of dev."""
+    """Yields tasks with `max_examples` training rows and all dev rows."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
-    most = loaded.settings.max_position_embeddings
+    num_positions = loaded.settings.max_position_embeddings
     for task, train, dev in read_tasks(tasks_dir, task_names):
         if 0 < max_examples < len(train):
             order = np.random.default_rng(seed).permutation(len(train))
-            train = [train[place] for place in order[:max_examples]]
-        length = min(most, task.max_seq_length)
+            train = [train[index] for index in order[:max_examples]]
+        length = min(num_positions, task.max_seq_length)
         yield (
             task,
             task.build_rows(train, tokenizer, length, is_training=True),
@@ -149,7 +147,6 @@ def _read_rows(
 def _score(
     task: base.Task, dev: rows_lib.EncodedRows, outputs: base.Outputs
 ) -> float:
-    """Scores the outputs of each row, `[labels, classes]`, as a share."""
     if _POSITIONS not in dev.ragged:
         outputs = {
             name: [np.reshape(row, -1) for row in rows]
@@ -168,10 +165,9 @@ def _fine_tune(
     num_steps: int,
     seed: int,
 ) -> base.Outputs:
-    """Trains everything for a few steps; predicts `dev`."""
     head = task.build_head(loaded.settings.hidden_size, seed)
     model = model_lib.FinetuningModel(loaded.encoder, {task.name: head}, seed)
-    # In so few steps, lower layers with smaller rates would hardly change.
+    # With layer-wise rates, lower layers would hardly change in few steps.
     options = finetuning_config.FinetuningOptimizerConfig(
         learning_rate=_LEARNING_RATE, layerwise_lr_decay=1.0
     )
@@ -184,7 +180,7 @@ def _fine_tune(
         train.lengths, _BATCH_SIZE, num_steps, seed
     )
     dataset = task_data.build_training_dataset(table, order, 0)
-    # Traced once for batches of any length.
+    # The signature avoids a trace for each length.
     step = tf.function(
         model.training_step,
         input_signature=[dataset.element_spec],
@@ -203,22 +199,21 @@ def probe(
     train: rows_lib.EncodedRows,
     dev: rows_lib.EncodedRows,
 ) -> base.Outputs:
-    """Fits a linear model to `train`; returns what it says of `dev`.
+    """Fits a linear model to `train`, and predicts `dev`.
 
-    It sees the frozen encoder's last layer, standardized: for texts the mean
-    over all tokens beside [CLS], for tagging each word's first piece. For
-    classes (`logits`) it is logistic regression with an L2 penalty of
-    1 / (2 C) = 0.5 against the summed loss, by at most 100 steps of L-BFGS from
-    zero; for numbers (`prediction`) ridge regression with a penalty of 1.
-    Nothing is random.
+    The inputs are standardized outputs of the frozen encoder's last layer: for
+    texts the mean over tokens, concatenated with [CLS]; for tagging the first
+    piece of each word. Logistic regression with C = 1 and at most 100 steps of
+    L-BFGS predicts classes (`logits`), and ridge regression with alpha = 1
+    predicts numbers (`prediction`). Nothing is random.
     """
-    is_told, labels = _told_labels(train)
+    is_known, labels = _known_labels(train)
     is_number = labels.dtype.kind == "f"
     present = np.unique(labels)
     if not is_number and len(present) < 2:
         raise errors.DataError(
             "A probe needs training examples of at least two labels. Received: "
-            f"{len(labels)} examples of one. Take more of them."
+            f"{len(labels)} examples of one label. Take more examples."
         )
     model = pipeline.make_pipeline(
         preprocessing.StandardScaler(),
@@ -226,28 +221,28 @@ def probe(
         if is_number
         else linear_model.LogisticRegression(C=1.0, max_iter=_MAX_ITERATIONS),
     )
-    vectors = np.concatenate(_collect_vectors(encoder, train))[is_told]
+    vectors = np.concatenate(_collect_vectors(encoder, train))[is_known]
     dev_vectors = _collect_vectors(encoder, dev)
-    # Products this small are thirty times slower on several threads when
-    # another process has the cores, and one thread always adds in one order.
+    # One thread is up to thirty times faster if other processes use the cores,
+    # and always adds in the same order.
     with threadpoolctl.threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         model.fit(vectors, labels)
         flat = np.concatenate(dev_vectors)
         if is_number:
             return {"prediction": model.predict(flat)}
-        # -inf for classes that were not in the training.
+        # -inf for classes without training examples
         logits = np.full((len(flat), present.max() + 1), -np.inf)
         logits[:, present] = model.predict_log_proba(flat)
     ends = np.cumsum([len(row) for row in dev_vectors])
     return {"logits": np.split(logits, ends[:-1])}
 
 
-def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
-    """Tells which labels of all rows are known, and returns those, flat."""
+def _known_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which labels of all rows are known, and the known labels."""
     if "tags" in rows.ragged:
-        is_told = rows.ragged["tag_weights"].values > 0
-        return is_told, rows.ragged["tags"].values[is_told]
+        is_known = rows.ragged["tag_weights"].values > 0
+        return is_known, rows.ragged["tags"].values[is_known]
     for name in ("label", "target"):
         if name in rows.columns:
             return np.ones(rows.num_rows, bool), rows.columns[name]
@@ -260,7 +255,7 @@ def _told_labels(rows: rows_lib.EncodedRows) -> tuple[np.ndarray, np.ndarray]:
 def _collect_vectors(
     encoder: encoder_lib.Encoder, rows: rows_lib.EncodedRows
 ) -> list[np.ndarray]:
-    """Computes each row's vectors with labels, `[labels, D or 2D]`."""
+    """Computes a vector for each label of each row, `[labels, D or 2D]`."""
     positions = rows.ragged.get(_POSITIONS)
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -278,6 +273,8 @@ def _collect_vectors(
     for chosen, length in zip(order.rows, order.lengths, strict=True):
         batch = table.batch(tf.constant(chosen), int(length))
         vectors = run(*(batch[name] for name in keras_models.FEATURES)).numpy()
-        for row, own in zip(chosen, vectors, strict=True):
-            states[row] = own if positions is None else own[positions[row]]
+        for row, vector in zip(chosen, vectors, strict=True):
+            states[row] = vector
+            if positions is not None:
+                states[row] = vector[positions[row]]
     return states

@@ -1,8 +1,9 @@
-"""The model that is fine-tuned: a pre-trained encoder, a head for each task.
+"""The fine-tuned model: a pre-trained encoder with a head for each task.
 
-Rows of several tasks may share a batch; each counts for its own task alone. The
-loss is the sum over rows, as in the original (`run_finetuning.py`): clipping
-gradients to norm 1 is nearly always at work, so a mean would train otherwise.
+A batch may mix rows of several tasks; each row has a loss from its task's head.
+The loss of a batch is the sum over rows, as in the original
+(`run_finetuning.py`). A mean would train differently, because gradients are
+clipped to norm 1.
 """
 
 import dataclasses
@@ -32,17 +33,17 @@ from electra_tf.training import optimizers
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
-# Sites of dropout: the heads' come after all of the encoder's.
+# Dropout seeds below this number belong to the encoder.
 _FIRST_HEAD_SITE = 512
 
 
 class LoadedEncoder(NamedTuple):
-    """An encoder and what belongs to it."""
+    """An encoder with its vocabulary and settings."""
 
     encoder: encoder_lib.Encoder  # weights are float32 at any precision
     vocabulary: vocabulary_lib.Vocabulary
-    settings: config.EncoderConfig  # its `vocab_size` is the vocabulary's
-    origin: str  # where the weights come from, and how many were restored
+    settings: config.EncoderConfig
+    origin: str  # number of restored variables, and their source
 
 
 def load_encoder(
@@ -52,12 +53,11 @@ def load_encoder(
     use_average: bool = False,
     random_seed: int | None = None,
 ) -> LoadedEncoder:
-    """Loads the main encoder of a pre-trained model of any format.
+    """Loads the encoder of the main network of a model of any format.
 
-    It is the discriminator's, or for the masked-LM objectives the one that is
-    trained in its place. Of a run, `which` is `latest`, `best` (lowest held-out
-    loss) or the folder of a checkpoint, and `use_average` takes the moving
-    average of the weights. `random_seed` takes the model's sizes alone.
+    `which` is a checkpoint of a run: `latest`, `best` (lowest held-out loss) or
+    a folder. `use_average` takes the moving average of the weights.
+    `random_seed` replaces the weights by random ones.
     """
     model = reading.read_model(path, "", which, use_average)
     vocabulary = model.require_vocabulary()
@@ -76,7 +76,7 @@ def random_encoder(
     seed: int,
     precision: str = "float32",
 ) -> LoadedEncoder:
-    """Builds an encoder of random weights; `seed` sets global generators."""
+    """Builds an encoder with random weights; `seed` sets global generators."""
     keras.utils.set_random_seed(seed)
     sizes = networks.resolve_vocab_size(settings, vocabulary.size)
     encoder = build_encoder(sizes, precision)
@@ -90,7 +90,7 @@ def random_encoder(
 def build_encoder(
     settings: config.EncoderConfig, precision: str = "float32"
 ) -> encoder_lib.Encoder:
-    """Builds a main encoder of these sizes, with fresh weights."""
+    """Builds the encoder of a main network with new weights."""
     return encoder_lib.build_encoder(
         settings, networks.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )
@@ -108,8 +108,8 @@ def checksum(variables: Iterable[Any]) -> str:
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
-    It takes features as `RowTable.batch` gives them; their `task_id` counts the
-    built `heads`.
+    The inputs are batches of `RowTable.batch`; `task_id` is an index of
+    `heads`.
     """
 
     loss_coefficients = {"loss": 1.0}
@@ -129,30 +129,30 @@ class FinetuningModel(step_lib.TrainableModel):
             name="finetuning",
         )
         self.encoder = encoder
-        # Keras tracks a dict of layers, but wraps it; the order must stay.
+        # Keras wraps this dict, so `task_names` keeps the order of the heads.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
         self.lora = adaptation.LoRA()
-        # The sum of the losses of each task's rows, and their number.
+        # For each task: the sum of the losses of its rows, and their number.
         self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
 
     @property
     def trained_variables(self) -> list[Any]:
-        """The variables that are not frozen, and the adapters."""
+        """The variables that are not frozen, and those of the adapters."""
         return [*self.trainable_variables, *self.lora.variables.values()]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> step_lib.Tensors:
-        """Returns the rows as they are; nothing is drawn."""
+        """Returns the features of a batch."""
         if "stream_ids" not in features:
             return features
-        # From Keras' `fit`, which makes all rows one stream.
+        # Keras' `fit` adds an axis: all rows are one stream.
         return {n: v[0] for n, v in features.items() if n != "stream_ids"}
 
     def loss_normalizers(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
-        """The number of rows, for the reported mean: the loss is a sum."""
+        """Returns the number of rows; only the reported loss is a mean."""
         return {"loss": tf.reduce_sum(self._count_rows(prepared))}
 
     def compute_losses(
@@ -167,28 +167,28 @@ class FinetuningModel(step_lib.TrainableModel):
         )
 
     def _count_rows(self, prepared: step_lib.Tensors) -> tf.Tensor:
-        """Rows of every task, `[number of tasks]` float32."""
+        """Counts the rows of each task, `[tasks]` float32."""
         counts = tf.one_hot(prepared["task_id"], len(self.task_names))
         return tf.reduce_sum(counts, 0)
 
     def compute_task_losses(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Computes losses, `[B, tasks]` float32; 0 but for a row's own task."""
+        """Computes losses, `[B, tasks]` float32; 0 for tasks of other rows."""
         hidden = self.encode(features, dropout_seed)
         losses = []
         for number, name in enumerate(self.task_names):
             seed = layers.add_to_seed(dropout_seed, _FIRST_HEAD_SITE + number)
-            own = _of_task(name, features)
-            loss = self.heads[name].compute_losses(hidden, own, seed)
-            is_own = tf.equal(features["task_id"], number)
-            losses.append(tf.where(is_own, loss, 0.0))
+            columns = _of_task(name, features)
+            loss = self.heads[name].compute_losses(hidden, columns, seed)
+            has_task = tf.equal(features["task_id"], number)
+            losses.append(tf.where(has_task, loss, 0.0))
         return tf.stack(losses, 1)
 
     def encode(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Computes the encoder's last layer, `[B, S, D]`."""
+        """Computes the output of the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in keras_models.FEATURES)
         with keras.StatelessScope(self.lora.compute_kernels()):
             return self.encoder(*tokens, dropout_seed).sequence_output
@@ -196,12 +196,12 @@ class FinetuningModel(step_lib.TrainableModel):
     def predict_task(
         self, name: str, features: step_lib.Tensors
     ) -> dict[str, tf.Tensor]:
-        """Returns what the head of a task predicts, without dropout."""
-        hidden, own = self.encode(features, None), _of_task(name, features)
-        return self.heads[name].predict(hidden, own)
+        """Returns the predictions of a task's head, without dropout."""
+        hidden, columns = self.encode(features, None), _of_task(name, features)
+        return self.heads[name].predict(hidden, columns)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        """Mean loss of a row, over all tasks and, of several, of each."""
+        """Computes the mean loss of a row, in total and for each task."""
         mean = tf.math.divide_no_nan
         rows = statistics[step_lib.normalizer_of("loss")][0]
         losses = {"loss": mean(statistics["loss"][0], rows)}
@@ -212,7 +212,7 @@ class FinetuningModel(step_lib.TrainableModel):
         return losses
 
     def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
-        """Returns `<task>/<output>` to tensor, what all heads predict."""
+        """Returns the predictions of all heads as `<task>/<output>`."""
         hidden = self.encode(features, None)
         named: dict[str, tf.Tensor] = {}
         for task, head in self.heads.items():
@@ -226,11 +226,11 @@ class FinetuningModel(step_lib.TrainableModel):
         normalizers: step_lib.Tensors,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        """The sum of the losses of all tasks, which were divided before."""
+        """Returns the sum of the losses of all tasks."""
         return sums["loss"]
 
     def get_config(self) -> dict[str, Any]:
-        """Sizes of the encoder, and the heads; Keras saves the weights."""
+        """Returns the settings of the encoder and the heads."""
         return {
             "encoder": dataclasses.asdict(self.encoder.settings),
             "dtype": self.encoder.dtype_policy.name,
@@ -247,7 +247,7 @@ class FinetuningModel(step_lib.TrainableModel):
     def from_config(
         cls, values: dict[str, Any], custom_objects: Any = None
     ) -> "FinetuningModel":
-        """Builds the model of a config, with fresh weights."""
+        """Builds the model of a config with new weights."""
         values = dict(values)
         sizes = config.EncoderConfig(**values.pop("encoder"))
         encoder = encoder_lib.build_encoder(
@@ -261,7 +261,7 @@ class FinetuningModel(step_lib.TrainableModel):
         return cls(encoder, heads, **values)
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; by default rows of any number and length go in."""
+        """Exports as Keras does; by default rows may have any length."""
         columns = {
             f"{task}/{name}": head.columns[name]
             for task, head in self.heads.items()
@@ -281,7 +281,7 @@ class FinetuningModel(step_lib.TrainableModel):
 
 
 def _of_task(task: str, features: step_lib.Tensors) -> step_lib.Tensors:
-    """Tokens, and the task's own columns by the names that its head knows."""
+    """Selects the tokens and a task's columns, without the task's prefix."""
     prefix = f"{task}/"
     return {name: features[name] for name in keras_models.FEATURES} | {
         name.removeprefix(prefix): value
@@ -295,7 +295,7 @@ def build_optimizer(
     num_steps: int,
     num_layers: int,
 ) -> keras.optimizers.Optimizer:
-    """Builds the optimizer with its schedule and rates by depth."""
+    """Builds the optimizer with its schedule and layer-wise rates."""
     schedule = schedules.PolynomialDecayTimesWarmup(
         options.learning_rate,
         num_steps,
@@ -309,10 +309,10 @@ def build_optimizer(
 
 
 class Predictor:
-    """Runs a model's heads over rows, all on every host; traces each once.
+    """Predicts rows; every host predicts all rows.
 
-    Batches are padded to `static_length`, for devices that compile for every
-    length; 0 pads each to its own longest row.
+    Batches are padded to `static_length`, for devices that compile each length
+    anew; if it is 0, to their longest row.
     """
 
     def __init__(
@@ -336,12 +336,12 @@ class Predictor:
         rows: rows_lib.EncodedRows,
         before_batch: Callable[[], None] = lambda: None,
     ) -> base.Outputs:
-        """Returns what the head of a task says of each row, in their order."""
+        """Returns the outputs of a task's head for each row, in order."""
         if not rows.num_rows:
             return {}
         head = self._model.heads[name]
         columns = {c: head.columns[c] for c in head.prediction_columns}
-        # A head predicts for each row by itself.
+        # A head predicts each row separately.
         rows = dataclasses.replace(rows, group_size=1)
         table = task_data.RowTable({name: rows}, {name: columns})
         order = task_data.order_for_prediction(rows.lengths, self._batch_size)
@@ -368,16 +368,16 @@ class Predictor:
         return rows_by_output
 
     def _build(self, name: str, features: task_data.Tensors) -> Any:
-        """Traces a head; the local replicas share a batch."""
+        """Compiles a head's prediction; local replicas share a batch."""
 
         def predict(features: task_data.Tensors) -> task_data.Tensors:
             context = tf.distribute.get_replica_context()
             replica = context.replica_id_in_sync_group % self._num_local
-            own = {
+            share = {
                 key: tf.stack(tf.split(value, self._num_local))[replica]
                 for key, value in features.items()
             }
-            return self._model.predict_task(name, own)
+            return self._model.predict_task(name, share)
 
         def describe(value: tf.Tensor) -> tf.TensorSpec:
             shape = value.shape

@@ -1,7 +1,7 @@
-"""Fine-tuned trials as portable models, and back.
+"""Converts fine-tuned trials to portable models, and back.
 
-A converted model is a trial that was not trained here: config, vocabulary and
-one checkpoint, so export takes it. It has scores if it comes from a trial.
+A converted model is a trial with config, vocabulary and one checkpoint, so that
+exports can read it. It has scores only if it was made from a trial.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ from electra_tf.training import checkpoints
 
 
 class History(NamedTuple):
-    """One task of a trial without its weights: settings and scores."""
+    """One task of a trial: its settings and scores, without weights."""
 
     task: portable.PortableTask
-    description: trial_lib.TrialDescription  # of this task alone
-    result: trial_lib.TrialResult | None  # likewise; None if it has no scores
+    description: trial_lib.TrialDescription  # only of this task
+    result: trial_lib.TrialResult | None  # only of this task; None: no scores
 
 
 def read_trial(
     folder: pathlib.Path, name: str = "", is_whole: bool = True
 ) -> portable.PortableModel:
-    """Reads one task of a trial, and if whole the weights of its scores."""
+    """Reads one task of a trial; without weights unless `is_whole`."""
     description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     networks.resolve_vocab_size(description.encoder, vocabulary.size, folder)
@@ -63,12 +63,12 @@ def read_trial(
     labels = description.labels.get(task.name, ())
     conventions = (description.conventions or {}).get(task.name)
     portable_task = portable.describe_task(task, labels, conventions)
-    # Settings of an own task are refused where there is none.
-    none = finetuning_config.OwnTaskConfig()
+    # A config without the task `own` must not set the section `own`.
+    default = finetuning_config.OwnTaskConfig()
     settings = dataclasses.replace(
         settings,
         task=dataclasses.replace(settings.task, names=task.name),
-        own=settings.own if task.name == base.OWN else none,
+        own=settings.own if task.name == base.OWN else default,
     )
     description = dataclasses.replace(
         description, settings=settings, labels={task.name: labels}
@@ -97,14 +97,13 @@ def write_trial(
 ) -> portable.PortableModel:
     """Writes a fine-tuned model as a trial into an empty folder.
 
-    A model of a task that has no name here becomes one of a user's own.
-    Returns the model as it was written.
+    If the catalog lacks the model's task, the trial has the task `own`. Returns
+    the model that was written.
     """
     vocabulary = model.require_vocabulary()
-    task = cast(portable.PortableTask, model.task)  # It is fine-tuned.
+    task = cast(portable.PortableTask, model.task)
     old_head = task.head
     if task.name != base.OWN and _find_standard(task) is None:
-        # It reads pairs if it did.
         task = dataclasses.replace(
             task, name=base.OWN, has_pairs=reads_pairs(task)
         )
@@ -117,8 +116,8 @@ def write_trial(
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
     portable.check(model)
-    known = _find_conventions(task)
-    conventions = {task.name: known} if known else None
+    fields = _find_conventions(task)
+    conventions = {task.name: fields} if fields else None
     description = trial_lib.TrialDescription(
         _settings(task, renamed),
         model.encoder,
@@ -138,7 +137,7 @@ def write_trial(
     state = {"best_step": None, "converted from": model.origin}
     checkpoints.save(folder, model.step, weights, state, keep=1)
     result = history and history.result
-    if result and task.name in result.scores:  # It may have another name now.
+    if result and task.name in result.scores:  # not if the task was renamed
         trial_lib.write_result(folder, result)
     return model
 
@@ -146,17 +145,17 @@ def write_trial(
 def place(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Writes a fine-tuned model of any format as a trial that can be scored.
 
-    A pre-trained one is none, and leaves nothing.
+    Writes nothing for a pre-trained model.
     """
-    found = installed.find_model(path)
-    trial = results.find_trial(found)
-    model = read_trial(trial) if trial else reading.read_model(found)
+    source = installed.find_model(path)
+    trial = results.find_trial(source)
+    model = read_trial(trial) if trial else reading.read_model(source)
     if model.task is None:
         return
     with atomic.creating_folder(folder) as partial:
         write_trial(model, partial)
         if trial_lib.read_result(partial) is None:
-            unknown = trial_lib.TrialResult(
+            empty_result = trial_lib.TrialResult(
                 seed=1,
                 scores={},
                 metrics={},
@@ -166,16 +165,16 @@ def place(path: pathlib.Path, folder: pathlib.Path) -> None:
                 device="",
                 versions={},
             )
-            trial_lib.write_result(partial, unknown)
+            trial_lib.write_result(partial, empty_result)
 
 
 def adopt_files(
     folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
 ) -> finetuning_config.FinetuningConfig:
-    """Returns settings to score a trial with, by those of a model in it.
+    """Returns the settings for scoring a trial.
 
-    A model that was trained elsewhere says of which task it is; everything
-    about files is as `settings` have it. Those of other trials are unchanged.
+    For a converted model, kind, labels and head come from the model, and the
+    files from `settings`. For any other trial, `settings` do not change.
     """
     if not (folder / trial_lib.CONFIG_FILE).is_file():
         return settings
@@ -199,12 +198,12 @@ def adopt_files(
 
 
 def _find_conventions(task: portable.PortableTask) -> dict[str, Any] | None:
-    known = base.find_kind(task.kind).restore_conventions(task.options)
-    return dataclasses.asdict(known) if known else None
+    conventions = base.find_kind(task.kind).restore_conventions(task.options)
+    return dataclasses.asdict(conventions) if conventions else None
 
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
-    """Fills in the task's standard labels when the files have none."""
+    """Adds the catalog's labels to a model that lacks labels."""
     task = model.task
     return dataclasses.replace(model, task=task and _with_labels(task))
 
@@ -218,15 +217,16 @@ def _with_labels(task: portable.PortableTask) -> portable.PortableTask:
 def _find_standard(
     task: portable.PortableTask,
 ) -> portable.PortableTask | None:
-    """The catalog's task of this name, kind and range, with these labels."""
+    """Returns the catalog's task if name, kind, options and labels agree."""
     if task.name not in catalog.TASK_NAMES:
         return None
-    known = catalog.build_task(task.name, finetuning_config.FinetuningConfig())
+    entry = catalog.build_task(task.name, finetuning_config.FinetuningConfig())
     try:
-        labels = tuple(known.labels)
+        labels = tuple(entry.labels)
     except (OSError, ValueError):
-        labels = ()  # Only its files tell.
-    standard = portable.describe_task(known, labels, _find_conventions(task))
+        labels = ()  # Only its files have the labels.
+    conventions = _find_conventions(task)
+    standard = portable.describe_task(entry, labels, conventions)
     if (standard.kind, standard.options) != (task.kind, task.options):
         return None
     if task.labels and labels and set(labels) != set(task.labels):
@@ -235,9 +235,9 @@ def _find_standard(
 
 
 def reads_pairs(task: portable.PortableTask) -> bool:
-    """Whether a model of a task reads pairs of texts, told or known."""
-    is_known = base.find_kind(task.kind).takes_pairs
-    spec = glue.TASKS.get(task.name) if is_known else None
+    """Returns whether a model reads pairs of texts, by itself or by GLUE."""
+    takes_pairs = base.find_kind(task.kind).takes_pairs
+    spec = glue.TASKS.get(task.name) if takes_pairs else None
     return task.has_pairs or (spec is not None and spec.has_pairs)
 
 
@@ -252,7 +252,8 @@ def _settings(
     own = sections.pop("own", {})
     if task.name == base.OWN:
         sections["own"] = own | {"kind": task.kind}
-        # A label with a comma cannot stand there; the trial lists all apart.
+        # `own.labels` cannot hold a label with a comma. The description of the
+        # trial has the labels, too.
         if not any("," in label for label in task.labels):
             sections["own"]["labels"] = ",".join(task.labels)
         if task.has_pairs:

@@ -1,7 +1,7 @@
 """Data of fine-tuning: examples, their rows, and batches of rows.
 
-The order of the rows is a pure function of the seed. With `group_by_length` the
-rows of a batch have nearly one length: little of a step goes into padding.
+The order of the rows depends only on the seed. With `group_by_length` the rows
+of a batch have similar lengths, so that a batch has little padding.
 """
 
 import dataclasses
@@ -26,10 +26,9 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# Few distinct lengths, so that XLA compiles few steps, and aligned products.
+# Multiples keep the number of lengths small: XLA compiles each length anew.
 _LENGTH_MULTIPLE = 8
-# Successive batches whose rows are sorted by length, cut, and shuffled.
-_WINDOW = 64
+_WINDOW = 64  # batches whose rows are sorted by length together
 
 Tensors = dict[str, tf.Tensor]
 
@@ -37,9 +36,9 @@ Tensors = dict[str, tf.Tensor]
 class PreparedTasks:
     """Tasks with their examples and rows, which all trials of a process share.
 
-    The encoder takes at most `num_positions` tokens of a row. `labels` are
-    those of a trained model by task, instead of the files' own; so are
-    `conventions`, see `Task.conventions`.
+    The encoder has `num_positions` positions. `labels` and `conventions` (see
+    `Task`) map a task to the values of a trained model, which replace those of
+    the files.
     """
 
     def __init__(
@@ -53,23 +52,23 @@ class PreparedTasks:
         self.settings = settings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._num_positions = num_positions
-        wanted = settings.task.max_seq_length
+        length = settings.task.max_seq_length
         schema.require(
-            wanted <= num_positions,
+            length <= num_positions,
             "`task.max_seq_length` must not exceed the encoder's "
-            f"{num_positions} positions. Received: {wanted}. Lower it, or set "
-            "it to 0 to take as many as the task wants and the encoder has.",
+            f"{num_positions} positions. Received: {length}. Lower it, or set "
+            "it to 0 for the task's default.",
         )
         tasks = catalog.build_tasks(settings, labels or {})
         self.tasks = {task.name: task for task in tasks}
-        for name, known in (conventions or {}).items():
+        for name, values in (conventions or {}).items():
             if name in self.tasks:
-                self.tasks[name].use_conventions(known)
+                self.tasks[name].use_conventions(values)
         self.lengths = {
-            task.name: wanted or min(task.max_seq_length, num_positions)
+            task.name: length or min(task.max_seq_length, num_positions)
             for task in tasks
         }
-        # Reading and tokenizing are done once for each task and split.
+        # Cached by task and split.
         self.examples = functools.cache(
             lambda n, s: self.tasks[n].read_split(s)
         )
@@ -77,14 +76,14 @@ class PreparedTasks:
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Task name to labels; empty for tasks that have none."""
+        """Maps the name of each task to its labels, () without labels."""
         return {name: tuple(task.labels) for name, task in self.tasks.items()}
 
     @property
     def conventions(self) -> dict[str, dict[str, Any]]:
-        """Task name to `Task.conventions`, of the tasks that have some."""
-        known = {n: task.conventions for n, task in self.tasks.items()}
-        return {n: dataclasses.asdict(own) for n, own in known.items() if own}
+        """Maps the names of tasks with conventions to their fields."""
+        by_task = {n: task.conventions for n, task in self.tasks.items()}
+        return {n: dataclasses.asdict(c) for n, c in by_task.items() if c}
 
     def _build_rows(self, name: str, split: str) -> rows_lib.EncodedRows:
         examples, length = self.examples(name, split), self.lengths[name]
@@ -100,14 +99,14 @@ class PreparedTasks:
                     "expected at least one token for each word, or label. "
                     f"Received: {ragged.lengths[row]} in a row of "
                     f"{rows.lengths[row]} tokens. Remove words of invisible "
-                    "characters, or mend what the kind's `build_rows` makes."
+                    "characters, or correct the kind's `build_rows`."
                 )
         return rows
 
     def describe(self) -> list[str]:
-        """Makes all rows of a training, and says what was understood.
+        """Builds all rows of a training; returns lines that describe them.
 
-        Errors are of any line of any split: they come before the first step.
+        Errors in any line of any file are raised here, before the first step.
         """
         lines = []
         for name, task in self.tasks.items():
@@ -120,7 +119,7 @@ class PreparedTasks:
         return lines
 
     def digests(self, *first: str) -> dict[str, dict[str, str]]:
-        """Digests of the `first` and of the dev splits, by task and split."""
+        """Computes digests of the `first` and dev splits of all tasks."""
         return {
             name: {
                 split: base.digest(self.examples(name, split))
@@ -130,7 +129,7 @@ class PreparedTasks:
         }
 
     def labelled_test_splits(self) -> dict[str, list[str]]:
-        """Task name to its test splits that can be scored, if it has any."""
+        """Maps names of tasks to their test splits that have labels."""
         splits: dict[str, list[str]] = {}
         for name, task in self.tasks.items():
             for split in task.test_splits:
@@ -140,7 +139,7 @@ class PreparedTasks:
 
     @functools.cached_property
     def training_rows(self) -> Mapping[str, rows_lib.EncodedRows]:
-        """Task name to training rows; raises `DataError` if a task has none."""
+        """Maps each task to its training rows, at least one (`DataError`)."""
         prepared = {name: self.rows(name, "train") for name in self.tasks}
         for name, rows in prepared.items():
             if not rows.num_rows:
@@ -152,24 +151,24 @@ class PreparedTasks:
 
     @property
     def share_cut(self) -> float:
-        """The share of the training rows that lost their end."""
-        rows = self.training_rows.values()
-        cuts = [own.num_truncated for own in rows]
+        """The share of training rows that are cut off."""
+        parts = self.training_rows.values()
+        cuts = [rows.num_truncated for rows in parts]
         num_cut = sum(np.count_nonzero(c) for c in cuts if c is not None)
-        return num_cut / sum(own.num_rows for own in rows)
+        return num_cut / sum(rows.num_rows for rows in parts)
 
     @property
     def num_steps(self) -> int:
-        """Updates of a trial."""
+        """Number of updates of a trial."""
         training = self.settings.training
         num_rows = sum(rows.num_groups for rows in self.training_rows.values())
-        own = max(task.num_train_epochs for task in self.tasks.values())
-        num_epochs = training.num_train_epochs or own
+        default = max(task.num_train_epochs for task in self.tasks.values())
+        num_epochs = training.num_train_epochs or default
         return num_steps(num_rows, training.train_batch_size, num_epochs)
 
     @functools.cached_property
     def training_checksum(self) -> str:
-        """A checksum of the training rows, by which a resume notices others."""
+        """SHA-256 of the training rows, which a resumed trial compares."""
         digest = hashlib.sha256()
         for rows in self.training_rows.values():
             arrays = [rows.segment_starts]
@@ -181,17 +180,17 @@ class PreparedTasks:
 
 
 def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
-    """Counts updates as the original does: an epoch has whole batches alone."""
+    """Counts updates as the original does: epochs have only whole batches."""
     if num_rows < batch_size:
         return max(1, math.ceil(num_rows * num_epochs / batch_size))
     return max(1, int(num_rows // batch_size * num_epochs))
 
 
 class BatchOrder(NamedTuple):
-    """The rows of every batch."""
+    """The rows of T batches of B rows."""
 
-    rows: np.ndarray  # [T, B] int32, indices of rows
-    lengths: np.ndarray  # [T] int32, tokens that a batch is padded to
+    rows: np.ndarray  # `[T, B]` int32, indices of rows
+    lengths: np.ndarray  # `[T]` int32, number of tokens after padding
 
 
 def order_for_training(
@@ -201,7 +200,7 @@ def order_for_training(
     seed: int,
     group_by_length: bool = True,
 ) -> BatchOrder:
-    """Orders rows for T batches of B, `[T, B]`: each comes once an epoch."""
+    """Shuffles rows into batches; each row occurs once in an epoch."""
     generator = np.random.default_rng(seed)
     count, num_rows = num_batches * batch_size, len(row_lengths)
     num_epochs = -(-count // num_rows)
@@ -220,7 +219,7 @@ def order_for_training(
 def order_for_prediction(
     row_lengths: np.ndarray, batch_size: int
 ) -> BatchOrder:
-    """Orders the rows by length; repeats the last to fill the last batch."""
+    """Sorts rows by length; repeats the last row to fill the last batch."""
     rows = np.argsort(row_lengths, kind="stable").astype(np.int32)
     missing = -len(rows) % batch_size
     rows = np.concatenate([rows, np.repeat(rows[-1:], missing)])
@@ -229,21 +228,21 @@ def order_for_prediction(
 
 def _with_lengths(rows: np.ndarray, row_lengths: np.ndarray) -> BatchOrder:
     padded = -(-row_lengths[rows].max(1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-    # The encoder may have no position beyond the longest row of all.
+    # The encoder may have no more positions than the longest row.
     padded = np.minimum(padded, row_lengths.max())
     return BatchOrder(rows, padded.astype(np.int32))
 
 
 class RowTable:
-    """The rows of one or several tasks, in TensorFlow's memory.
+    """The rows of one or several tasks as tensors.
 
-    Rows of several tasks follow each other; `task_id` says which one a row is
-    of. The columns that a task's head declares are called `<task>/<column>`,
-    and are zeros, or empty, in rows of other tasks.
+    The rows of the tasks are concatenated, and `task_id` is the index of a
+    row's task. The columns of a task's head are named `<task>/<column>`; rows
+    of other tasks have zeros or empty lists there.
 
-    Where rows belong together (`Rows.group_size`, of one task alone), orders,
-    batches, columns and `task_id` are of groups. Only tokens have a line for
-    each row of a group, so no batch, micro-batch or replica splits one.
+    If `EncodedRows.group_size` is above 1, which needs a single task, then
+    indices, columns and `task_id` refer to groups. So batches, micro-batches
+    and replicas get whole groups. Only tokens are by row.
     """
 
     def __init__(
@@ -255,7 +254,7 @@ class RowTable:
         ends = np.cumsum([0, *(part.num_groups for part in parts)])
         self.group_size = max(part.group_size for part in parts)
         lengths = np.concatenate([part.lengths for part in parts])
-        # Of the longest row of each group.
+        # The length of the longest row of each group
         self.row_lengths = lengths.reshape(-1, self.group_size).max(1)
         ids = np.concatenate([part.ids.values for part in parts])
         starts = np.concatenate([part.segment_starts for part in parts])
@@ -265,17 +264,17 @@ class RowTable:
             self._ids = tf.RaggedTensor.from_row_lengths(ids, lengths)
             self._segment_starts = tf.constant(starts, tf.int32)
             self._task_ids = tf.constant(task_ids, tf.int32)
-            for number, (task, own) in enumerate(rows.items()):
-                others = ends[number], ends[-1] - ends[number + 1]
+            for number, (task, task_rows) in enumerate(rows.items()):
+                padding = ends[number], ends[-1] - ends[number + 1]
                 for name, column in columns[task].items():
-                    self._columns[f"{task}/{name}"] = _spread(
-                        f"{task}/{name}", column, own, others
+                    self._columns[f"{task}/{name}"] = _pad_column(
+                        f"{task}/{name}", column, task_rows, padding
                     )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
-        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
+        """Returns the batch of the rows with indices `[B]`.
 
-        Tokens are `[B, S]`, or `[B * group_size, S]`.
+        Tokens are `[B * group_size, S]`, padded to S = `length`.
         """
         members = rows[:, tf.newaxis] * self.group_size
         members = tf.reshape(members + tf.range(self.group_size), [-1])
@@ -284,36 +283,35 @@ class RowTable:
         tokens = rows_lib.pad(ids, starts, length)
         batch = dict(zip(keras_models.FEATURES, tokens, strict=True))
         batch["task_id"] = tf.gather(self._task_ids, rows)
-        # Lists have the length of the row too: one shape to compile for each.
+        # Lists are padded to S, too: one compilation for each S.
         shape = tf.cast(tf.stack([-1, length]), tf.int64)
         for name, column in self._columns.items():
-            own = tf.gather(column, rows)
-            is_ragged = isinstance(own, tf.RaggedTensor)
-            batch[name] = own.to_tensor(shape=shape) if is_ragged else own
+            value = tf.gather(column, rows)
+            is_ragged = isinstance(value, tf.RaggedTensor)
+            batch[name] = value.to_tensor(shape=shape) if is_ragged else value
         return batch
 
 
-def _spread(
+def _pad_column(
     full_name: str,
     column: task_heads.Column,
-    own: rows_lib.EncodedRows,
-    others: tuple[int, int],
+    rows: rows_lib.EncodedRows,
+    padding: tuple[int, int],
 ) -> tf.Tensor | tf.RaggedTensor:
-    """Adds zeros, or empty lists, for the rows of tasks before and after."""
     name = full_name.split("/")[1]
     if not column.is_ragged:
-        values = own.columns[name].astype(column.dtype)
-        padding = [others] + [(0, 0)] * (values.ndim - 1)
-        return tf.constant(np.pad(values, padding))
-    ragged = own.ragged[name]
-    if (ragged.lengths > own.lengths).any():
+        values = rows.columns[name].astype(column.dtype)
+        paddings = [padding] + [(0, 0)] * (values.ndim - 1)
+        return tf.constant(np.pad(values, paddings))
+    ragged = rows.ragged[name]
+    if (ragged.lengths > rows.lengths).any():
         raise ValueError(
             f"The lists of column {full_name} must not be longer than their "
             "rows, to whose length they are padded. Received: "
-            f"{ragged.lengths.max()} numbers. Make several columns of them."
+            f"{ragged.lengths.max()} numbers. Split them into several columns."
         )
     return tf.RaggedTensor.from_row_lengths(
-        ragged.values.astype(column.dtype), np.pad(ragged.lengths, others)
+        ragged.values.astype(column.dtype), np.pad(ragged.lengths, padding)
     )
 
 
@@ -324,16 +322,16 @@ def build_training_dataset(
     context: tf.distribute.InputContext | None = None,
     static_length: int = 0,
 ) -> tf.data.Dataset:
-    """Yields batches from a step on, one element per local replica and step.
+    """Builds a dataset of batches that begins at `first_step`.
 
-    Elements are a replica's share of the rows of a global batch.
-    `static_length` pads all batches to it; 0 pads each to its own.
+    An element is the share of a local replica in a global batch. Batches are
+    padded to `static_length`, or if it is 0 to `BatchOrder.lengths`.
     """
     context = context or tf.distribute.InputContext()
     num_replicas = context.num_replicas_in_sync
     num_batches, batch_size = order.rows.shape
-    share, rest = divmod(batch_size, num_replicas)
-    if rest:
+    share, remainder = divmod(batch_size, num_replicas)
+    if remainder:
         raise ValueError(
             "`training.train_batch_size` must be a multiple of the replicas. "
             f"Received: {batch_size} and {num_replicas}. Change one."
@@ -345,8 +343,8 @@ def build_training_dataset(
 
     def build(index: tf.Tensor) -> Tensors:
         step, start = index // local, (offset + index % local) * share
-        own = tf.gather(rows, step)[start : start + share]
-        batch = table.batch(own, static_length or tf.gather(lengths, step))
+        chosen = tf.gather(rows, step)[start : start + share]
+        batch = table.batch(chosen, static_length or tf.gather(lengths, step))
         sizes = dict.fromkeys(keras_models.FEATURES, share * table.group_size)
         return {
             name: tf.ensure_shape(

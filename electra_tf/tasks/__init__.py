@@ -1,4 +1,4 @@
-"""Downstream tasks: text to rows, and a head's outputs to answers.
+"""Downstream tasks: build rows from text, and predictions from head outputs.
 
-Read `base` first, then `rows`, then the task of one of the kinds.
+Read `base` first, then `rows`, then the module of one kind.
 """

@@ -1,12 +1,13 @@
 """The interface of a downstream task, and of a kind of tasks.
 
-A task reads its files, builds rows and a head, decodes, scores and writes
-predictions. Its class, the kind, also says how such a model is exported, stored
-in other formats, and asked: no other file names a kind.
+A task reads its files, builds rows and a head, and decodes, scores and writes
+predictions. Its class is the kind of task. The class also defines how a model
+is exported and stored in other formats, so no other file names a kind.
 """
 
 import abc
 import dataclasses
+import functools
 import hashlib
 import importlib
 import inspect
@@ -35,26 +36,25 @@ from electra_tf.text import vocabulary as vocabulary_lib
 Examples = Sequence[Any]
 """The examples of a split, in the order of the file."""
 Readers = Mapping[str, Callable[[], Examples]]
-"""Split to the function that reads its examples."""
+"""Maps a split to the function that reads its examples."""
 Outputs = Mapping[str, Sequence[np.ndarray]]
-"""Outputs of a head: name to one array (or scalar) for every row.
+"""Maps the name of a head's output to an array (or a scalar) for each row.
 
-Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the row's own
-tokens or words.
+Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the number of
+tokens or words of the row.
 """
 Row = Mapping[str, np.ndarray]
-"""Output of a signature to what it is for one row."""
+"""Maps the name of a signature's output to its value for one row."""
 Rows = rows_lib.EncodedRows
 OwnSettings = finetuning_config.OwnTaskConfig
 Settings = finetuning_config.FinetuningConfig
 Tensors = dict[str, tf.Tensor]
 Texts = tuple[bytes, ...]
-"""One row's inputs of a signature for raw text, in UTF-8."""
+"""The texts of one row, in UTF-8: the inputs of a raw-text signature."""
 OWN = "own"
-"""The name of the task of a user's own files."""
+"""The name of the task that reads a user's own files."""
 
-# Characters of the row that is shown before a training.
-_MAX_SHOWN = 300
+_MAX_SHOWN = 300  # characters of the first row that `describe` prints
 _EXAMPLE = """\
 print(model.signatures["{signature}"](
     {inputs}
@@ -63,48 +63,49 @@ print(model.signatures["{signature}"](
 
 @schema.frozen
 class NoOptions:
-    """The options of a kind that has none, see `Task.options_class`."""
+    """The `Task.options_class` of a kind without options."""
 
 
 class Task(abc.ABC):
     """A downstream task, with a function that reads each of its splits.
 
-    Training needs the split `train`, evaluation the `dev_splits`, which have
-    labels to score on, the deciding one first, prediction all others. `name` is
-    that of the catalog, and the variable scope of the head.
+    The split `train` is for training. The splits `dev...` have labels and are
+    for evaluation; the score on the first one ranks trials. All other splits
+    are for prediction. `name` is the task's name in the catalog and the
+    variable scope of its head.
     """
 
-    # The kind: a key of `finetuning_config.TASK_KINDS`, or `__name__` in a
-    # module outside of the package
+    # A key of `finetuning_config.TASK_KINDS`, or, in a module outside of the
+    # package, `__name__`
     kind: str
-    export_name: str = ""  # of the kind in an export; empty: `kind`
+    export_name: str = ""  # the kind's name in an export; empty: `kind`
     head_class: type[task_heads.TaskHead]
-    outputs_are_labels: bool = False  # whether the head has one for each label
-    # Outputs of signatures: `<signature>_text` (or `_pair_text`), and `_ids`
+    outputs_are_labels: bool = False  # whether the head has an output per label
+    # Signatures are `<signature>_text` (or `_pair_text`) and `<signature>_ids`
     signature: str
     takes_hidden_layer: bool = False  # see `TaskConfig.hidden_layer`
-    takes_pairs: bool = False  # whether texts of own files may come in pairs
-    is_trained_alone: bool = False  # not together with other tasks
-    # The class in Hugging Face's format (`formats.hugging_face`), and its
-    # `problem_type`; empty if no class there has such a head
+    takes_pairs: bool = False  # whether a user's texts may come in pairs
+    is_trained_alone: bool = False  # whether other tasks cannot share the model
+    # The class of Hugging Face that has this head, empty if there is none, and
+    # the `problem_type` in its config.json
     hugging_face: str = ""
     problem_type: str | None = None
-    # A frozen dataclass of what other formats keep of a task beside labels;
-    # its fields are fields of Hugging Face's config.json
+    # A frozen dataclass; its fields are also fields of Hugging Face's
+    # config.json
     options_class: type = NoOptions
 
-    num_headings: int | None = None  # shown above a prediction; None: all
+    num_headings: int | None = None  # texts shown above an answer; None: all
 
-    has_pairs: bool = False  # whether its texts come in pairs
-    metric: str  # the key of `score` that decides which trial is the best
+    has_pairs: bool = False  # whether texts come in pairs
+    metric: str  # the key of `score` that ranks trials
     lower_is_better: tuple[str, ...] = ()  # keys of `score`
-    max_seq_length: int = 128  # tokens of a row unless a config says otherwise
-    num_train_epochs: float = 3.0  # likewise
+    max_seq_length: int = 128  # tokens of a row, unless a config sets it
+    num_train_epochs: float = 3.0  # unless a config sets it
     # Splits on which the best trial is scored if they have labels
     test_splits: tuple[str, ...] = ()
-    # Names of the head's outputs, by their index, if any
-    labels: tuple[str, ...] = ()
-    # A dataclass of what else a trained model keeps of its training file
+    labels: tuple[str, ...] = ()  # name of each output of the head, if any
+    # A dataclass of facts about the training file that predictions depend on,
+    # for example the tag scheme
     conventions: Any = None
     has_hidden_layer: bool = False
 
@@ -113,8 +114,8 @@ class Task(abc.ABC):
         self.use_readers(readers)
 
     def use_readers(self, readers: Readers) -> None:
-        """Sets the functions that read the splits."""
-        self._readers = readers
+        """Sets the functions that read the splits; each is called once."""
+        self._readers = {s: functools.cache(r) for s, r in readers.items()}
         self.splits = tuple(readers)
         self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
 
@@ -122,23 +123,24 @@ class Task(abc.ABC):
 
     @classmethod
     def build_own(cls, settings: Settings, labels: Sequence[str] = ()) -> Any:
-        """Builds the task of a user's own files, section `own`.
+        """Builds the task of a user's own files from the section `own`.
 
-        Labels of a trained model are not looked for in files.
+        `labels` are the labels of a trained model. Without them the method
+        takes the labels from the settings or the training file.
         """
         raise ValueError(f"{cls.__name__} has no method `build_own`. Add it.")
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
-        """Why a pandas frame looks like one of this kind; empty if it does not.
+        """Returns the reason why a pandas frame fits this kind, or "".
 
-        A reason is the rest of a sentence, after "because".
+        The reason completes a sentence that ends with "because".
         """
         return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Returns fields of the section `own` that a frame's columns tell."""
+        """Returns fields of the section `own` that fit a frame's columns."""
         labels = map(str.strip, own["label_column"].split(","))
         names = [own["text_column"], *labels]
         if not len(frame) or not {*names} <= {*frame}:
@@ -162,15 +164,15 @@ class Task(abc.ABC):
         return self._readers[split]()
 
     def use_labels(self, labels: Sequence[str]) -> None:
-        """Takes the labels of a trained model instead of those of the files."""
+        """Replaces the labels by the labels of a trained model."""
         self.labels = tuple(labels)
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Takes the conventions of a trained model, the fields of a dict."""
+        """Replaces `conventions` by a trained model's; `values` are fields."""
         raise ValueError(f"{self.name} has no conventions. Received: {values}.")
 
     def has_labels(self, examples: Examples) -> bool:
-        """Whether examples of a test split can be scored."""
+        """Returns whether examples have labels, so that they can be scored."""
         return True
 
     @abc.abstractmethod
@@ -181,12 +183,12 @@ class Task(abc.ABC):
         max_seq_length: int,
         is_training: bool,
     ) -> Rows:
-        """Makes rows of at most `max_seq_length` tokens; labels may be missing.
+        """Builds rows of at most `max_seq_length` tokens.
 
-        To learn from there may be more of them, or fewer, than to predict from.
+        Labels may be missing. `is_training` may change the number of rows.
         """
 
-    # What is said before a training.
+    # The description that is printed before training.
 
     def describe(
         self,
@@ -195,27 +197,27 @@ class Task(abc.ABC):
         vocabulary: vocabulary_lib.Vocabulary,
         num_positions: int,
     ) -> list[str]:
-        """Says in lines what was understood of the data, before the first step.
+        """Returns lines that describe the data as the task reads it.
 
-        `examples` and `rows` are by split, `num_positions` the encoder's.
+        `examples` and `rows` map a split to its data. The encoder has
+        `num_positions` positions.
         """
         kind = self.kind.rpartition(".")[2].replace("_", " ")
-        counts = [f"{len(own):,} of {name}" for name, own in examples.items()]
-        decides = "no dev data, so nothing is scored"
+        counts = [f"{len(examples[s]):,} of {s}" for s in examples]
+        metric = "no dev data, so nothing is scored"
         if self.dev_splits:
-            decides = f"{self.metric} on {self.dev_splits[0]} decides"
-        told = rows_lib.describe_tokens(
-            list(rows.values()), num_positions, vocabulary.unk_id
-        )
+            metric = f"{self.metric} on {self.dev_splits[0]} ranks trials"
         return [
-            f"{self.name}: {kind}; examples: {', '.join(counts)}; {decides}.",
+            f"{self.name}: {kind}; examples: {', '.join(counts)}; {metric}.",
             *self.describe_labels(examples),
-            *told,
+            *rows_lib.describe_tokens(
+                list(rows.values()), num_positions, vocabulary.unk_id
+            ),
             *self._describe_first(examples, rows, vocabulary),
         ]
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says in lines which labels, tags or the like each split has."""
+        """Returns lines that describe the labels of each split."""
         return [f"Labels: {', '.join(self.labels)}."] if self.labels else []
 
     def _describe_first(
@@ -232,10 +234,10 @@ class Task(abc.ABC):
         shown = terminal.printable(" ".join(tokens))
         shown = textwrap.shorten(shown, _MAX_SHOWN, placeholder=" ...")
         label = getattr(examples[split][first.examples[0]], "label", None)
-        # Rows of a group are sorted, so the first may be of another example.
-        is_told = label is not None and first.group_size == 1
-        told = f"; its label: {label!r}" if is_told else ""
-        return [f"The first row of {split} in tokens: {shown}{told}"]
+        # Rows of a group are sorted, so the label may be another row's.
+        has_label = label is not None and first.group_size == 1
+        suffix = f"; its label: {label!r}" if has_label else ""
+        return [f"The first row of {split} in tokens: {shown}{suffix}"]
 
     # The head.
 
@@ -244,13 +246,13 @@ class Task(abc.ABC):
     ) -> task_heads.TaskHead:
         """Builds the task's head, with weights drawn from `seed`."""
         head = self.new_head(seed=seed, name=self.name, dtype=dtype)
-        # The scope that checkpoints have for it.
+        # Variable paths in checkpoints begin with this scope.
         with keras.name_scope("task_specific"):
             head.build((None, None, hidden_size))
         return head
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights, from `seed`, `name`, `dtype`."""
+        """Creates the head; it has no weights until `build` is called."""
         return self.restore_head(
             len(self.labels), {}, self.has_hidden_layer, **kwargs
         )
@@ -263,10 +265,11 @@ class Task(abc.ABC):
         has_hidden_layer: bool,
         **kwargs: Any,
     ) -> task_heads.TaskHead:
-        """Creates the head that stored variables belong to.
+        """Creates a head into which stored variables can be loaded.
 
-        `num_labels` is 0 where they are not known, `shapes` are those of the
-        variables by `layer/variable`, other arguments `seed` and `name`.
+        `shapes` maps `layer/variable` to the shape of a stored variable. If
+        `num_labels` is 0, the shapes give the number of outputs. `kwargs` go to
+        the head: `seed`, `name`, `dtype`.
         """
         if cls.takes_hidden_layer:
             kwargs["has_hidden_layer"] = has_hidden_layer
@@ -278,7 +281,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, examples: Examples, rows: Rows, outputs: Outputs) -> Any:
-        """Reads predictions off `TaskHead.predict` of the rows of examples."""
+        """Computes predictions from the outputs of `TaskHead.predict`."""
 
     @abc.abstractmethod
     def score(self, examples: Examples, predictions: Any) -> dict:
@@ -286,22 +289,22 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
-        """Whether the model says the same of everything: it learned nothing."""
+        """Returns whether all predictions are equal: nothing was learned."""
 
     def write_examples(
         self, path: pathlib.Path, examples: Examples, predictions: Any
     ) -> None:
-        """Writes JSON lines: each example, with its gold, and `prediction`."""
+        """Writes JSON lines: the fields of each example, and `prediction`."""
         lines = []
         listed = self.list_predictions(examples, predictions)
-        for example, predicted in zip(examples, listed, strict=True):
-            fields = _fields_of(example) | {"prediction": predicted}
+        for example, prediction in zip(examples, listed, strict=True):
+            fields = _fields_of(example) | {"prediction": prediction}
             lines.append(json.dumps(fields, ensure_ascii=False, default=float))
         path.parent.mkdir(exist_ok=True)
         write_file(path, lines)
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists the prediction for each example."""
+        """Returns a prediction for each example, as JSON can hold it."""
         return predictions
 
     @abc.abstractmethod
@@ -312,38 +315,38 @@ class Task(abc.ABC):
         examples: Examples,
         predictions: Any,
     ) -> list[pathlib.Path]:
-        """Writes predictions in the task's official form; returns the files."""
+        """Writes predictions in the task's official format; returns paths."""
 
     # Exports.
 
     @property
     def signature_names(self) -> tuple[str, ...]:
-        """The signatures of an export, that of raw text first."""
+        """Names of an export's signatures: for raw text, for ids."""
         text = "pair_text" if self.has_pairs else "text"
         return f"{self.signature}_{text}", f"{self.signature}_ids"
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The inputs of the signature of raw text."""
+        """Names of the inputs of the signature for raw text."""
         return ("texts", "text_pairs") if self.has_pairs else ("texts",)
 
     def build_signatures(self, model: Any) -> Any:
-        """Builds the object that computes the answers of an export.
+        """Builds an object with the functions of an export's signatures.
 
-        `model` is an `export.models.finetuned.FinetunedModule`. The object has
-        `answer_text`, for the raw texts of `input_names`, and `answer_ids`, for
-        rows of ids, which it checks by `model.check_ids`. Both return tensors
-        by their names in the signature.
+        `model` is an `export.models.finetuned.FinetunedModule`. The method
+        `answer_text` takes the raw texts of `input_names`; the method
+        `answer_ids` takes rows of ids and checks them by `model.check_ids`.
+        Both return a dict from output name to tensor.
         """
         name = type(self).__name__
         raise ValueError(f"{name} has no method `build_signatures`. Add it.")
 
     @classmethod
     def export_texts(cls) -> dict[str, Any]:
-        """Returns what exports and the demo page say of this kind.
+        """Returns the texts of this kind for exports and the demo page.
 
-        Sections are `readme` and `page`, by default those of `<kind>.toml`
-        beside the module, if it is there; a kind whose signatures are new adds
+        The sections `readme` and `page` are read from `<kind>.toml` beside the
+        module, if the file exists. A kind with new signatures adds the sections
         `signatures` and `tensors` (see `export/signatures.toml`).
         """
         name = f"{cls.kind.rpartition('.')[2]}.toml"
@@ -357,12 +360,12 @@ class Task(abc.ABC):
         return {"readme": readme, "page": page}
 
     def describe_export(self) -> dict[str, Any]:
-        """Returns fields of `ExportMetadata`, beside the labels."""
+        """Returns fields of `ExportMetadata`, except the labels."""
         return {}
 
     @classmethod
     def read_prediction(cls, metadata: Any, texts: Texts, row: Row) -> Any:
-        """Reads the prediction for a row's texts, a dataclass of the kind.
+        """Returns the prediction for one row, a dataclass of the kind.
 
         `metadata` is the `ExportMetadata` of the model.
         """
@@ -372,14 +375,14 @@ class Task(abc.ABC):
     def show_prediction(
         cls, prediction: Any, metadata: Any, texts: Texts
     ) -> list[str]:
-        """Returns the lines that are shown below a row's texts."""
+        """Returns the lines to print below the texts of a row."""
         return [repr(prediction)]
 
     @classmethod
     def show_all(
         cls, metadata: Any, rows: Iterable[tuple[Texts, Any]]
     ) -> Iterator[str]:
-        """Yields what is shown of rows, each with its texts."""
+        """Yields a block of text for each row: its texts, its prediction."""
         for texts, prediction in rows:
             lines = cls.show_prediction(prediction, metadata, texts)
             heading = map(terminal.printable, texts[: cls.num_headings])
@@ -388,42 +391,41 @@ class Task(abc.ABC):
     # Other formats.
 
     def options(self, conventions: Any = None) -> Any:
-        """Returns an `options_class`, of a trained model's conventions."""
+        """Returns an `options_class`; `conventions` are a trained model's."""
         return self.options_class()
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Iterable[str]) -> dict:
-        """Returns sections of a config for a model that was read elsewhere.
+        """Returns sections of a config for a model of another format.
 
-        `options` is an `options_class`, `layers` name those of the head. The
-        section `own` counts for own tasks alone.
+        `options` is an `options_class`; `layers` are the names of the head's
+        layers. The caller ignores the section `own` unless the task is `own`.
         """
         return {}
 
     @classmethod
     def restore_conventions(cls, options: Any) -> Any:
-        """Returns `conventions` of a model that was read elsewhere, if any."""
+        """Returns the `conventions` of a model of another format, or None."""
         return None
 
     @classmethod
     def card_note(cls, options: Any) -> str:
-        """Returns what follows the example of a model card."""
+        """Returns code comments to put below the example of a model card."""
         return ""
 
     @property
     def storage_note(self) -> str:
-        """A warning if this head cannot be stored in Hugging Face's format."""
+        """Warns if Hugging Face's format cannot store this head, or is ""."""
         return ""
 
 
 def _fields_of(example: Any) -> dict[str, Any]:
-    """Returns the fields of an example, a dataclass or a `NamedTuple`."""
     as_dict = getattr(example, "_asdict", None)
     return dict(as_dict()) if as_dict else dataclasses.asdict(example)
 
 
 def digest(examples: Examples) -> str:
-    """Tells the examples of a split apart, wherever their file lies."""
+    """Returns a SHA-256 of the examples that ignores where their file is."""
     hashed = hashlib.sha256()
     for example in examples:
         fields = _fields_of(example)
@@ -433,7 +435,7 @@ def digest(examples: Examples) -> str:
 
 
 def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
-    """Writes lines, all of them or no file; returns the path."""
+    """Writes a text file that appears when it is complete; returns `path`."""
     atomic.write_text(path, "".join(f"{line}\n" for line in lines))
     return path
 
@@ -441,17 +443,17 @@ def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
 def find_kind(name: str) -> type[Task]:
     """Imports the class of a kind of task, or raises `ConfigError`.
 
-    `name` is a key of `finetuning_config.TASK_KINDS`, or a module of the user's
-    own that defines one subclass of `Task`.
+    `name` is a key of `finetuning_config.TASK_KINDS`, or a user's module that
+    defines one subclass of `Task`.
     """
-    # Exports of this kind have another name.
+    # Exports give this kind another name.
     name = "qa" if name == "question_answering" else name
     if name in finetuning_config.TASK_KINDS:
         path = f"electra_tf.tasks.{finetuning_config.TASK_KINDS[name]}"
-        known: type[Task] = pkgutil.resolve_name(path)
-        return known
+        kind: type[Task] = pkgutil.resolve_name(path)
+        return kind
     finetuning_config.require_kind(name)
-    own = [
+    kinds = [
         value
         for value in vars(importlib.import_module(name)).values()
         if isinstance(value, type)
@@ -459,9 +461,9 @@ def find_kind(name: str) -> type[Task]:
         and value.__module__ == name
     ]
     schema.require(
-        len(own) == 1 and own[0].kind == name,
+        len(kinds) == 1 and kinds[0].kind == name,
         f"The module {name} must define one subclass of `Task`, with the "
-        f"attribute `kind = __name__`. Received: {len(own)} classes. "
+        f"attribute `kind = __name__`. Received: {len(kinds)} classes. "
         "CONTRIBUTING.md shows an example.",
     )
-    return own[0]
+    return kinds[0]

@@ -1,4 +1,4 @@
-"""All tasks, by name."""
+"""Builds every task from its name."""
 
 import types
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ ALIASES: Mapping[str, str] = {
     "squadv1": "squad1",
     "chunk": "chunking",
 }
-"""Tasks that the original calls otherwise, also in its variables' names."""
+"""Maps the original's name of a task, also in variable names, to ours."""
 
 TASK_NAMES = (*glue.NAMES, *records.SOURCES, tagging_task.CHUNKING, base.OWN)
 """The names that `task.names` may list."""
@@ -30,19 +30,18 @@ def build_task(
 ) -> base.Task:
     """Builds the task of one of `TASK_NAMES` or `ALIASES`.
 
-    `labels` are those of a trained model by task, instead of the files' own.
+    `labels` maps tasks to labels of a trained model, which replace the files'.
     """
-    known = ALIASES.get(name, name)
-    if known == base.OWN:
+    task_name = ALIASES.get(name, name)
+    if task_name == base.OWN:
         kind = base.find_kind(settings.own.kind)
-        task = kind.build_own(settings, labels.get(known, ()))
-        # It is scored if it has labels.
+        task = kind.build_own(settings, labels.get(task_name, ()))
         task.test_splits = tuple(s for s in task.splits if s == "test")
-    elif known in glue.NAMES:
-        task = glue.build_task(known, settings)
-    elif known in records.SOURCES:
-        task = answering_task.build_task(known, settings)
-    elif known == tagging_task.CHUNKING:
+    elif task_name in glue.NAMES:
+        task = glue.build_task(task_name, settings)
+    elif task_name in records.SOURCES:
+        task = answering_task.build_task(task_name, settings)
+    elif task_name == tagging_task.CHUNKING:
         task = tagging_task.build_chunking(settings)
     else:
         raise ValueError(
@@ -58,7 +57,7 @@ def build_tasks(
     settings: base.Settings,
     labels: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
 ) -> list[base.Task]:
-    """Builds all tasks that a config names; `mnli` and `ax` are the same."""
+    """Builds all tasks that a config names; `ax` is the task `mnli`."""
     tasks = [build_task(name, settings, labels) for name in settings.task_names]
     names = [task.name for task in tasks]
     if not tasks or len(set(names)) < len(names):
@@ -82,7 +81,7 @@ def build_tasks(
         if not task.takes_hidden_layer:
             raise ValueError(
                 "`task.hidden_layer` is not for tagging and questions. "
-                f"Received: it with the task {task.name!r}. Leave it out."
+                f"Received: the task {task.name!r}. Remove task.hidden_layer."
             )
         task.has_hidden_layer = True
     return tasks

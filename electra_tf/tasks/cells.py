@@ -1,9 +1,8 @@
-"""The cells of a user's table: texts, names, labels, numbers, lists.
+"""Reads the cells of a user's table: texts, ids, labels, numbers, lists.
 
-CSV and TSV hold strings alone, JSON lines also numbers, truth values, lists and
-objects. `understand` is the one place that decides what a cell is. All other
-functions raise `DataError`, which names the file and the line, for a cell that
-they cannot read.
+CSV and TSV hold strings only; JSON lines also hold numbers, truth values, lists
+and objects. `understand` converts a cell to a Python value. The functions
+`read_...` raise `DataError`, with file and line, for a cell of another type.
 """
 
 import ast
@@ -22,48 +21,48 @@ from electra_tf.tasks import files
 
 MISSING = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null",
            "NULL", "None")  # fmt: skip
-"""How programs write that there is no label, as pandas reads it."""
+"""Strings that pandas reads as a missing value."""
 _BLANKS = " \t\r\n\v\f\xa0\u200b\ufeff"
 # One item of a list: in quotes, a number or a truth value.
 _ITEM = re.compile(
     r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w+-][\w.+-]*)\s*,?""",
     re.DOTALL,
 )
-# What NumPy writes around an item.
+# A NumPy scalar as NumPy 2 prints it: `np.int64(3)`.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
-# A list that is not whole, or of another program; bytes of Python.
-_REST = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
-# Three zeros may be those of thousands.
+# The beginning of a list that could not be parsed, or of Python's bytes.
+_UNPARSED = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
+# Three zeros may follow a separator of thousands.
 _WHOLE = re.compile(r"(-?\d+)\.(?!000$)0+")
-# A number with a point that may stand before thousands.
+# A number whose point may be a separator of thousands.
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 # A string that may be a list: a bracket, then a quote or a number.
 _STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
-# What is left of a list that was split at blanks in the place of a tag.
+# A "tag" that is part of a list which was split at blanks.
 _BROKEN_TAG = re.compile(r"""[\[({'"]+\w.*|.*\w[\])}'"]+,?""")
-# A list that is not closed, or one of numbers, in the place of words.
+# A list without its end, or a list of numbers, where words are expected.
 _BROKEN_LIST = re.compile(
     r"""\s*\[(\s*b?['"]|-?\d+[,\s].*\d\]\s*$)""", re.DOTALL
 )
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
-# What holds the labels in an object, if it has no 0 or 1 for each.
+# Keys of an object that hold its list of labels.
 _LABEL_KEYS = "labels", "choices"
 TRUE = {"1", "true"}
 BOOLEANS = {"0", "false", *TRUE}
 YES, NO = {*TRUE, "yes", "y", "x"}, {"0", "false", "no", "n"}
-"""What cells say of what their column is called, in lower case."""
+"""Values of a column that is named for a label, in lower case."""
 _STARTS = {"start", "start_offset"}
 
 
 def understand(cell: Any) -> Any:
-    """What a cell is: None, a string, a number, a list or an object.
+    """Converts a cell to None, a string, a number, a list or an object.
 
-    A string that is a list or an object in JSON, Python or NumPy is one. Other
-    strings lose quotes and blanks around them. NaN and empty strings are None,
-    but a name such as `NA` (see `MISSING`) stays a string: it may be a word.
+    A string that holds a list or an object, in the syntax of JSON, Python or
+    NumPy, is parsed. Other strings lose quotes and blanks at their ends. NaN
+    and empty strings become None; `NA` (see `MISSING`) may be a word and stays.
     """
-    if hasattr(cell, "tolist"):
-        cell = cell.tolist()  # of NumPy
+    if hasattr(cell, "tolist"):  # a NumPy array or scalar
+        cell = cell.tolist()
     if isinstance(cell, float) and math.isnan(cell):
         return None
     if not isinstance(cell, str):
@@ -77,7 +76,7 @@ def understand(cell: Any) -> Any:
     plain = f"[{plain}]" if is_quoted else plain
     value: Any = [] if plain == "set()" else None
     if plain[:1] + plain[-1:] in ("[]", "{}"):
-        # NumPy puts no commas, and Python would glue its strings together.
+        # NumPy writes no commas, and Python would concatenate its strings.
         items = _ITEM.sub(r"\1, ", plain[1:-1])
         value = _evaluate(f"[{items}]")
     if value is None and plain[:1] in ("[", "{", "("):
@@ -88,7 +87,7 @@ def understand(cell: Any) -> Any:
 
 
 def _evaluate(text: str) -> Any:
-    """The list or the object that a string is in Python, if it is one."""
+    """Returns the list or the dict that a Python expression writes, or None."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -98,17 +97,17 @@ def _evaluate(text: str) -> Any:
 
 
 def is_empty(record: files.Record, column: str) -> bool:
-    """Whether a row has no such cell, or nothing in it."""
+    """Returns whether a row lacks a column, or its cell is empty."""
     return understand(record.values.get(column)) is None
 
 
 def read_text(record: files.Record, column: str) -> str:
-    """Reads a text; JSON may hold a whole number, for an id say."""
+    """Reads a text; a whole number in JSON becomes a string."""
     value = record.values[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     expected, remedy = f"a text in column {column!r}", "Remove the row."
-    # pandas writes a missing text so that was made a string.
+    # `astype(str)` of pandas turns a missing text into this.
     if value in ("nan", "NaN"):
         raise files.unexpected(record.place, expected, value, remedy)
     if not isinstance(value, str):
@@ -120,7 +119,7 @@ def read_text(record: files.Record, column: str) -> str:
 
 
 def read_name(record: files.Record, column: str) -> str:
-    """Reads an id, which JSON may hold as a number."""
+    """Reads an id; a number in JSON becomes a string."""
     if is_empty(record, column):
         raise files.unexpected(record.place, f"an id in column {column!r}")
     return _to_name(record, column, record.values[column])
@@ -132,11 +131,11 @@ def read_labels(
     separator: str = "",
     known: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Reads the labels of a row, none where they are missing.
+    """Reads the labels of a row; a missing label gives an empty tuple.
 
-    They are in a list, in an object, between `separator`s, or alone. Spellings
-    of one thing become one (`1.0` is `1`, `True` is `true`), unless they are
-    `known` as they stand.
+    The cell is a label, a list, an object, or labels between `separator`s.
+    `label_name` unifies spellings of a label, unless the spelling is in
+    `known`.
     """
     cell = record.values.get(column)
     if label_name(cell, known) in known:
@@ -144,16 +143,16 @@ def read_labels(
     value = understand(cell)
     if isinstance(value, dict):
         key = next((key for key in _LABEL_KEYS if key in value), None)
-        held = (name for name in value if read_truth(record, name, value))
-        value = value[key] if key else list(held)
+        names = (name for name in value if read_truth(record, name, value))
+        value = value[key] if key else list(names)
     values = value if isinstance(value, list) else [value]
     if isinstance(value, str) and separator:
         values = value.split(separator)
     for item in values:
         is_share = isinstance(item, float) and item % 1 and item is not value
-        is_rest = isinstance(item, str) and _REST.match(item)
-        is_none = isinstance(item, list | dict) or is_share or is_rest
-        if is_none and label_name(item) not in known:
+        is_unparsed = isinstance(item, str) and _UNPARSED.match(item)
+        is_no_label = isinstance(item, list | dict) or is_share or is_unparsed
+        if is_no_label and label_name(item) not in known:
             expected = "a label, a list of labels, or an object of 0 and 1"
             remedy = "Repair it, or list all labels in --config.own.labels."
             raise files.unexpected(record.place, expected, f"{cell}", remedy)
@@ -166,24 +165,27 @@ def read_labels(
 def read_truth(
     record: files.Record,
     label: str,
-    held: Mapping[str, Any],
+    cells: Mapping[str, Any],
     empty: bool | None = None,
 ) -> bool:
-    """Reads whether a row has a label, from the cell that is called like it.
+    """Returns whether the cell that is named for a label says yes.
 
-    `empty` is what an empty cell says, None if it is refused.
+    An empty cell means `empty`, or raises `DataError` if that is None.
     """
-    word = (label_name(held.get(label)) or "").lower()
+    word = (label_name(cells.get(label)) or "").lower()
     if not word and empty is not None:
         return empty
     if word not in YES | NO | {label.lower()}:
         expected = f"0 or 1, no or yes, or false or true as {label!r}"
-        raise files.unexpected(record.place, expected, held.get(label))
+        raise files.unexpected(record.place, expected, cells.get(label))
     return word not in NO
 
 
 def label_name(value: Any, known: Collection[str] = ()) -> str | None:
-    """The name of a label in its one spelling, or None if it is missing."""
+    """Returns the unified spelling of a label, or None if it is missing.
+
+    `1.0` becomes `1`, and `True` becomes `true`. A name in `known` stays.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     name = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -200,9 +202,9 @@ def label_name(value: Any, known: Collection[str] = ()) -> str | None:
 
 
 def find_numbers(values: Iterable[Any]) -> list[float]:
-    """The numbers that all values are which are not missing, or an empty list.
+    """Returns the values as numbers, except missing ones.
 
-    Truth values are none.
+    Returns [] if any value is not a number. A truth value is not a number.
     """
     filled = [v for v in values if isinstance(v, list) or label_name(v)]
     numbers = [files.parse_number(value) for value in filled]
@@ -212,7 +214,7 @@ def find_numbers(values: Iterable[Any]) -> list[float]:
 def _to_name(record: files.Record, column: str, value: Any) -> str:
     name = value if isinstance(value, str) else json.dumps(value)
     if set(name) & set("\t\r\n"):
-        # Predictions are written with it, in a table with tabs.
+        # The name is written to a table of predictions between tabs.
         expected = f"no tabs and line ends in column {column!r}"
         raise files.unexpected(record.place, expected, name)
     return name
@@ -224,7 +226,7 @@ def read_number(
     low: float = -math.inf,
     high: float = math.inf,
 ) -> float:
-    """Reads a finite number of a range."""
+    """Reads a finite number from `low` to `high`."""
     value = record.values.get(column)
     number = files.parse_number(value)
     if not low <= number <= high or math.isinf(number):
@@ -239,38 +241,39 @@ def read_number(
 
 
 def refuse_thousands(records: Sequence[files.Record], column: str) -> None:
-    """Raises if points of a column seem to stand before thousands.
+    """Raises `DataError` if points of a column seem to separate thousands.
 
-    They do in 1.234 beside 950; if all numbers are such, it is but told.
+    This is so if a column holds 1.234 and 950. If all its numbers look like
+    1.234, the function only warns.
     """
     texts = [record.values.get(column) for record in records]
-    found = [t for t in texts if isinstance(t, str) and "." in t]
-    if not found or not all(map(_THOUSANDS.fullmatch, found)):
+    pointed = [t for t in texts if isinstance(t, str) and "." in t]
+    if not pointed or not all(map(_THOUSANDS.fullmatch, pointed)):
         return
-    place = records[texts.index(found[0])].place
+    place = records[texts.index(pointed[0])].place
     remedy = "Write thousands without a point, as 1234"
-    if len(found) == len(texts):
-        told = f"{place}: {found[0]!r} is read as {float(found[0]):g}."
-        logging.warning(f"{told} {remedy}, if it is one of them.")
+    if len(pointed) == len(texts):
+        reading = f"{pointed[0]!r} is read as {float(pointed[0]):g}"
+        logging.warning(f"{place}: {reading}. {remedy}.")
         return
     expected = f"numbers in {column!r} whose points are surely decimal"
     remedy += "; if they are decimal, set own.min_value and own.max_value."
-    raise files.unexpected(place, expected, found[0], remedy)
+    raise files.unexpected(place, expected, pointed[0], remedy)
 
 
 def read_words(
     record: files.Record, column: str, are_tags: bool = False
 ) -> tuple[str, ...]:
-    """Reads a list of words or tags, or the parts of a string between blanks.
+    """Reads words or tags: a list, or a string that is split at blanks.
 
-    A string may be written as a list. Tags may be numbers of classes.
+    A string may hold a list. Tags may be indices of classes.
     """
     cell = items = record.values[column]
     if not isinstance(cell, str) or _STARTS_LIST.match(cell):
         items = understand(cell)
     items = items if isinstance(items, list) else []
     takes_numbers = are_tags or any(isinstance(item, str) for item in items)
-    # Numbers in brackets are words in a text, as in "[ 1 ]".
+    # A list of numbers may be a text: "[ 1 ]" holds three words.
     if isinstance(cell, str) and not (items and takes_numbers):
         items = cell.split()
         is_broken = are_tags and any(map(_BROKEN_TAG.fullmatch, items))
@@ -287,18 +290,18 @@ def read_words(
         expected = f"in {column!r} a list of strings, none of them empty"
         remedy = "Write a JSON list, or put blanks between the strings."
         if isinstance(cell, str) and "..." in cell:
-            remedy = "Write whole lists: NumPy left some out for its `...`."
+            remedy = "Write whole lists: NumPy shortened this one with `...`."
         raise files.unexpected(record.place, expected, cell, remedy)
     return tuple(words)
 
 
 def open_spans(cell: Any) -> list[Any] | None:
-    """The places of spans in a text that a cell lists, None if it does not.
+    """Returns the spans that a cell lists; None if the cell is no such list.
 
-    Each is a list, or an object with its start. An empty list has none.
+    A span is a list, or an object with its start.
     """
     value = understand(cell)
-    if isinstance(value, dict):  # as in spaCy's examples
+    if isinstance(value, dict):  # spaCy's examples
         value = value.get("entities")
     if not isinstance(value, list):
         return None
@@ -311,9 +314,9 @@ def open_spans(cell: Any) -> list[Any] | None:
 
 
 def split_commas(cell: Any) -> tuple[str, ...]:
-    """The parts of a string between commas alone, none of another string.
+    """Splits a string at commas; returns () for a string of another form.
 
-    Commas with a blank before them are words, or tags.
+    A comma after a blank is a word, or a tag.
     """
     is_list = isinstance(cell, str) and _COMMAS.fullmatch(cell.strip())
     return tuple(map(str.strip, cell.split(","))) if is_list else ()
@@ -322,10 +325,11 @@ def split_commas(cell: Any) -> tuple[str, ...]:
 def read_choices(
     record: files.Record, columns: Sequence[str]
 ) -> dict[str, str]:
-    """Reads the choices of a row, by the names that they have.
+    """Reads the choices of a row: maps the name of a choice to its text.
 
-    They are the first filled cells, or a list, of objects or not, or an object
-    in one. What has no name is called by its place and a full stop.
+    The choices are in several columns, of which the last may be empty, or in
+    one column: a list of texts, a list of objects, or an object. A choice
+    without a name is named by its index and a full stop.
     """
     pairs: Any = [(name, record.values[name]) for name in columns]
     value = understand(pairs[0][1]) if len(pairs) == 1 else None
@@ -338,12 +342,12 @@ def read_choices(
         parts = [c if isinstance(c, dict) else {"text": c} for c in value]
         pairs = [(c.get("label", c.get("key")), c.get("text")) for c in parts]
     choices = {
-        label_name(name) or f"{place}.": cell
+        label_name(name) or f"{index}.": cell
         if isinstance(cell, str)
         else ""
         if understand(cell) is None
         else json.dumps(cell)
-        for place, (name, cell) in enumerate(pairs)
+        for index, (name, cell) in enumerate(pairs)
     }
     count = sum(bool(text.strip()) for text in choices.values())
     filled = dict(itertools.islice(choices.items(), count))

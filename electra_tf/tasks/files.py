@@ -1,6 +1,7 @@
-"""Finds the files of tasks and reads them: lines, tables, JSON lines, TFDS.
+"""Finds and reads the files of tasks: lines, tables, JSON lines, TFDS.
 
-Every error names file and line, what was expected and received, what to do.
+Every error names the file and the line, what was expected, what was received,
+and a remedy.
 """
 
 import csv
@@ -32,13 +33,12 @@ ENDINGS = {
     ".tsv": "tsv",
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
 }
-"""The ending of a table's file name to its format."""
+"""Maps the ending of a file name to the format of the table."""
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
-# How far below the given folder a task's own folder is looked for.
-_MAX_DEPTH = 3
+_MAX_DEPTH = 3  # levels below the given folder that are searched
 _MAX_LINE_BYTES = 1 << 28  # all of SQuAD is one line
-_BESIDE = {"schema", "version"}  # members of JSON that has its rows in `data`
-_MAX_PACKED = 200  # bytes of text for one of a .gz file
+_WITH_DATA = {"schema", "version"}  # members of JSON with its rows in `data`
+_MAX_RATIO = 200  # largest ratio of text to compressed bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def unexpected(
     received: object = None,
     remedy: str = "Repair the file.",
 ) -> errors.DataError:
-    """Builds the error for what is wrong at a place, a file and its line."""
+    """Builds a `DataError`; `place` names a file, or a file and a line."""
     shown = "none" if received is None else str(received)
     if isinstance(received, str):
         shown = repr(shown if len(shown) <= 80 else f"{shown[:80]}...")
@@ -65,14 +65,14 @@ def unexpected(
 
 
 def list_some(items: Sequence[object]) -> str:
-    """The first ten between commas, and how many there are beside them."""
+    """Joins the first ten items by commas and counts the others."""
     more = f" and {len(items) - 10} more" if len(items) > 10 else ""
     return ", ".join(map(str, items[:10])) + more
 
 
 def require_folder(folder: str | pathlib.Path, task: str) -> None:
     """Raises `FileNotFoundError` if a task's folder is not there."""
-    # An empty path would be the current folder.
+    # `pathlib` takes an empty path for the current folder.
     if not folder or not storage.path(folder).is_dir():
         raise FileNotFoundError(
             f"Expected a folder with the official files of {task}. Received: "
@@ -81,7 +81,7 @@ def require_folder(folder: str | pathlib.Path, task: str) -> None:
 
 
 def require_table(path: pathlib.Path) -> None:
-    """Raises for what often stands in the place of a text file of rows."""
+    """Raises if a file is absent (`FileNotFoundError`) or a spreadsheet."""
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected a file with your own data. Received: {path}, no such "
@@ -101,20 +101,21 @@ def find_file(
     file_names: Sequence[str],
     task: str,
 ) -> pathlib.Path:
-    """Finds the file of one split at or up to three levels below a folder.
+    """Finds the file of one split in a folder or up to three levels below.
 
-    `folder_names` are spellings of the task's own folder, whatever their case;
-    none for a folder of any name. `file_names` are those of the file, the usual
-    one first. The file nearest to the top counts; two are a `DataError`.
+    `folder_names` are spellings of the name of the file's folder; without any
+    the folder may have any name. Case is ignored. `file_names` are names of the
+    file, the usual one first. Raises `DataError` if there are two files at the
+    same level, and `FileNotFoundError` if there is none.
     """
     require_folder(data_dir, task)
     top = storage.path(data_dir).absolute()
-    wanted = {name.lower() for name in folder_names}
+    lower_names = {name.lower() for name in folder_names}
     incomplete = []
     for depth in range(_MAX_DEPTH + 1):
         folders = sorted(top.glob("/".join("*" * depth))) if depth else [top]
-        if wanted:
-            folders = [f for f in folders if f.name.lower() in wanted]
+        if lower_names:
+            folders = [f for f in folders if f.name.lower() in lower_names]
             incomplete += [f for f in folders if f.is_dir()]
         paths = []
         for folder in folders:
@@ -137,7 +138,7 @@ def find_file(
 
 
 def warn_of_count(source: object, count: int, *official: int) -> None:
-    """Warns of a file with another number of examples than published."""
+    """Warns if a file does not have the published number of examples."""
     if count not in official:
         logging.warning(
             f"{source} holds {count} examples, the official file "
@@ -146,21 +147,21 @@ def warn_of_count(source: object, count: int, *official: int) -> None:
 
 
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Yields line numbers from 1 and lines, without their ends.
+    """Yields line numbers, from 1, and lines.
 
-    Only line feeds end lines; a carriage return before one is dropped, and so
-    is a byte order mark. A `.gz` file is decompressed.
+    A line ends with a line feed. The function drops a carriage return before
+    the line feed and a byte order mark, and decompresses a `.gz` file.
     """
     with path.open("rb") as file:
-        is_packed, num_bytes = path.suffix == ".gz", 0
-        lines: Any = gzip.GzipFile(fileobj=file) if is_packed else file
-        parts = iter(lambda: lines.readline(_MAX_LINE_BYTES), b"")
+        is_gzip, num_bytes = path.suffix == ".gz", 0
+        stream: Any = gzip.GzipFile(fileobj=file) if is_gzip else file
+        lines = iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
         try:
-            for number, raw in enumerate(parts, 1):
+            for number, raw in enumerate(lines, 1):
                 num_bytes += len(raw)
-                is_bomb = is_packed and num_bytes > _MAX_PACKED * file.tell()
+                is_bomb = is_gzip and num_bytes > _MAX_RATIO * file.tell()
                 if is_bomb or len(raw) == _MAX_LINE_BYTES:
-                    expected = "lines below 256 MiB, packed at most 200 to 1"
+                    expected = "lines below 256 MiB, compressed at most 200:1"
                     raise unexpected(f"{path}, line {number}", expected)
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 codec = "utf-8-sig" if number == 1 else "utf-8"
@@ -174,7 +175,7 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
-    """Reads lines as `read_lines`, without the blank ones at the end."""
+    """Reads lines as `read_lines`, without blank lines at the end."""
     lines = list(read_lines(path))
     while lines and not lines[-1][1].strip(" \r"):
         lines.pop()
@@ -182,10 +183,9 @@ def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
 
 
 def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
-    """Yields the value on each line of JSON lines, or that of a JSON file.
+    """Yields place and value of each line, or of the whole of a JSON file.
 
-    The value of one that has several lines is whole; of others, only the first
-    may be no object. Each comes with its place.
+    All lines after the first one must be objects.
     """
     lines = ((n, line) for n, line in read_lines(path) if line.strip())
     for index, (number, line) in enumerate(lines):
@@ -193,8 +193,8 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if not index and (found := _parse_whole(path)) is not None:
-                yield found
+            if not index and (whole := _parse_whole(path)) is not None:
+                yield whole
                 return
             reason = str(error).replace("line 1 ", "")
             expected = f"a JSON object, one on every line ({reason})"
@@ -203,7 +203,7 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_whole(path: pathlib.Path) -> tuple[str, Any] | None:
-    """The value of a JSON file; None of one that has JSON lines by its name."""
+    """Parses a file as one JSON value; None if a `.jsonl` file is none."""
     try:
         lines = (line for _, line in read_lines(path))
         return str(path), json.loads("\n".join(lines))
@@ -224,7 +224,7 @@ def _require_object(value: Any, place: str) -> dict:
 
 
 def parse_number(value: Any) -> float:
-    """The number that a string, or a value in JSON, is; or NaN."""
+    """Converts a string or a value of JSON to a number, or to NaN."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (OverflowError, TypeError, ValueError):
@@ -234,20 +234,20 @@ def parse_number(value: Any) -> float:
 def resolve_format(
     path: pathlib.Path, file_format: str, endings: Mapping[str, str] = ENDINGS
 ) -> str:
-    """Returns the format of a file, for `auto` by the ending of its name."""
+    """Returns the format of a file; the ending of its name resolves `auto`."""
     require_table(path)
     name, formats = file_format, dict.fromkeys(endings.values())
     if file_format == "auto":
         name = path.suffix
-    found = endings.get(name.lower(), name)
-    if found not in formats:
+    resolved = endings.get(name.lower(), name)
+    if resolved not in formats:
         expected = (
             f"a name that ends with one of {', '.join(endings)}, or as "
             f"--config.own.file_format one of {', '.join(formats)}"
         )
         remedy = "Save it as one of them, with a name for each column."
         raise unexpected(path, expected, name, remedy)
-    return found
+    return resolved
 
 
 def read_table(
@@ -256,9 +256,9 @@ def read_table(
     columns: Sequence[str],
     optional_columns: Sequence[str] = (),
 ) -> list[Record]:
-    """Reads the rows of a CSV, TSV or JSON lines file, in its order.
+    """Reads the rows of a CSV, TSV or JSON lines file.
 
-    Rows must have `columns`; `optional_columns` are read where they are.
+    Rows must have `columns` and may have `optional_columns`.
     """
     resolved = resolve_format(path, file_format)
     names = (*columns, *optional_columns)
@@ -277,21 +277,22 @@ def read_rows(
     columns: Sequence[str],
     remedy: str = "",
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields where each row of a table begins, and all its cells by column.
+    """Yields the place of each row of a table, and a dict of its cells.
 
-    Tables name their columns in the first line. CSV is quoted as usual, between
-    the sign that this line has most of: a comma, semicolon, tab or `|`. TSV is
-    quoted if all names in that line are. Rows must have `columns`; a `remedy`
-    says how others are named, and then all names must differ.
+    The first line of CSV and TSV names the columns. The delimiter of CSV is the
+    sign that occurs most often in that line: a comma, semicolon, tab or `|`.
+    TSV has quotation marks around cells if it has them around all names. Rows
+    must have `columns`. A `remedy` says how to name columns, which must then
+    all differ.
     """
     if file_format == "jsonl":
         for place, row in _read_objects(path):
             _require_columns(place, list(row), columns, remedy)
             yield place, row
         return
-    sign = _find_delimiter(path, file_format)
-    if sign:
-        rows = _read_quoted(path, sign)
+    delimiter = _find_delimiter(path, file_format)
+    if delimiter:
+        rows = _read_quoted(path, delimiter)
     else:
         rows = ((n, line.split("\t")) for n, line in read_filled_lines(path))
     _, header = next(rows, (0, []))
@@ -305,17 +306,17 @@ def read_rows(
     for number, fields in rows:
         place = f"{path}, line {number}"
         require_width(place, fields, len(header), ", ".join(header))
-        num_quoted += not sign and any(map(_is_quoted, fields))
+        num_quoted += not delimiter and any(map(_is_quoted, fields))
         yield place, dict(zip(header, fields, strict=True))
     if num_quoted:
         logging.warning(
             f"{path}: in {num_quoted} rows quotation marks around a cell are "
-            "read as text. Save it as CSV if they are no part of it."
+            "read as text. Save the file as CSV if they only quote the cell."
         )
 
 
 def _find_delimiter(path: pathlib.Path, file_format: str) -> str:
-    """The sign between quoted fields; empty if a TSV has no quoting."""
+    """Returns the delimiter of quoted fields, or "" for TSV without quotes."""
     _, line = next(read_lines(path), (1, ""))
     if file_format == "tsv":
         return "\t" * all(map(_is_quoted, line.split("\t")))
@@ -327,7 +328,7 @@ def _is_quoted(field: str) -> bool:
 
 
 def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
-    """The rows of a file of JSON: of its lines, or of one value."""
+    """Yields place and object: one per line, or the rows of one value."""
     for place, value in read_values(path):
         if (rows := _list_rows(value)) == [value]:
             yield place, _require_object(value, place)
@@ -338,11 +339,11 @@ def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
 
 
 def _list_rows(value: Any) -> list:
-    """The rows of a value: those of a list, of `data`, or as pandas orients."""
+    """Returns the items of a list or of `data`, or rows as pandas orients."""
     match value:
         case {"columns": [*names], "data": [*rows]}:
             return [dict(zip(names, row, strict=False)) for row in rows]
-        case {"data": [{}, *_] as rows, **rest} if rest.keys() <= _BESIDE:
+        case {"data": [{}, *_] as rows, **rest} if rest.keys() <= _WITH_DATA:
             return rows
         case [*rows]:
             return rows
@@ -354,15 +355,15 @@ def _list_rows(value: Any) -> list:
         return list(columns)
     if not first or not all(map(str.isdecimal, first)):
         return [value]
-    return [{n: own.get(key) for n, own in value.items()} for key in first]
+    return [{n: cells.get(key) for n, cells in value.items()} for key in first]
 
 
 def _read_quoted(
-    path: pathlib.Path, sign: str
+    path: pathlib.Path, delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Lines on which rows begin, and fields; blank lines are left out."""
+    """Yields the number of each row's first line, and the row's fields."""
     lines = (f"{line}\n" for _, line in read_lines(path))
-    reader = csv.reader(lines, strict=True, delimiter=sign)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     # A context of question answering may be longer than the default limit.
     limit = csv.field_size_limit(sys.maxsize)
     begin = 1
@@ -372,7 +373,7 @@ def _read_quoted(
                 yield begin, fields
             begin = reader.line_num + 1
     except csv.Error as error:
-        expected = f"fields between {sign!r}, quotation marks in them doubled"
+        expected = f"fields between {delimiter!r}, with quotation marks doubled"
         received = f"{error}, line {reader.line_num}"
         raise unexpected(f"{path}, line {begin}", expected, received) from error
     finally:
@@ -382,7 +383,7 @@ def _read_quoted(
 def require_width(
     place: str, fields: Sequence[str], width: int, what: str
 ) -> None:
-    """Raises `DataError` for a line with more or fewer fields than expected."""
+    """Raises `DataError` unless a line has `width` fields."""
     if len(fields) != width:
         expected = f"{width} fields ({what}) instead of {len(fields)}"
         raise unexpected(place, expected, " ".join(fields))
@@ -410,20 +411,20 @@ def _require_columns(
 
 
 def read_published(kind: str) -> dict[str, dict[str, Any]]:
-    """Reads one of the tables of `published.toml`."""
+    """Reads the table `kind` of `published.toml`."""
     folder = importlib.resources.files("electra_tf.tasks")
     content = folder.joinpath("published.toml").read_text("utf-8")
     return tomllib.loads(content)[kind]
 
 
 def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
-    """Reads a split of TensorFlow Datasets (extra `tfds`), as it is stored.
+    """Reads a split of TensorFlow Datasets (extra `tfds`) from disk.
 
-    Nothing is downloaded. Each example is a dictionary: feature to string,
-    number, list or dictionary. Classes are their names, None where unknown.
+    Returns a dict for each example: feature to string, number, list or dict. A
+    class is given by its name, or None if it is unknown.
     """
     builder = open_tfds(name)
-    # One file after the other: the order must not depend on timing.
+    # Parallel reads would make the order of the examples depend on timing.
     tfds = installed.import_extra("tensorflow_datasets", "tfds")
     in_order = tfds.ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(
@@ -437,12 +438,12 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
 
 
 def open_tfds(name: str) -> Any:
-    """Returns the builder of a data set that can be read."""
+    """Returns the builder of a data set; raises `DataError` if it is absent."""
     tfds = installed.import_extra("tensorflow_datasets", "tfds")
     try:
         builder = tfds.builder(name)
     except Exception as error:
-        # Its errors derive from several types, by what it looked for.
+        # TFDS raises errors of several unrelated types.
         reason = (str(error).splitlines() or [repr(error)])[0]
         message = f"TensorFlow Datasets does not know {name}: {reason}"
         raise errors.DataError(message) from error
@@ -456,8 +457,7 @@ def open_tfds(name: str) -> Any:
 
 
 def _plain(value: Any, feature: Any) -> Any:
-    """A value as Python's own types; `feature` says what it stands for."""
-    # A list of dictionaries is stored as a dictionary of lists.
+    # TFDS stores a list of dicts as a dict of lists.
     inner = getattr(feature, "feature", feature)
     if isinstance(value, dict):
         return {key: _plain(item, inner[key]) for key, item in value.items()}

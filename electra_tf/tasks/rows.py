@@ -1,7 +1,7 @@
-"""Rows of tokens: how texts are split, windowed, laid out, padded and kept.
+"""Builds rows of tokens: splits texts, makes windows, joins and pads pieces.
 
-All is TensorFlow, for a whole split or inside an exported model. `EncodedRows`
-are what a training keeps of a split, unpadded, in NumPy.
+The functions run in TensorFlow, on a whole split or inside an exported model.
+`EncodedRows` holds the rows of a split in NumPy, without padding.
 """
 
 import dataclasses
@@ -23,18 +23,17 @@ ALL_BLANKS = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 MIN_LENGTH = 5
 """The least `max_seq_length`: [CLS], two [SEP], and a piece of each text."""
 
-# Bytes that a blank may take in UTF-8.
-_BLANK_SIZES = (1, 2, 3)
-# Examples that are made into rows at once: bounds the memory of the rest.
-_CHUNK = 16_384
-# Beyond this share of rows that are cut off, a longer row is advised.
+_BLANK_SIZES = (1, 2, 3)  # bytes of a blank in UTF-8
+_CHUNK = 16_384  # examples tokenized at once; limits memory
+# If a larger share of the rows is cut off, `describe_tokens` advises a longer
+# `max_seq_length`.
 _LARGE_SHARE = 0.02
-# Beyond this share of tokens that are [UNK] it is told.
+# If a larger share of the tokens is [UNK], `describe_tokens` says so.
 _MANY_UNKNOWN = 0.05
 
 
 def encode(texts: Sequence[str]) -> tf.Tensor:
-    """Encodes texts, `[N]`; lone surrogates in JSON vanish when tokenized."""
+    """Encodes texts, `[N]` string; the tokenizer removes lone surrogates."""
     data = [text.encode(errors="surrogatepass") for text in texts]
     return tf.constant(data, tf.string)
 
@@ -48,40 +47,41 @@ class Words(NamedTuple):
 
 
 def split_words(texts: tf.Tensor, blanks: str) -> Words:
-    """Splits `[N]` UTF-8 strings into words between some characters."""
+    """Splits `[N]` UTF-8 strings at the characters `blanks`."""
     plain = texts
     for size in _BLANK_SIZES:
-        own = "".join(b for b in blanks if len(b.encode()) == size)
-        if own:
-            # As many bytes as before, so that places stay what they are.
-            plain = tf.strings.regex_replace(plain, f"[{own}]", " " * size)
+        same_size = "".join(b for b in blanks if len(b.encode()) == size)
+        if same_size:
+            # As many spaces as bytes, so that the offsets of words stay.
+            spaces = " " * size
+            plain = tf.strings.regex_replace(plain, f"[{same_size}]", spaces)
     parts = tf.strings.split(plain, " ")
     sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
     begins = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(sizes + 1)], 0)
     starts = begins[:-1] - tf.gather(
         tf.gather(begins, parts.row_starts()), parts.value_rowids()
     )
-    # Between two blanks in a row stands an empty part.
+    # Two adjacent blanks have an empty part between them.
     is_word = parts.with_values(sizes > 0)
     columns = map(parts.with_values, (parts.values, starts, starts + sizes))
     return Words(*(tf.ragged.boolean_mask(c, is_word) for c in columns))
 
 
 class Windows(NamedTuple):
-    """R windows of N texts; all int64."""
+    """R windows of N texts; all tensors are int64."""
 
-    texts: tf.Tensor  # `[R]`, the text that each window is of
-    numbers: tf.Tensor  # `[R]`, its number among the windows of that text
-    starts: tf.Tensor  # `[R]`, the text's piece that it begins with
-    lengths: tf.Tensor  # `[R]`, pieces in it
-    splits: tf.Tensor  # `[N + 1]`, where the windows of each text begin
-    rooms: tf.Tensor  # `[N]`, most pieces of a window
-    strides: tf.Tensor  # `[N]`, pieces from one window to the next
+    texts: tf.Tensor  # `[R]`, index of the window's text
+    numbers: tf.Tensor  # `[R]`, number of the window within its text, from 0
+    starts: tf.Tensor  # `[R]`, index of the window's first piece in its text
+    lengths: tf.Tensor  # `[R]`, pieces in the window
+    splits: tf.Tensor  # `[N + 1]`, row splits: windows of each text
+    rooms: tf.Tensor  # `[N]`, most pieces that a window of the text can hold
+    strides: tf.Tensor  # `[N]`, pieces between the starts of two windows
     totals: tf.Tensor  # `[N]`, pieces of the text
 
     @property
     def counts(self) -> tf.Tensor:
-        """How many windows each text has, `[N]`."""
+        """Number of windows of each text, `[N]`."""
         return self.splits[1:] - self.splits[:-1]
 
 
@@ -90,18 +90,17 @@ def split_windows(
 ) -> Windows:
     """Splits texts into windows (the original's `finetune/qa/qa_tasks.py`).
 
-    Arguments are `[N]` int64, as in `Windows`: strides are 1 to the room. A
-    text without pieces has `least` windows, 0 or 1.
+    The arguments are `[N]` int64, see `Windows`; a stride is between 1 and the
+    room. A text without pieces has `least` windows, 0 or 1.
     """
-    # One, and as many more as it takes to get to the end.
     counts = tf.where(totals > rooms, 1 - (rooms - totals) // strides, 1)
     counts = tf.where(totals > 0, counts, least)
     splits = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(counts)], 0)
     texts = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
     numbers = tf.range(tf.size(texts, tf.int64)) - tf.gather(splits, texts)
     starts = numbers * tf.gather(strides, texts)
-    rest = tf.gather(totals, texts) - starts
-    lengths = tf.minimum(tf.gather(rooms, texts), rest)
+    num_left = tf.gather(totals, texts) - starts
+    lengths = tf.minimum(tf.gather(rooms, texts), num_left)
     sizes = rooms, strides, totals
     return Windows(texts, numbers, starts, lengths, splits, *sizes)
 
@@ -109,11 +108,13 @@ def split_windows(
 def find_best_window(
     windows: Windows, texts: tf.Tensor, pieces: tf.Tensor
 ) -> tf.Tensor:
-    """Finds the window in which a piece has most context, `[...]` int64.
+    """Finds the window in which a piece has most context, as in BERT.
 
-    That is the smaller of what is left and right of the piece, plus a hundredth
-    of the window's length; the first of equals wins. Windows are numbered for
-    each text. `pieces`, `[...]` int64, are of `texts`, which broadcast to them.
+    The context is the number of pieces to the left or to the right, whichever
+    is smaller, plus a hundredth of the window's length. `pieces`, `[...]`
+    int64, are indices in the texts with the indices `texts`, which broadcast to
+    `pieces`. Returns `Windows.numbers` of the best windows, `[...]` int64; of
+    equal windows the first.
     """
     sizes = windows.rooms, windows.strides, windows.totals, windows.counts
     rooms, strides, totals, counts = (
@@ -121,13 +122,13 @@ def find_best_window(
     )
     pieces = pieces[..., tf.newaxis]
     first = tf.maximum(-((rooms - 1 - pieces) // strides), 0)
-    # No piece is in more windows than these.
+    # An upper bound of the number of windows that hold a piece.
     most = tf.reduce_max(-(-windows.rooms // windows.strides)) + 1
     numbers = first + tf.range(tf.maximum(most, 1))
     begins = numbers * strides
     lengths = tf.minimum(rooms, totals - begins)
     context = tf.minimum(pieces - begins, begins + lengths - 1 - pieces)
-    # In this order and precision: equals must stay equal.
+    # float64: equal contexts must have equal scores.
     scores = tf.cast(context, tf.float64) + 0.01 * tf.cast(lengths, tf.float64)
     is_window = (numbers < counts) & (begins <= pieces)
     scores = tf.where(is_window, scores, tf.float64.min)
@@ -140,17 +141,17 @@ class Part(NamedTuple):
     """A slice of a flat tensor for each of R rows."""
 
     values: tf.Tensor  # `[total]` int32
-    starts: tf.Tensor  # `[R]` int64, where each row's slice begins in `values`
-    counts: tf.Tensor  # `[R]` int64, how long it is
+    starts: tf.Tensor  # `[R]` int64, the first index of the slice
+    counts: tf.Tensor  # `[R]` int64, the length of the slice
 
 
 def token(token_id: int, counts: tf.Tensor) -> Part:
-    """Returns one token for each of R rows whose `counts` is 1, not 0."""
+    """Returns a part with one token in the rows whose `counts` is 1, not 0."""
     return Part(tf.constant([token_id]), tf.zeros_like(counts), counts)
 
 
 def join(parts: Sequence[Part]) -> tf.RaggedTensor:
-    """Lays out R rows, `[R, (tokens)]` int32: slices of all parts in turn."""
+    """Concatenates the slices of all parts by row, `[R, (tokens)]` int32."""
     sizes = tf.stack([tf.size(part.values, tf.int64) for part in parts])
     starts = tf.stack([part.starts for part in parts], 1)
     starts = tf.reshape(starts + tf.cumsum(sizes, exclusive=True), [-1])
@@ -169,14 +170,14 @@ def pad(
     length: tf.Tensor | int | None = None,
     pad_id: int = 0,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Pads rows to a length S, without one to that of the longest, at least 1.
+    """Pads rows to S tokens: `length`, or the length of the longest row.
 
-    `segment_starts`, `[R]`, is the first token of segment 1. Returns
-    `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
+    `segment_starts`, `[R]`, is the index of the first token of segment 1.
+    Returns `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
     """
     counts = ids.row_lengths()
     if length is None:
-        # Heads look at [CLS], so there must be a column even without rows.
+        # Heads index the column of [CLS], also in a batch without rows.
         length = tf.reduce_max(tf.pad(counts, [[0, 1]], constant_values=1))
     shape = tf.cast(tf.stack([-1, length]), tf.int64)
     places = tf.range(tf.cast(length, tf.int64))
@@ -193,8 +194,8 @@ class PackedTexts(NamedTuple):
     """Rows of N texts or pairs."""
 
     ids: tf.RaggedTensor  # `[N, (tokens)]` int32
-    segment_starts: tf.Tensor  # `[N]` int64, where segment 1 begins
-    num_truncated: tf.Tensor  # `[N]` int64, pieces that did not fit
+    segment_starts: tf.Tensor  # `[N]` int64, index of segment 1's first token
+    num_truncated: tf.Tensor  # `[N]` int64, pieces that were cut off
 
 
 def pack_texts(
@@ -203,14 +204,13 @@ def pack_texts(
     pairs: tf.Tensor | None,
     max_length: int,
 ) -> PackedTexts:
-    """Makes rows `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, of `[N]` texts.
+    """Builds rows `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, of `[N]` texts.
 
-    A second text without pieces is none. What is longer than `max_length`
-    tokens loses its end, see `cut_pairs`.
+    A row has the first form if its second text has no pieces. `cut_pairs` cuts
+    rows that are longer than `max_length` tokens.
     """
     vocabulary = tokenizer.vocabulary
     first = tokenizer.tokenize(texts)
-    # Without second texts: no pieces, in as many rows.
     second = first[:, :0] if pairs is None else tokenizer.tokenize(pairs)
     sizes = first.row_lengths(), second.row_lengths()
     num_first, num_second = cut_pairs(*sizes, max_length)
@@ -230,11 +230,11 @@ def pack_texts(
 def cut_pairs(
     first: tf.Tensor, second: tf.Tensor, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes how many pieces are kept of each text, two `[N]` int64 tensors.
+    """Computes how many pieces of each text to keep, two `[N]` int64 tensors.
 
-    It is the closed form of the original's rule, and BERT's: while a row is too
-    long, the longer text loses its last piece, the second one where both are
-    equally long. A second text of 0 pieces is none.
+    This is the closed form of BERT's rule: while a row is too long, the longer
+    text loses its last piece; of equally long texts, the second one loses it.
+    A second text of 0 pieces needs no [SEP].
     """
     room = tf.where(second > 0, max_length - 3, max_length - 2)
     room = tf.cast(room, tf.int64)
@@ -247,20 +247,20 @@ def cut_pairs(
 
 @dataclasses.dataclass(frozen=True)
 class Ragged:
-    """N lists of numbers in NumPy, one after another."""
+    """A ragged array in NumPy: N lists of numbers."""
 
     values: np.ndarray  # `[total]`, int32 or float32
-    splits: np.ndarray  # `[N + 1]` int64, where each list begins
+    splits: np.ndarray  # `[N + 1]` int64, row splits
 
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
-        """Copies lists or arrays of numbers, one for each row."""
+        """Builds a ragged array from a list or an array for each row."""
         values = np.concatenate([np.zeros(0, dtype), *lists]).astype(dtype)
         return cls(values, np.cumsum([0, *map(len, lists)]))
 
     @classmethod
     def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":
-        """Copies ragged int32 tensors into one, row after row."""
+        """Concatenates ragged int32 tensors along the first axis."""
         lengths = [tensor.row_lengths() for tensor in tensors]
         counts = np.concatenate([np.zeros(1, np.int64), *lengths])
         parts = [np.zeros(0, np.int32), *(tensor.values for tensor in tensors)]
@@ -268,7 +268,7 @@ class Ragged:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How long each list is, `[N]` int64."""
+        """Length of each list, `[N]` int64."""
         return np.diff(self.splits)
 
     def __len__(self) -> int:
@@ -282,35 +282,35 @@ class Ragged:
 class EncodedRows:
     """N rows of one task."""
 
-    ids: Ragged  # `[N, (tokens)]` int32, [CLS] and [SEP] included
-    # `[N]` int32, where segment 1 begins; the row's length where there is none
+    ids: Ragged  # `[N, (tokens)]` int32, with [CLS] and [SEP]
+    # `[N]` int32, index of the first token of segment 1; the row's length if
+    # all tokens are in segment 0
     segment_starts: np.ndarray
-    # `[N]` int32, the index of the example that a row is of; never descending
-    examples: np.ndarray
-    # Name to `[N]` or `[N, k]` int32 or float32: labels and the like, as the
-    # task's head declares them (`TaskHead.columns`)
+    examples: np.ndarray  # `[N]` int32, index of the row's example; ascending
+    # Name to `[N]` or `[N, k]` int32 or float32: the labels and other columns
+    # that the task's head reads (`TaskHead.columns`)
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
+    # Name to `[N, (k)]` int32 or float32; a batch pads the lists with 0
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
-    details: Any = None  # what the task needs to read answers off the outputs
-    num_truncated: np.ndarray | None = None  # `[N]`, pieces that did not fit
-    # Rows that are learned from together, one after another; `columns` have an
-    # entry for each such group, and `ragged` is empty, if there are several
+    details: Any = None  # data that only the task's `decode` reads
+    num_truncated: np.ndarray | None = None  # `[N]`, pieces that were cut off
+    # Number of successive rows that share a loss, a group. If it is above 1,
+    # `columns` have an entry for each group, and `ragged` is empty.
     group_size: int = 1
 
     @property
     def num_rows(self) -> int:
-        """Rows, N."""
+        """Number of rows, N."""
         return len(self.ids)
 
     @property
     def num_groups(self) -> int:
-        """Groups of rows, N without any."""
+        """Number of groups of rows."""
         return self.num_rows // self.group_size
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of every row, `[N]` int64."""
+        """Number of tokens of each row, `[N]` int64."""
         return self.ids.lengths
 
 
@@ -322,9 +322,9 @@ def pack_split(
     examples: np.ndarray,
     columns: Mapping[str, np.ndarray],
 ) -> EncodedRows:
-    """Makes the rows of a whole split, as `pack_texts`.
+    """Builds the rows of a whole split by `pack_texts`.
 
-    `examples` and `columns` are those of the rows, see `EncodedRows`.
+    `examples` and `columns` become fields of the result.
     """
     packed = []
     for begin in range(0, len(texts), _CHUNK):
@@ -349,39 +349,39 @@ def pack_split(
 def describe_tokens(
     splits: Sequence[EncodedRows], num_positions: int, unk_id: int
 ) -> list[str]:
-    """Says how long rows are, how many are cut off, and if many are unknown.
+    """Returns a line about row lengths, cut-off rows and unknown tokens.
 
-    The advice goes no further than the encoder's `num_positions`.
+    The line recommends a `max_seq_length` of at most `num_positions`, the
+    encoder's number of positions.
     """
     ids = [np.zeros(0, np.int32), *(rows.ids.values for rows in splits)]
     lengths = np.concatenate([np.zeros(0), *(rows.lengths for rows in splits)])
-    # Rows of [CLS] and [SEP] alone fill groups.
+    # Rows of only [CLS] and [SEP] fill up groups.
     lengths = lengths[lengths > 2]
     if not lengths.size:
         return []
-    wanted = [
+    full_lengths = [
         (rows.lengths + rows.num_truncated)[rows.num_truncated > 0]
         for rows in splits
         if rows.num_truncated is not None
     ]
-    cut = np.concatenate([np.zeros(0), *wanted])
+    cut = np.concatenate([np.zeros(0), *full_lengths])
     share, longest = cut.size / lengths.size, int(lengths.max())
-    what = f"the end of {cut.size:,} rows ({share:.1%})"
-    told = (
+    ends = f"the end of {cut.size:,} rows ({share:.1%})"
+    line = (
         f"Tokens of a row: {np.median(lengths):,.0f} in the median, "
-        f"{longest:,} at most; {what if cut.size else 'nothing'} is cut off."
+        f"{longest:,} at most; {ends if cut.size else 'nothing'} is cut off."
     )
     if cut.size and longest >= num_positions:
-        told += (
+        line += (
             f" The encoder has no more than {num_positions} positions: split "
-            "the texts, or put first what tells the label."
+            "the texts, or move the decisive part to the beginning."
         )
     elif share > _LARGE_SHARE:
-        # Rounded up to a multiple of 64, as rows of nearly one length are.
-        most = 64 * math.ceil(np.quantile(cut, 0.9) / 64)
-        most = min(most, num_positions)
-        told += f" To see more, set --config.task.max_seq_length={most}."
+        advised = 64 * math.ceil(np.quantile(cut, 0.9) / 64)
+        advised = min(advised, num_positions)
+        line += f" To see more, set --config.task.max_seq_length={advised}."
     unknown = np.mean(np.concatenate(ids) == unk_id)
     if unknown > _MANY_UNKNOWN:
-        told += f" {unknown:.1%} are [UNK]: the vocabulary is of other texts."
-    return [told]
+        line += f" {unknown:.1%} are [UNK]: the vocabulary is of other texts."
+    return [line]

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
@@ -25,8 +24,7 @@ PLAIN_HEAD_FLAGS = (
     "--config.qa.joint_prediction=false --config.qa.answerable_classifier=false"
 )
 """Flags of a head that Hugging Face's class can hold."""
-# What is shown of a context on either side of its answer, in characters.
-_MAX_CONTEXT = 200
+_MAX_CONTEXT = 200  # characters shown on either side of an answer
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 _HEAD_OPTIONS = (
     *("joint_prediction", "beam_size", "answerable_classifier"),
@@ -38,15 +36,15 @@ _EXPORTED = (
 )
 
 Examples = Sequence[records.Example]
-Settings = finetuning_config.FinetuningConfig
 
 
 class QuestionAnsweringTask(base.Task):
     """Questions whose answers are spans of a document.
 
-    F1 decides; where questions may be unanswerable (`form` is `SQUAD2`) it is
-    `best_f1`, at the threshold that is best on the questions at hand, as in
-    papers; `f1` there is at `qa.qa_na_threshold`, as the submission is.
+    `form` names the official scores: `SQUAD1`, `SQUAD2` or `MRQA`. In `SQUAD2`
+    questions may be unanswerable. Its `f1` uses the threshold
+    `qa.qa_na_threshold`, as the submission does; its `best_f1` uses the best
+    threshold for the scored questions, as papers do, and ranks trials.
     """
 
     kind = "qa"
@@ -54,7 +52,7 @@ class QuestionAnsweringTask(base.Task):
     signature = "answer"
     head_class = task_heads.QuestionAnsweringHead
     hugging_face = "ElectraForQuestionAnswering"
-    num_headings = 1  # the question; the context is shown with the answer
+    num_headings = 1  # the question; `show_prediction` prints the context
     max_seq_length = 512
     num_train_epochs = 2.0
 
@@ -73,7 +71,7 @@ class QuestionAnsweringTask(base.Task):
 
     @classmethod
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
-        """Builds the task of a user's own questions, some unanswerable."""
+        """Builds the task of a user's own questions."""
         own = settings.own
         read = functools.partial(records.read_own, own)
         readers = {s: functools.partial(read, s) for s in own.files}
@@ -85,14 +83,14 @@ class QuestionAnsweringTask(base.Task):
 
     @classmethod
     def recognizes(cls, frame: Any, own: Any) -> str:
-        """Why rows are questions without choices, or an empty string."""
+        """Returns the reason why a frame holds questions, or ""."""
         if own.question_column in frame and own.choices_column not in frame:
             return f"there is a column {own.question_column!r}"
         return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Returns nothing: a file's form tells where answers begin."""
+        """Returns no settings; the default columns fit a frame."""
         return {}
 
     def build_rows(
@@ -102,21 +100,22 @@ class QuestionAnsweringTask(base.Task):
         max_seq_length: int,
         is_training: bool,
     ) -> base.Rows:
-        """Makes the windows of questions (`questions.build_rows`)."""
+        """Builds a row for each window of each context."""
         return questions.build_rows(
             examples, tokenizer, max_seq_length, self.settings, is_training
         )
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Counts questions, contexts, and questions without an answer."""
+        """Returns lines that count questions, contexts and missing answers."""
         lines = []
-        for split, own in examples.items():
-            contexts = {example.context for example in own}
-            none = sum(example.is_impossible for example in own)
-            unknown = sum(example.golds is None for example in own)
+        for split, asked in examples.items():
+            contexts = {example.context for example in asked}
+            bare = sum(example.is_impossible for example in asked)
+            unknown = sum(example.golds is None for example in asked)
             lines.append(
-                f"Questions of {split}: {len(own):,}; {len(contexts):,} "
-                f"contexts, {none:,} unanswerable, {unknown:,} without answers."
+                f"Questions of {split}: {len(asked):,}; "
+                f"{len(contexts):,} contexts, {bare:,} unanswerable, "
+                f"{unknown:,} without answers."
             )
         return lines
 
@@ -127,20 +126,20 @@ class QuestionAnsweringTask(base.Task):
         vocabulary: vocabulary_lib.Vocabulary,
         num_positions: int,
     ) -> list[str]:
-        """Says in lines what was understood, as all kinds, and of windows."""
+        """Returns lines that describe the data, with a first answer."""
         lines = super().describe(examples, rows, vocabulary, num_positions)
-        learned = rows.get("train")
-        if learned is not None and learned.num_rows:
-            first, last = (learned.columns[n][0] for n in questions.COLUMNS[:2])
-            ids = learned.ids[0][first : last + 1]
+        train = rows.get("train")
+        if train is not None and train.num_rows:
+            first, last = (train.columns[n][0] for n in questions.COLUMNS[:2])
+            ids = train.ids[0][first : last + 1]
             tokens = " ".join(vocabulary.tokens[number] for number in ids)
-            lines.append(f"What is learned as its answer: {tokens}")
-        windows = (f"{own.num_rows:,} of {s}" for s, own in rows.items())
-        lines.append(f"Rows, windows of the contexts: {', '.join(windows)}.")
+            lines.append(f"Its answer in tokens: {tokens}")
+        counts = (f"{rows[split].num_rows:,} of {split}" for split in rows)
+        lines.append(f"Rows, windows of the contexts: {', '.join(counts)}.")
         return lines
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
+        """Creates the head; it has no weights until `build` is called."""
         options = {n: getattr(self.settings, n) for n in _HEAD_OPTIONS}
         return task_heads.QuestionAnsweringHead(**options, **kwargs)
 
@@ -152,7 +151,7 @@ class QuestionAnsweringTask(base.Task):
         has_hidden_layer: bool,
         **kwargs: Any,
     ) -> task_heads.TaskHead:
-        """Creates the head; names tell which optional layers it has."""
+        """Creates a head with the layers of stored variables."""
         return task_heads.QuestionAnsweringHead(
             **_find_options({path.split("/")[0] for path in shapes}), **kwargs
         )
@@ -160,14 +159,14 @@ class QuestionAnsweringTask(base.Task):
     def decode(
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> Predictions:
-        """Reads answers, n-best lists, and null odds of `SQUAD2`."""
+        """Computes answers, n-best lists and, for `SQUAD2`, null odds."""
         is_published = self.name != base.OWN
         return answers.decode(
             rows, outputs, self.settings, self.has_unanswerable, is_published
         )
 
     def score(self, examples: Examples, predictions: Predictions) -> dict:
-        """Computes the official scores of the task's form."""
+        """Computes the official scores of `form`."""
         golds = {e.id: e.golds for e in examples if e.golds is not None}
         missing = [e.id for e in examples if e.golds is None]
         if missing:
@@ -186,14 +185,14 @@ class QuestionAnsweringTask(base.Task):
         return scores.compute_squad1_scores(golds, texts, is_mrqa)
 
     def has_labels(self, examples: Examples) -> bool:
-        """Whether all questions tell their answers, and some have one."""
+        """Returns whether all answers are known and some question has one."""
         golds = [example.golds for example in examples]
         return None not in golds and any(golds)
 
     def is_degenerate(
         self, examples: Examples, predictions: Predictions
     ) -> bool:
-        """Whether all answers are one text, or no better than none at all."""
+        """Returns whether all answers are equal or score like empty ones."""
         texts = predictions.texts
         if len(texts) > 1 and len(set(texts.values())) == 1:
             return True
@@ -204,17 +203,17 @@ class QuestionAnsweringTask(base.Task):
         return best <= 100.0 * golds.count(()) / len(golds)
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists answers, empty where the question seems to have none."""
+        """Returns the answers; "" to questions that seem unanswerable."""
         texts = self._submit(predictions)
         return [texts.get(example.id) for example in examples]
 
     def _submit(self, predictions: Predictions) -> scores.Texts:
-        """Answers by id, empty where null odds exceed `qa.qa_na_threshold`."""
+        """Maps ids to answers, "" if null odds exceed `qa_na_threshold`."""
         texts, odds = predictions.texts, predictions.null_odds
         if not self.has_unanswerable:
             return texts
-        most = self.settings.qa_na_threshold
-        return {i: "" if odds[i] > most else text for i, text in texts.items()}
+        limit = self.settings.qa_na_threshold
+        return {i: "" if odds[i] > limit else text for i, text in texts.items()}
 
     def write_predictions(
         self,
@@ -223,10 +222,10 @@ class QuestionAnsweringTask(base.Task):
         examples: Examples,
         predictions: Predictions,
     ) -> list[pathlib.Path]:
-        """Writes JSON objects by question id: best answers and n-best lists.
+        """Writes JSON files that map ids to best answers and n-best lists.
 
-        Where questions may be unanswerable, null odds too, and a submission in
-        SQuAD 2.0's form: empty where the odds exceed `qa.qa_na_threshold`.
+        If questions may be unanswerable, writes null odds and the submission
+        for SQuAD 2.0, too.
         """
         texts, nbest = predictions.texts, predictions.nbest
         contents: dict[str, Any] = {"predictions": texts, "nbest": nbest}
@@ -240,40 +239,40 @@ class QuestionAnsweringTask(base.Task):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The inputs of the signature of raw text."""
+        """Names of the inputs of the signature for raw text."""
         return "questions", "contexts"
 
     def build_signatures(self, model: Any) -> Any:
-        """Builds what computes the answers of an export."""
+        """Builds an object with the functions of an export's signatures."""
         return signatures.AnsweringSignatures(model, self.settings)
 
     def describe_export(self) -> dict[str, Any]:
-        """Returns the windows and the decoding, as it was trained."""
+        """Returns settings of windows and decoding."""
         return {name: getattr(self.settings, name) for name in _EXPORTED}
 
     @classmethod
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.AnswerPrediction:
-        """Reads the answer, and whether there seems to be one."""
+        """Returns the answer to one question."""
         text = bytes(row["answers"]).decode("utf-8", "replace")
-        places = int(row["answer_starts"]), int(row["answer_ends"])
+        span = int(row["answer_starts"]), int(row["answer_ends"])
         score, odds = float(row["answer_scores"]), float(row["null_odds"])
         dev: Any = next(iter((metadata.scores or {}).values()), {})
-        most = dev.get("best_f1_thresh", metadata.qa_na_threshold or 0.0)
-        is_known = bool(text) and odds <= most
-        return signatures.AnswerPrediction(text, *places, score, odds, is_known)
+        limit = dev.get("best_f1_thresh", metadata.qa_na_threshold or 0.0)
+        has_answer = bool(text) and odds <= limit
+        return signatures.AnswerPrediction(text, *span, score, odds, has_answer)
 
     @classmethod
     def show_prediction(
         cls, prediction: Any, metadata: Any, texts: base.Texts
     ) -> list[str]:
-        """Shows the answer, its numbers, and its place in the context."""
+        """Returns lines with the answer, its scores and its context."""
         answer, context = prediction, texts[1].decode("utf-8", "replace")
         before = context[max(answer.start - _MAX_CONTEXT, 0) : answer.start]
         marked = answer.text.join(terminal.MARKS) if answer.text else ""
         after = context[answer.end : answer.end + _MAX_CONTEXT]
-        doubt = "" if answer.is_answerable else ", taken for no answer"
+        doubt = "" if answer.is_answerable else ", so probably unanswerable"
         return [
             terminal.printable(answer.text) or "(none)",
             f"characters {answer.start} to {answer.end}, score "
@@ -283,12 +282,12 @@ class QuestionAnsweringTask(base.Task):
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Iterable[str]) -> dict:
-        """Returns which optional layers the head has."""
+        """Returns the settings of the head with these layers."""
         return {"qa": _find_options(set(layers))}
 
     @property
     def storage_note(self) -> str:
-        """A warning if this head cannot be stored in Hugging Face's format."""
+        """Warns if Hugging Face's format cannot store this head, or is ""."""
         settings = self.settings
         if settings.joint_prediction or settings.answerable_classifier:
             return (
@@ -300,7 +299,7 @@ class QuestionAnsweringTask(base.Task):
 
 
 def _find_options(layers: set[str]) -> dict[str, bool]:
-    """Tells the options of a head by the names of its layers."""
+    """Returns the settings of the head with these layers."""
     return {
         "joint_prediction": "qa_hidden" in layers,
         "answerable_classifier": bool(layers & {"dense_2", "dense_3"}),
@@ -308,7 +307,7 @@ def _find_options(layers: set[str]) -> dict[str, bool]:
     }
 
 
-def build_task(name: str, settings: Settings) -> QuestionAnsweringTask:
+def build_task(name: str, settings: base.Settings) -> QuestionAnsweringTask:
     """Builds a published task, a key of `records.SOURCES`."""
     source = records.SOURCES[name]
     read = functools.partial(source.read_split, settings.task.data_dir)

@@ -1,10 +1,10 @@
-"""The answers of a split: texts, n-best lists, null odds.
+"""Computes the answers of a split: texts, n-best lists, null odds.
 
-A question's n-best list are the best spans of all its windows with different
-texts, as in the original's `finetune/qa/qa_metrics.py`. A model answers in
-normalised pieces, `steve smith`; the text is the part of the context that they
-stand for, `Steve Smith` (`get_final_text` of the original, or the characters of
-the pieces, where words are not Latin and may be whole sentences).
+The n-best list of a question holds the best spans of all its windows, without
+repeated texts, as in the original's `finetune/qa/qa_metrics.py`. The model
+predicts normalised pieces (`steve smith`); `_find_texts` returns the part of
+the context (`Steve Smith`), as the original's `get_final_text`. For words that
+are not Latin, which may be whole sentences, it returns the pieces' characters.
 """
 
 import dataclasses
@@ -26,28 +26,27 @@ from electra_tf.text import normalization
 from electra_tf.text.vocabulary import TokenizerSettings
 
 NO_ANSWER_FOUND = "empty"
-"""The text where no candidate is a span of the document (the original's)."""
+"""The original's answer if no candidate is a span of the document."""
 
-# The null odds of a document without a single piece (the original's).
+# The original's null odds of a document without pieces
 _NO_WINDOW = 1_000_000.0
 
-# Of an entry of the n-best list, and the only one where there is none.
+# Fields of an entry of the n-best list, and the entry of an empty list
 _FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
 _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """The predictions for questions, by their ids."""
+    """The predictions for questions; the keys are ids."""
 
-    # The best answer, as the document spells it, also to a question that may
-    # have none: compare `null_odds` with a threshold.
+    # The best answer as the document spells it, also if the question is
+    # probably unanswerable: compare `null_odds` with a threshold.
     texts: dict[str, str]
-    # Answers from the best on, each with `text`, `probability` (among those
-    # listed), `start_logit`, `end_logit`, and `start` and `end`: characters of
-    # the context, or None.
+    # Answers, best first, with `text`, `probability` (within the list),
+    # `start_logit`, `end_logit`, and the characters `start` and `end` or None
     nbest: dict[str, list[dict[str, Any]]]
-    # High where there is no answer; empty where every question has one
+    # High for unanswerable questions; {} if all questions have an answer
     null_odds: dict[str, float]
 
 
@@ -58,31 +57,31 @@ def decode(
     has_unanswerable: bool,
     is_published: bool = False,
 ) -> Predictions:
-    """Reads the predictions for the questions of some rows.
+    """Computes the predictions for the questions of a split.
 
-    `rows` are those of `questions.build_rows` to predict from, `outputs` those
-    of `QuestionAnsweringHead.predict` for each row. Texts of a published task
-    follow the original in every script.
+    `rows` are from `questions.build_rows`, and `outputs` from
+    `QuestionAnsweringHead.predict`. If the task `is_published`, texts follow
+    the original also in scripts that are not Latin.
     """
     predictions = Predictions({}, {}, {})
     begin = 0
     for chunk in rows.details:
         end = begin + int(chunk.rows.ids.nrows())
-        own = {
+        chunk_outputs = {
             name: tf.constant(_pad(values[begin:end]))
             for name, values in outputs.items()
             if begin < end
         }
         begin = end
         find = _find_texts(chunk, is_published)
-        _add_answers(chunk, own, settings, find, predictions)
+        _add_answers(chunk, chunk_outputs, settings, find, predictions)
         if has_unanswerable:
-            _add_null_odds(chunk, own, predictions)
+            _add_null_odds(chunk, chunk_outputs, predictions)
     return predictions
 
 
 def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """The outputs of all rows as one array; fillers are never an answer."""
+    """Stacks the outputs of rows, padded with a score that no answer has."""
     arrays = list(map(np.asarray, arrays))
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
     dtype, filler = arrays[0].dtype, 0.0
@@ -104,11 +103,11 @@ def _add_answers(
 ) -> None:
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
-        own = slice(splits[number], splits[number + 1])
+        spans_of = slice(splits[number], splits[number + 1])
         entries_by_text: dict[str, tuple] = {}
         context = chunk.context_of_example[number]
         for first, last, *numbers in zip(
-            *(column[own].tolist() for column in columns), strict=True
+            *(column[spans_of].tolist() for column in columns), strict=True
         ):
             if len(entries_by_text) == settings.n_best_size:
                 break
@@ -127,10 +126,10 @@ def _add_answers(
 def _list_spans(
     chunk: questions.Chunk, outputs: spans.Tensors, settings: questions.Settings
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The spans of N questions that count, best first.
+    """Lists the valid spans of N questions, the best span first.
 
-    Returns where those of each question begin, `[N + 1]`, and first and last
-    pieces, start and end scores of all.
+    Returns the row splits of the questions, `[N + 1]`, and arrays of the first
+    pieces, last pieces, start scores and end scores of all spans.
     """
     count = len(chunk.examples)
     if not outputs:
@@ -143,7 +142,7 @@ def _list_spans(
     is_valid &= spans.have_most_context(candidates, windows, rows)[..., None]
     rows, starts, ends = np.nonzero(is_valid.numpy())
     owners = windows.texts.numpy()[rows]
-    # Of equals the first stays first.
+    # `lexsort` is stable: of equal spans the first stays first.
     order = np.lexsort((-candidates.scores.numpy()[rows, starts, ends], owners))
     rows, starts, ends = rows[order], starts[order], ends[order]
     begins = windows.starts.numpy()[rows]
@@ -158,19 +157,18 @@ def _list_spans(
 def _add_null_odds(
     chunk: questions.Chunk, outputs: spans.Tensors, predictions: Predictions
 ) -> None:
-    """Adds null odds of some questions, the least of their windows."""
     splits = chunk.rows.windows.splits.numpy()
     all_odds = np.zeros(0, np.float32)
     if outputs:
         all_odds = spans.compute_null_odds(outputs).numpy()
     for number, example in enumerate(chunk.examples):
-        own = all_odds[splits[number] : splits[number + 1]]
-        odds = np.min(own, initial=np.float32(_NO_WINDOW))
+        windows = slice(splits[number], splits[number + 1])
+        odds = np.min(all_odds[windows], initial=np.float32(_NO_WINDOW))
         nbest = predictions.nbest[example.id]
         best = next((entry for entry in nbest if entry["text"]), nbest[0])
         predictions.texts[example.id] = best["text"]
         if "answerable_logit" not in outputs:
-            # One float32 after the other, as the reference subtracts.
+            # In the original's order, so that float32 rounds equally.
             odds = odds - np.float32(best["start_logit"])
             odds = odds - np.float32(best["end_logit"])
         predictions.null_odds[example.id] = float(odds)
@@ -179,10 +177,10 @@ def _add_null_odds(
 def _find_texts(
     chunk: questions.Chunk, is_published: bool
 ) -> Callable[[int, int, int], tuple[str, int, int]]:
-    """Returns a function that finds what pieces of a context stand for.
+    """Returns a function that finds the text of a span of pieces.
 
-    It gives their text, its first character and the one after the last. Each is
-    made once: questions share their contexts.
+    The function takes the index of a context and the first and last piece. It
+    returns the text, its first character and the character after it.
     """
     contexts, vocabulary = chunk.contexts, chunk.tokenizer.vocabulary
     data = contexts.distinct.numpy()
@@ -217,19 +215,19 @@ def _find_texts(
         normalized = " ".join(n for w in index if (n := normalized_words[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
-        # For every character of the joined words its place in the context,
-        # where words may be further apart than the one blank.
-        places: list[int] = []
+        # Maps characters of `original` to characters of the context, where
+        # several blanks may separate two words.
+        characters: list[int] = []
         for word, byte in zip(words, word_starts[begin:end], strict=True):
             place = character(byte)
-            places += range(place, place + len(word) + 1)
-        return original[start:stop], places[start], places[stop - 1] + 1
+            characters += range(place, place + len(word) + 1)
+        return original[start:stop], characters[start], characters[stop - 1] + 1
 
     return find
 
 
 def join_pieces(tokens: Sequence[str]) -> str:
-    """Joins word pieces to a text.
+    """Joins word pieces into a text.
 
     >>> join_pieces(["smith", "##son", "'", "s"])
     "smithson ' s"
@@ -241,11 +239,11 @@ def join_pieces(tokens: Sequence[str]) -> str:
 def project(
     predicted: str, normalized: str, original: str
 ) -> tuple[int, int] | None:
-    """Finds where in the original text a prediction stands.
+    """Finds the place of a normalised prediction in the original text.
 
     `predicted` and `normalized` are normalised words with single blanks.
-    Returns the first character and the one after the last; None if the texts do
-    not line up.
+    Returns the first character and the character after the last, or None if
+    the texts cannot be aligned.
 
     >>> project("steve smith", "steve smith ' s", "Steve Smith's")
     (0, 11)
@@ -262,7 +260,7 @@ def project(
 
 
 def normalize(texts: Sequence[str], settings: TokenizerSettings) -> list[str]:
-    """Returns texts as normalised words with single blanks."""
+    """Normalises texts; single blanks separate the words."""
     words = normalization.Normalizer(settings).split(rows_lib.encode(texts))
     decoded = [word.decode() for word in words.words.numpy()]
     bounds = itertools.pairwise(words.text_splits.numpy())

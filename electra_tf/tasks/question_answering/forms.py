@@ -1,9 +1,9 @@
-"""The forms in which files hold questions, read as one.
+"""Reads questions from files of several formats into records.
 
-SQuAD is one JSON object, MRQA JSON lines with one document each; Hugging Face's
-form has a row for each question, with `{"text": [...], "answer_start": [...]}`
-as its answers; a table has an answer and its place. From each a question
-becomes a record with the same columns, as far as it has them: `_NAMES`.
+A file of SQuAD is one JSON object; MRQA has JSON lines with a document each.
+Hugging Face's format has a row for each question, with its answers as
+`{"text": [...], "answer_start": [...]}`. A table has an answer and its first
+character. A record has those columns of `_NAMES` that the file has.
 """
 
 import json
@@ -17,11 +17,11 @@ from electra_tf.tasks import cells
 from electra_tf.tasks import files
 
 Place = tuple[str, int]
-"""An answer, and the character at which it is said to begin; -1: not said."""
+"""The text of an answer, and its first character; -1: unknown."""
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
 
-# The name of a column to the setting of its name in rows, and to the names that
-# it has in published forms.
+# Maps a column of records to the setting with its name in the file, followed by
+# its names in published formats.
 _NAMES = {
     "id": ("id_column", "id", "qid"),
     "question": ("question_column", "question"),
@@ -38,8 +38,8 @@ _EXPECTED = (
     "`answers`: one, a list, or one on every line"
 )
 _REMEDY = (
-    "Rename the members, or name those of rows by --config.own.question_column "
-    'and the like; pandas writes such rows with orient="records".'
+    "Rename the members, or set --config.own.question_column, context_column "
+    'and answer_column; pandas writes such rows with orient="records".'
 )
 # NumPy's `array([...], dtype=...)`, as pandas writes it into a cell.
 _ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
@@ -48,9 +48,9 @@ _ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
 def read_json(
     path: pathlib.Path, own: _OwnTaskConfig = _PUBLISHED
 ) -> Iterator[files.Record]:
-    """Yields the questions of a file of JSON, or of JSON lines.
+    """Yields the questions of a JSON or JSON lines file.
 
-    `own` names the members of rows that are not in a published form.
+    `own` names the members of rows that are in no published format.
     """
     for place, value in files.read_values(path):
         try:
@@ -62,7 +62,7 @@ def read_json(
 def _list_questions(
     value: Any, place: str, own: _OwnTaskConfig, context: Any = None
 ) -> Iterator[files.Record]:
-    """Yields the questions in a value of JSON, perhaps about one text."""
+    """Yields the questions in a JSON value; `context` is that of a parent."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _list_questions(item, f"{place}[{number}]", own, context)
@@ -87,14 +87,14 @@ def _list_questions(
 def rename(
     row: Mapping[str, Any], own: _OwnTaskConfig = _PUBLISHED
 ) -> dict[str, Any]:
-    """Returns members of a row, by their names in `_NAMES`."""
-    found: dict[str, Any] = {}
-    for name, (setting, *others) in _NAMES.items():
-        names = [getattr(own, setting, ""), *others]
-        given = next((name for name in names if name and name in row), "")
-        if given:
-            found[name] = row[given]
-    return found
+    """Renames the members of a row to columns of `_NAMES`."""
+    values: dict[str, Any] = {}
+    for column, (setting, *published_names) in _NAMES.items():
+        for name in (getattr(own, setting, ""), *published_names):
+            if name and name in row:
+                values[column] = row[name]
+                break
+    return values
 
 
 def read_table(
@@ -102,15 +102,15 @@ def read_table(
 ) -> Iterator[files.Record]:
     """Yields the questions of a CSV or TSV file.
 
-    With `has_answers` there must be a column of them; that of their places may
-    be left out if it has no name of its own.
+    With `has_answers` the file must have a column of answers, and a column of
+    first characters if the user names it.
     """
-    needed = [own.question_column, own.context_column, own.id_column]
+    required = [own.question_column, own.context_column, own.id_column]
     optional = [own.answer_column, "answers", "is_impossible"]
     start = own.answer_start_column
-    is_needed = has_answers and start != _PUBLISHED.answer_start_column
-    (needed if is_needed else optional).append(start)
-    columns = list(filter(None, needed)), list(filter(None, optional))
+    is_required = has_answers and start != _PUBLISHED.answer_start_column
+    (required if is_required else optional).append(start)
+    columns = list(filter(None, required)), list(filter(None, optional))
     for number, row in enumerate(files.read_table(path, file_format, *columns)):
         record = files.Record(row.place, rename(row.values, own))
         if has_answers and "answers" not in record.values:
@@ -122,24 +122,23 @@ def read_table(
 
 
 def read_answers(record: files.Record) -> list[Place]:
-    """Reads the answers of a question, without empty ones.
+    """Reads the answers of a question, except empty ones.
 
-    There is one, a list of them, an object with both parts of all, or a list of
-    such objects; in a cell of a table it is as JSON or Python write it.
+    The value is a text, an object with `text` and `answer_start` (each may be a
+    list), or a list of texts or objects. A table holds it as JSON or Python.
     """
     if cells.is_empty(record, "answers"):
         return []
-    found = record.values["answers"]
+    value = record.values["answers"]
     starts = _parse_cell(record.values.get("answer_start"))
     # `NA` or `[1]` may be words of the context.
-    is_text = isinstance(found, str) and found in record.values["context"]
-    if not is_text or (starts is None and found in cells.MISSING):
-        found = _parse_cell(found)
-    return [] if found is None else list(_list_answers(record, found, starts))
+    is_text = isinstance(value, str) and value in record.values["context"]
+    if not is_text or (starts is None and value in cells.MISSING):
+        value = _parse_cell(value)
+    return [] if value is None else list(_list_answers(record, value, starts))
 
 
 def _parse_cell(value: Any) -> Any:
-    """Reads a cell that may be a list or an object written as a string."""
     if not isinstance(value, str):
         return value
     if value.strip()[:1] in ("[", "{"):
@@ -148,20 +147,20 @@ def _parse_cell(value: Any) -> Any:
 
 
 def _list_answers(
-    record: files.Record, found: Any, starts: Any
+    record: files.Record, value: Any, starts: Any
 ) -> Iterator[Place]:
-    if isinstance(found, Mapping):
-        if found and "text" not in found:
+    if isinstance(value, Mapping):
+        if value and "text" not in value:
             expected = "answers with `text` and `answer_start`"
-            received = "the members " + ", ".join(found)
+            received = "the members " + ", ".join(value)
             raise files.unexpected(record.place, expected, received)
-        found, starts = found.get("text"), found.get("answer_start")
-    texts = found if isinstance(found, list) else [found]
-    places = starts if isinstance(starts, list) else [starts] * len(texts)
-    if len(places) != len(texts):
-        expected = f"{len(texts)} places `answer_start`, one of each answer"
-        raise files.unexpected(record.place, expected, len(places))
-    for text, start in zip(texts, places, strict=True):
+        value, starts = value.get("text"), value.get("answer_start")
+    texts = value if isinstance(value, list) else [value]
+    starts = starts if isinstance(starts, list) else [starts] * len(texts)
+    if len(starts) != len(texts):
+        expected = f"{len(texts)} numbers `answer_start`, one for each answer"
+        raise files.unexpected(record.place, expected, len(starts))
+    for text, start in zip(texts, starts, strict=True):
         if isinstance(text, Mapping):
             yield from _list_answers(record, text, None)
         elif text not in (None, "") and text == text:
@@ -172,7 +171,7 @@ def _read_answer(record: files.Record, text: Any, start: Any) -> Place:
     if isinstance(text, bool | list | Mapping):
         expected = "the text of an answer"
         raise files.unexpected(record.place, expected, json.dumps(text))
-    # What `str.find` says of a text that is not there is no place.
+    # `str.find` returns -1 if a text is absent.
     if start in (None, "", -1, "-1") or start != start:
         return str(text), -1
     number = files.parse_number(start)
@@ -183,25 +182,25 @@ def _read_answer(record: files.Record, text: Any, start: Any) -> Place:
 
 
 def read_detected(record: files.Record) -> list[Place] | None:
-    """Reads the answers that MRQA found in the text; of each the first place.
+    """Reads the first occurrence of each of MRQA's `detected_answers`.
 
-    None if the question has no such list: those of `read_answers` have places.
+    Returns None if the question has no such list.
     """
-    found: Any = record.values.get("detected_answers")
-    if found is None:
+    items: Any = record.values.get("detected_answers")
+    if items is None:
         return None
     try:
-        parts = [(one["text"], one["char_spans"][0][0]) for one in found]
+        pairs = [(item["text"], item["char_spans"][0][0]) for item in items]
     except (LookupError, TypeError) as error:
         expected = "`detected_answers` to have `text` and `char_spans`"
         raise files.unexpected(
-            record.place, expected, json.dumps(found)
+            record.place, expected, json.dumps(items)
         ) from error
-    return [_read_answer(record, *part) for part in parts]
+    return [_read_answer(record, *pair) for pair in pairs]
 
 
 def read_flag(record: files.Record) -> bool | None:
-    """Reads whether a question is said to be unanswerable, None if nothing."""
+    """Reads `is_impossible`: whether a question is unanswerable, or None."""
     name = "is_impossible"
-    is_told = cells.label_name(record.values.get(name)) is not None
-    return cells.read_truth(record, name, record.values) if is_told else None
+    is_known = cells.label_name(record.values.get(name)) is not None
+    return cells.read_truth(record, name, record.values) if is_known else None

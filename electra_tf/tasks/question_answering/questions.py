@@ -1,8 +1,8 @@
-"""Questions beside the parts of their contexts that fit, as rows.
+"""Builds rows of questions and windows of their contexts.
 
-A row is `[CLS] question [SEP] part of the context [SEP]`; a long context has
-several, its windows (the original's `finetune/qa/qa_tasks.py`). In training a
-window without the whole answer has [CLS] for its answer.
+A row is `[CLS] question [SEP] window of the context [SEP]`; a long context has
+several windows (the original's `finetune/qa/qa_tasks.py`). In training the
+answer of a window that does not hold the whole answer is [CLS].
 """
 
 import bisect
@@ -24,19 +24,18 @@ NUM_SPECIAL = 3
 """[CLS] and two [SEP]."""
 
 COLUMNS = ("start_position", "end_position", "is_impossible")
-"""Of the rows, as the head reads them."""
+"""Columns of the rows that the head reads."""
 
-# Questions that are made into rows at once: bounds the memory of the rest.
-_CHUNK = 4_096
+_CHUNK = 4_096  # questions tokenized at once; limits memory
 
 
 class Contexts(NamedTuple):
     """C contexts with W words, of which D are distinct."""
 
-    distinct: tf.Tensor  # `[D]` string, the words, each once
-    index: tf.Tensor  # `[W]` int64, which of them each word of the contexts is
-    starts: tf.RaggedTensor  # `[C, (words)]` int64, where words begin, bytes
-    pieces: tf.RaggedTensor  # `[W, (pieces)]` int32, ids of each word, or none
+    distinct: tf.Tensor  # `[D]` string, the distinct words
+    index: tf.Tensor  # `[W]` int64, index of each word in `distinct`
+    starts: tf.RaggedTensor  # `[C, (words)]` int64, first byte of each word
+    pieces: tf.RaggedTensor  # `[W, (pieces)]` int32, ids of the pieces
 
     @property
     def ids(self) -> tf.RaggedTensor:
@@ -52,19 +51,19 @@ class QuestionRows(NamedTuple):
     """R rows of N questions."""
 
     ids: tf.RaggedTensor  # `[R, (tokens)]` int32
-    shifts: tf.Tensor  # `[R]` int64, tokens before segment 1, the context
-    windows: rows_lib.Windows  # the parts of the contexts
+    shifts: tf.Tensor  # `[R]` int64, number of tokens before the context
+    windows: rows_lib.Windows  # of the contexts
 
 
 class Chunk(NamedTuple):
-    """Some questions of a split, with all that decoding their answers needs."""
+    """Some questions of a split, with the data to decode their answers."""
 
     examples: Sequence[records.Example]  # the questions
-    texts: Sequence[str]  # their distinct contexts
-    contexts: Contexts  # these in pieces
-    context_of_example: list[int]  # N
-    rows: QuestionRows  # of these questions
-    tokenizer: tokenizer_lib.Tokenizer  # that made the pieces
+    texts: Sequence[str]  # the distinct contexts
+    contexts: Contexts  # the pieces of `texts`
+    context_of_example: list[int]  # index in `texts` for each example
+    rows: QuestionRows
+    tokenizer: tokenizer_lib.Tokenizer
 
 
 def build_contexts(
@@ -74,7 +73,7 @@ def build_contexts(
 
     Contexts repeat their words, so each distinct word is tokenized once.
     """
-    # Strings live there; a GPU would only add copies.
+    # Operations on strings have no GPU kernels.
     with tf.device("/CPU:0"):
         words = rows_lib.split_words(contexts, rows_lib.QUESTION_BLANKS)
         distinct, index = tf.unique(words.words.values, tf.int64)
@@ -91,11 +90,12 @@ def lay_out(
     settings: Settings,
     least: int = 1,
 ) -> QuestionRows:
-    """Lays out the rows of `[N, (pieces)]` questions, up to `max_length`.
+    """Builds rows of at most `max_length` tokens.
 
-    Question i is about context `context_of_question[i]` of `[C, (pieces)]`. It
-    keeps its first `max_query_length` pieces. `doc_stride` is the way from one
-    window to the next; without pieces a context has `least` rows, 0 or 1.
+    `questions` are `[N, (pieces)]`, `contexts` `[C, (pieces)]`, and question i
+    asks about context `context_of_question[i]`. A question is cut after
+    `max_query_length` pieces. A context without pieces has `least` rows, 0 or
+    1.
     """
     kept = tf.minimum(questions.row_lengths(), settings.max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
@@ -130,10 +130,10 @@ def build_rows(
     settings: Settings,
     is_training: bool,
 ) -> rows_lib.EncodedRows:
-    """Makes the rows of a whole split, as `lay_out`.
+    """Builds the rows of a whole split by `lay_out`.
 
-    In training `COLUMNS` tell the answers. Otherwise they are zeros, and
-    `details` are `Chunk`s, from which answers are decoded.
+    In training `COLUMNS` hold the answers. For prediction they are zeros, and
+    `details` are the `Chunk`s that `answers.decode` reads.
     """
     chunks = []
     owners, starts = [np.zeros(0)], [np.zeros(0)]
@@ -182,18 +182,18 @@ def _require_room(
 
 
 def _label_windows(chunk: Chunk) -> np.ndarray:
-    """`COLUMNS` of R rows, `[3, R]`; 0, [CLS], where there is no answer."""
+    """Returns `COLUMNS` of R rows, `[3, R]`; the position of no answer is 0."""
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
     first, last = find_answer_pieces(chunk)[questions].T
-    # It stays false where another window has the answer.
+    # Not set for a window whose answer is in another window.
     is_impossible = np.array([e.is_impossible for e in chunk.examples])
     is_impossible = is_impossible[questions]
     is_inside = ~is_impossible & (first >= starts) & (last < ends)
     begin, end = (
-        np.where(is_inside, place + shifts - starts, 0)
-        for place in (first, last)
+        np.where(is_inside, piece + shifts - starts, 0)
+        for piece in (first, last)
     )
     return np.stack([begin, end, is_impossible])
 
@@ -201,20 +201,22 @@ def _label_windows(chunk: Chunk) -> np.ndarray:
 def find_answer_pieces(chunk: Chunk) -> np.ndarray:
     """Finds the first and last piece of every answer in its context.
 
-    An answer whose end is known is all pieces of its characters. Any other
-    follows the original: first it is the pieces of all words that it touches,
-    `(1895-1943).` for `1895`, and of these the first run that equals the
-    answer's own pieces, if there is one; `Japan` stays `Japanese`. Returns `[N,
-    2]` int64, 0 for unanswerable questions; the last is before the first
-    without pieces.
+    If `Answer.end` is known, the answer is all pieces of its characters.
+    Otherwise the original's rule applies: the answer is all pieces of the words
+    that it overlaps (`(1895-1943).` for `1895`); if these pieces contain the
+    pieces of the answer, it is their first occurrence. So `Japan` may become
+    `Japanese`.
+
+    Returns `[N, 2]` int64, 0 for unanswerable questions. If an answer has no
+    pieces, its last piece is before its first.
     """
     contexts = chunk.contexts
     answers = [e.answer or records.Answer("", 0) for e in chunk.examples]
     owners = chunk.context_of_example
     texts = rows_lib.encode([answer.text for answer in answers])
-    wanted = chunk.tokenizer.tokenize(texts).to_list()
+    pieces_of_answers = chunk.tokenizer.tokenize(texts).to_list()
     locate = functools.cache(functools.partial(locate_pieces, chunk))
-    # Lists: single numbers of arrays are slow.
+    # Indexing lists is faster than indexing arrays.
     word_starts = contexts.starts.values.numpy().tolist()
     word_splits = contexts.starts.row_splits.numpy().tolist()
     first_pieces = contexts.pieces.row_splits.numpy().tolist()
@@ -223,22 +225,22 @@ def find_answer_pieces(chunk: Chunk) -> np.ndarray:
     for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
-        owner, place = owners[number], _locate(example)
+        owner, answer_bytes = owners[number], _locate(example)
         if answers[number].end is not None:
             starts, ends = locate(owner)
             answer_pieces[number] = (
-                np.searchsorted(ends, place[0], "right"),
-                np.searchsorted(starts, place[1], "left") - 1,
+                np.searchsorted(ends, answer_bytes[0], "right"),
+                np.searchsorted(starts, answer_bytes[1], "left") - 1,
             )
             continue
         words = word_splits[owner], word_splits[owner + 1]
         first, last = (
             first_pieces[bisect.bisect_left(word_starts, byte, *words)]
-            for byte in place
+            for byte in answer_bytes
         )
-        count = len(wanted[number])
+        count = len(pieces_of_answers[number])
         for begin in range(first, last - count + 1 if count else first):
-            if pieces[begin : begin + count] == wanted[number]:
+            if pieces[begin : begin + count] == pieces_of_answers[number]:
                 first, last = begin, begin + count
                 break
         begin = first_pieces[words[0]]
@@ -247,7 +249,7 @@ def find_answer_pieces(chunk: Chunk) -> np.ndarray:
 
 
 def _locate(example: records.Example) -> list[int]:
-    """The bytes at which an answer or the words around it begin and end."""
+    """Returns first byte and end of an answer, or of the words around it."""
     answer, context = example.answer, example.context
     place = records.find_answer(example)
     if answer and answer.end is not None:
@@ -258,10 +260,7 @@ def _locate(example: records.Example) -> list[int]:
 
 
 def locate_pieces(chunk: Chunk, number: int) -> list[np.ndarray]:
-    """Finds the bytes at which all pieces of a context begin and end.
-
-    Returns two int32 arrays, `[(pieces)]`.
-    """
+    """Returns the first bytes and the ends of a context's pieces, int32."""
     texts = rows_lib.encode([chunk.texts[number]])
-    places = chunk.tokenizer.locate_pieces(texts)
-    return [place.values.numpy() for place in places]
+    offsets = chunk.tokenizer.locate_pieces(texts)
+    return [ragged.values.numpy() for ragged in offsets]

@@ -1,7 +1,7 @@
-"""Questions with their documents and answers, and the files they are in.
+"""Reads questions with their documents and answers.
 
-Official evaluation looks at the texts of all answers, training at the place of
-the first.
+Official scores compare the texts of all answers; training uses the place of the
+first answer.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ MRQA = "mrqa"
 SPLITS = ("train", "dev")
 _LATIN = r"[^\W_\u0300-\u1dff\u1f00-\U0010ffff]"
 OTHER_SCRIPTS = re.compile(r"[^\W\d_\u0000-\u02ff\u1e00-\u1eff]")
-"""A letter that is not Latin: there, words may not stand between blanks."""
+"""Matches a letter that is not Latin: blanks may not separate such words."""
 
-# The ending of an own file's name to its format.
+# Maps the ending of a file name to the format.
 _ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
 ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
@@ -42,10 +42,9 @@ class Answer:
     """An answer in its document."""
 
     text: str  # as annotated
-    # The character of the context at which it is said to begin; -1: not said
-    start: int
-    # The one after its last, where `start` was verified: it is learned as the
-    # pieces of just these characters. None: as the original's words have it
+    start: int  # its first character in the context, as annotated; -1: unknown
+    # The character after the last, if `start` was verified; the pieces of these
+    # characters are learned. None: the original's rule applies (`questions.py`)
     end: int | None = None
 
 
@@ -53,19 +52,18 @@ class Answer:
 class Example:
     """One question about one document."""
 
-    id: str  # of the question, as the file has it; predictions carry it
-    question: str  # its text
-    context: str  # the document's text; one object for all its questions
-    # Texts of the answers that evaluation accepts, none if the question is
-    # unanswerable; None if that is not known
+    id: str  # the id in the file, which predictions repeat
+    question: str
+    context: str  # the document; questions share the string object
+    # Texts of right answers; () if the question is unanswerable, None if the
+    # answers are unknown
     golds: tuple[str, ...] | None = None
-    answer: Answer | None = None  # the answer to learn, None without one
-    # Whether the question is said to be unanswerable
-    is_impossible: bool = False
+    answer: Answer | None = None  # the answer to learn
+    is_impossible: bool = False  # whether the question is unanswerable
 
 
 def read_squad(path: pathlib.Path) -> list[Example]:
-    """Reads the questions of a file of JSON, or of JSON lines, in its order."""
+    """Reads the questions of a JSON or JSON lines file."""
     return _build(forms.read_json(path), path)
 
 
@@ -74,9 +72,9 @@ def _build(
     source: object,
     own: _OwnTaskConfig | None = None,
 ) -> list[Example]:
-    """Builds the examples of a file, whose ids differ.
+    """Builds the examples of a file; raises `DataError` if ids repeat.
 
-    Those of a user's `own` file are numbered if its ids do not.
+    Examples of a user's `own` file get numbers as ids instead.
     """
     examples: list[Example] = []
     places: dict[str, str] = {}
@@ -87,17 +85,17 @@ def _build(
             expected = "a text as question and as context"
             raise files.unexpected(record.place, expected, " ")
         if example.id in places and not (own and not own.id_column):
-            both = f"{places[example.id]}, and {record.place}"
-            remedy = "Several answers of a question are a list in its row."
-            raise files.unexpected(both, "different ids", example.id, remedy)
+            pair = f"{places[example.id]}, and {record.place}"
+            remedy = "Put all answers of a question into one row, as a list."
+            raise files.unexpected(pair, "different ids", example.id, remedy)
         places[example.id] = record.place
         examples.append(example)
     if not examples:
         raise files.unexpected(source, "questions")
     if len(places) < len(examples):
         logging.warning(
-            f"{source}: {len(examples)} questions have {len(places)} ids. They "
-            "are numbered from 0 instead; rows of one question are several."
+            f"{source}: {len(examples)} questions have {len(places)} ids. The "
+            "ids are ignored: each row is a question with its number as id."
         )
         examples = [
             dataclasses.replace(example, id=str(number))
@@ -109,32 +107,32 @@ def _build(
 def _to_example(
     record: files.Record, number: int, contexts: dict[str, str]
 ) -> Example:
-    """Without answers nothing is told, unless the flag says more."""
     has_id = not cells.is_empty(record, "id")
     name = cells.read_name(record, "id") if has_id else str(number)
     question, context = (
         cells.read_text(record, column) for column in ("question", "context")
     )
-    # One object for equal texts.
+    # Equal contexts share one string object.
     context = contexts.setdefault(context, context)
     answers, is_impossible = forms.read_answers(record), forms.read_flag(record)
-    is_told = bool(answers)
+    is_known = bool(answers)
     if is_impossible is not None:
         has_answers = record.values.get("answers") is not None
-        is_told = is_impossible or has_answers
-    if not is_told:
+        is_known = is_impossible or has_answers
+    if not is_known:
         return Example(name, question, context)
     golds = tuple(text for text, _ in answers)
-    learned = forms.read_detected(record)
-    text, start = next(iter(answers if learned is None else learned), ("", -1))
+    detected = forms.read_detected(record)
+    placed = answers if detected is None else detected
+    text, start = next(iter(placed), ("", -1))
     answer = Answer(text, start) if text else None
     return Example(name, question, context, golds, answer, bool(is_impossible))
 
 
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
-    """Returns the examples to learn from, with one warning of the others.
+    """Returns the examples whose answer is in the context, and warns once.
 
-    As in the original, about one in 1,500 of SQuAD is left out.
+    As in the original, about one question in 1,500 of SQuAD is left out.
     """
     missing = find_unanswered(examples, source)
     if missing:
@@ -147,7 +145,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     for example in examples:
         words = find_answer(example) or (0, 0)
         if OTHER_SCRIPTS.search(example.context, *words):
-            # The original's rule does not know these words.
+            # The original's rule is for words between blanks.
             place = place_answer(example) or example.answer
             example = dataclasses.replace(example, answer=place)
         if example.id not in left_out:
@@ -156,7 +154,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
-    """Lists the ids whose answer is not in the context at the place given."""
+    """Lists the ids of examples whose context does not hold the answer."""
     _require_answers(examples, source)
     answerable = [e for e in examples if not e.is_impossible]
     return [e.id for e in answerable if find_answer(e) is None]
@@ -175,11 +173,11 @@ def _require_answers(examples: Sequence[Example], source: object) -> None:
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
-    """Finds where the words that cover an answer begin and end.
+    """Finds the words that overlap the annotated place of an answer.
 
-    Its offset may be wrong: what counts is that the answer, in lower case and
-    with single blanks, is in the words that cover the characters said. None if
-    it is not, or there is no answer.
+    Returns the first character of the words and the character after the last.
+    Returns None if the words do not contain the answer (compared in lower case,
+    with single blanks), or if there is no answer.
     """
     context, answer = example.context, example.answer
     if answer is None or not answer.text or answer.start < 0:
@@ -192,7 +190,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
     ends = (context.find(blank, last_begin + 1) for blank in QUESTION_BLANKS)
     end = min((end for end in ends if end >= 0), default=len(context))
     if begin < 0 and not context[end:].strip(QUESTION_BLANKS):
-        # Before the only word, which is meant, as in the original.
+        # As in the original, a place before the only word means that word.
         begin = last_begin
     if begin < 0:
         return None
@@ -203,7 +201,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
 
 
 def _find_word(context: str, place: int) -> int:
-    """Where the word of a character begins (of a blank, the one before)."""
+    """Returns the start of the word at a character; at a blank, the last."""
     end = len(context[: place + 1].rstrip(QUESTION_BLANKS))
     if not end:
         return -1
@@ -213,8 +211,9 @@ def _find_word(context: str, place: int) -> int:
 def place_answer(example: Example) -> Answer | None:
     """Finds the occurrence of an answer that is nearest to its place.
 
-    Without a place it is the first one. Only if there is none may it be inside
-    a word, and then differ in case and blanks; None if nothing is found.
+    If the place is unknown, takes the first occurrence. An occurrence of whole
+    words comes before one inside a word, and that before one in another case.
+    Returns None if the context does not hold the answer.
     """
     context, answer = example.context, example.answer
     if answer is None:
@@ -224,10 +223,10 @@ def place_answer(example: Example) -> Answer | None:
         return dataclasses.replace(answer, end=end)
     pattern = r"\s+".join(map(re.escape, answer.text.split()))
     whole = f"(?<!{_LATIN}){pattern}(?!{_LATIN})"
-    for wanted in (whole, pattern, f"(?i:{pattern})"):
-        # Ahead, so that occurrences may overlap.
-        found = re.finditer(f"(?=({wanted}))", context)
-        spans = [match.span(1) for match in found]
+    for regex in (whole, pattern, f"(?i:{pattern})"):
+        # A look-ahead, so that occurrences may overlap.
+        matches = re.finditer(f"(?=({regex}))", context)
+        spans = [match.span(1) for match in matches]
         if spans:
             nearest = min(spans, key=lambda span: abs(span[0] - answer.start))
             return Answer(answer.text, *nearest)
@@ -236,17 +235,17 @@ def place_answer(example: Example) -> Answer | None:
 
 @schema.frozen
 class Source:
-    """A published data set; `published.toml` explains its fields."""
+    """A published data set; `published.toml` explains the fields."""
 
-    name: str  # of its task
+    name: str  # the name of the task
     form: str
     published: str
     folders: tuple[str, ...]
-    counts: dict[str, int]  # by split
-    tfds: str = ""  # empty if it is not there
+    counts: dict[str, int]  # split to number of questions
+    tfds: str = ""  # name in TensorFlow Datasets, if any
 
     def read_split(self, data_dir: str, split: str) -> list[Example]:
-        """Reads the questions of a split, those for training with answers."""
+        """Reads the questions of a split; `train` keeps answered ones."""
         source = self.tfds
         if data_dir == files.TFDS:
             if not source:
@@ -256,8 +255,8 @@ class Source:
                     "folder: --config.task.data_dir."
                 )
             rows = files.read_tfds(source, split.replace("dev", "validation"))
-            parts = (files.Record(source, forms.rename(row)) for row in rows)
-            examples = _build(parts, source)
+            found = (files.Record(source, forms.rename(row)) for row in rows)
+            examples = _build(found, source)
         else:
             path = self.find(data_dir, split)
             source, examples = str(path), read_squad(path)
@@ -267,16 +266,16 @@ class Source:
         return examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
-        """Finds the file of a split, in the original's or official folders."""
-        # Names of a folder, none for any folder, and names of a file in it.
+        """Finds the file of a split in the official or original layout."""
+        # Names of the folder (none for any folder), and names of the file.
         places: list[tuple[Sequence[str], list[str]]]
         if self.form == MRQA:
             folders = ["train"] if split == "train" else ["dev", "dev-indomain"]
             names = [f"{self.published}.jsonl.gz", f"{self.published}.jsonl"]
-            own = [f"{split}.jsonl", f"{split}.jsonl.gz"]
-            places = [(self.folders, own), (folders, names)]
+            short_names = [f"{split}.jsonl", f"{split}.jsonl.gz"]
+            places = [(self.folders, short_names), (folders, names)]
         else:
-            # Parts and rebuilt files name the version in the same way.
+            # Names of subsets and rebuilt files contain the version, too.
             endings = (".json", ".rebuilt.json", ".standin.json")
             names = [f"{split}-{self.published}{ending}" for ending in endings]
             places = [((), names), (self.folders, [f"{split}.json"])]
@@ -292,15 +291,15 @@ SOURCES = {
     name: schema.build(Source, {"name": name} | entry)
     for name, entry in files.read_published("questions").items()
 }
-"""Task name to its files."""
+"""Maps the name of a task to its data set."""
 
 
 def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
-    """Reads the questions of a user's own file, in its order.
+    """Reads the questions of a user's file.
 
-    If the file has answers, questions without one are unanswerable. `train` and
-    `dev` must have them. What is learned is where the context holds it, and
-    warnings say which answers were elsewhere, or nowhere.
+    If the file has answers, questions without an answer are unanswerable. The
+    files of `train` and `dev` must have answers. Warnings list the answers that
+    are not at their annotated place, or not in the context.
     """
     path = storage.path(own.files[split])
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
@@ -310,22 +309,23 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
         rows = forms.read_json(path, own)
     examples = _build(rows, path, own=own)
     if any(example.golds for example in examples):
-        denied = [e.id for e in examples if e.is_impossible and e.golds]
-        if denied:
+        ids = [e.id for e in examples if e.is_impossible and e.golds]
+        if ids:
             logging.warning(
-                f"{path}: {len(denied)} questions have answers, but "
-                f"`is_impossible` is true: {files.list_some(denied)}. They are "
+                f"{path}: {len(ids)} questions have answers, but "
+                f"`is_impossible` is true: {files.list_some(ids)}. They are "
                 "learned as unanswerable."
             )
-        examples = [_settle(e, bool(own.answer_start_column)) for e in examples]
+        has_places = bool(own.answer_start_column)
+        examples = [_complete(example, has_places) for example in examples]
     if split == "test":
         return examples
     _require_answers(examples, path)
     return _place_answers(examples, path, split == "train")
 
 
-def _settle(example: Example, has_places: bool) -> Example:
-    """Decides what is not told of a question in a file with answers."""
+def _complete(example: Example, has_places: bool) -> Example:
+    """Marks a question without an answer as unanswerable."""
     answer = example.answer
     if example.is_impossible or example.golds is None:
         return dataclasses.replace(
@@ -341,7 +341,7 @@ def _settle(example: Example, has_places: bool) -> Example:
 
 
 def _match_form(text: str, context: str) -> str:
-    """Writes an answer with the characters of Unicode that a context has."""
+    """Converts an answer to the Unicode normal form of its context."""
     forms = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
     return next((form for form in (text, *forms) if form in context), text)
 
@@ -349,39 +349,42 @@ def _match_form(text: str, context: str) -> str:
 def _place_answers(
     examples: Sequence[Example], path: pathlib.Path, is_training: bool
 ) -> list[Example]:
-    """Verifies all places, and warns of answers that are not at theirs."""
     placed: list[Example] = []
     moved: list[tuple[int, str]] = []
     missing: list[str] = []
     num_guessed = num_answers = 0
     for example in examples:
-        said, found = example.answer, place_answer(example)
-        num_answers += said is not None
-        if said and found and said.start < 0:
-            num_guessed += example.context.count(said.text) > 1
-        elif said and found and said.start != found.start:
-            told = f"{said.text[:40]!r} of question {example.id!r} begins at "
-            told += f"{found.start}, not at {said.start}"
-            moved.append((abs(said.start - found.start), told))
-        elif said and not found:
-            missing.append(f"{example.id!r} ({said.text[:40]!r})")
-        if found or not (said and is_training):
-            placed.append(dataclasses.replace(example, answer=found or said))
-    nowhere = f"are nowhere in their contexts: {files.list_some(missing)}."
+        annotated, verified = example.answer, place_answer(example)
+        num_answers += annotated is not None
+        if annotated and verified and annotated.start < 0:
+            num_guessed += example.context.count(annotated.text) > 1
+        elif annotated and verified and annotated.start != verified.start:
+            answer = f"{annotated.text[:40]!r} of question {example.id!r}"
+            starts = f"{verified.start}, not at {annotated.start}"
+            distance = abs(annotated.start - verified.start)
+            moved.append((distance, f"{answer} begins at {starts}"))
+        elif annotated and not verified:
+            missing.append(f"{example.id!r} ({annotated.text[:40]!r})")
+        if verified or not (annotated and is_training):
+            answer_to_learn = verified or annotated
+            placed.append(dataclasses.replace(example, answer=answer_to_learn))
+    nowhere = f"are not in their contexts: {files.list_some(missing)}."
     if 2 * len(missing) > num_answers:
         raise errors.DataError(
-            f"{path}: {len(missing)} of {num_answers} answers {nowhere} Are "
-            "contexts complete, and is it the right column?"
+            f"{path}: {len(missing)} of {num_answers} answers {nowhere} Check "
+            "that contexts are complete, and the column of answers."
         )
     fate = "left out of training" if is_training else "kept, and never right"
-    for count, told in (
-        (num_guessed, "have no `answer_start` and are in their contexts "
-         "several times; the first time is learned."),
+    for count, problem in (
+        (num_guessed, "have no `answer_start` and occur several times in their "
+         "contexts; the first occurrence is learned."),
         (len(moved), "do not begin where `answer_start` says, in characters of "
          "the context from 0. The nearest place is learned; the farthest: "
          f"{max(moved, default=(0, ''))[1]}."),
         (len(missing), f"{nowhere} These questions are {fate}."),
     ):  # fmt: skip
         if count:
-            logging.warning(f"{path}: {count} of {num_answers} answers {told}")
+            logging.warning(
+                f"{path}: {count} of {num_answers} answers {problem}"
+            )
     return placed

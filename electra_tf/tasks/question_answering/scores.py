@@ -1,12 +1,12 @@
-"""The official scores of answers to questions.
+"""Computes the official scores of answers to questions, in percent.
 
-An answer is compared with the gold answer that it is most like, by the rules of
-the scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019: without case, punctuation,
-articles and superfluous blanks. Scores are in percent.
+The scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019 ignore case, punctuation,
+articles and extra blanks. The score of an answer is the best score that it has
+with any of the gold answers.
 
-The scripts split words at blanks, so their F1 of a Chinese answer is its exact
-match. With `by_character` each character of a script without blanks is a word,
-as in the script of MLQA; for tasks without published scores.
+The scripts split words at blanks, so a Chinese answer is one word. With
+`by_character`, as in the script of MLQA, each character of a script without
+blanks is a word; this is for tasks without published scores.
 """
 
 import collections
@@ -18,22 +18,22 @@ from collections.abc import Mapping, Sequence
 from electra_tf.text import character_table
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# Words, and each character of a script without blanks.
+# A word, or a character of a script without blanks.
 _CHARACTERS = re.compile(
     rf"[{character_table.WITHOUT_BLANKS}]|[^\s{character_table.WITHOUT_BLANKS}]+"
 )
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Golds = Mapping[str, Sequence[str]]
-"""Id to the texts of the right answers; none for unanswerable questions."""
+"""Maps an id to the right answers; () for an unanswerable question."""
 Texts = Mapping[str, str]
-"""Id to the predicted text."""
+"""Maps an id to the predicted text."""
 _Numbers = Mapping[str, float]
 
 
 @functools.lru_cache(maxsize=65_536)
 def normalize_answer(text: str) -> str:
-    """Reduces an answer to what is compared.
+    """Removes case, punctuation, articles and extra blanks.
 
     >>> normalize_answer("The  cat's.")
     'cats'
@@ -45,16 +45,16 @@ def normalize_answer(text: str) -> str:
 def compute_raw_scores(
     golds: Golds, predictions: Texts, by_character: bool = False
 ) -> dict[str, dict[str, float]]:
-    """Scores all questions that have a prediction, by SQuAD 2.0's rules.
+    """Scores all questions that have a prediction by SQuAD 2.0's rules.
 
-    The right answer of an unanswerable question is the empty text. Returns
-    `exact` and `f1`, 0 to 1, by id.
+    The right answer of an unanswerable question is "". Returns a dict from
+    `exact` and `f1` to a dict from id to score, 0 to 1.
     """
     exact, f1 = {}, {}
     for name in (name for name in golds if name in predictions):
         right = [a for a in golds[name] if normalize_answer(a)] or [""]
         exact[name], f1[name] = _compare(predictions[name], right, by_character)
-        # Without words the F1 is 1 if both sides are.
+        # F1 of two texts without words is 1.
         f1[name] = max(exact[name], f1[name])
     return {"exact": exact, "f1": f1}
 
@@ -64,8 +64,9 @@ def compute_squad1_scores(
 ) -> dict[str, float]:
     """Computes `exact_match` and `f1` of SQuAD 1.1 and of MRQA.
 
-    A missing prediction counts 0, or not at all as in the original's MRQA.
-    `ValueError` for a question without answers.
+    A missing prediction scores 0. With `skip_missing`, the original's rule for
+    MRQA, its question does not count. Raises `ValueError` for a question
+    without answers.
     """
     exact = f1 = 0.0
     total = 0
@@ -92,9 +93,9 @@ def compute_squad2_scores(
 ) -> dict[str, float]:
     """Computes all scores of the official script of SQuAD 2.0.
 
-    They are `exact`, `f1`, `total`, the same over questions with (`HasAns_`)
-    and without (`NoAns_`) answers, and the best ones with their thresholds.
-    Null odds above `threshold` make an answer empty.
+    Returns `exact`, `f1` and `total` for all, for answerable (`HasAns_`) and
+    for unanswerable (`NoAns_`) questions, and the best `exact` and `f1` with
+    their thresholds. An answer is empty if its null odds exceed `threshold`.
     """
     raw = compute_raw_scores(golds, predictions, by_character)
     groups = {
@@ -122,8 +123,8 @@ def compute_squad2_scores(
 def _find_best_threshold(
     golds: Golds, predictions: Texts, scores: _Numbers, null_odds: _Numbers
 ) -> tuple[float, float]:
-    # Tried are 0 with all answers empty, then every question's null odds; the
-    # lowest threshold that reaches the best score counts.
+    # Starts with all answers empty, then admits the answers one by one in the
+    # order of their null odds. Of equal scores the lowest threshold counts.
     current = float(sum(not right for right in golds.values()))
     best, best_threshold = current, 0.0
     for identity in sorted(null_odds, key=null_odds.__getitem__):
@@ -140,7 +141,7 @@ def _find_best_threshold(
 def _compare(
     text: str, right: Sequence[str], by_character: bool = False
 ) -> tuple[float, float]:
-    """Exact match and F1 with the answer that is most alike, 0 to 1."""
+    """Returns the best exact match and F1 with any right answer, 0 to 1."""
     plain, *others = map(normalize_answer, (text, *right))
     split = _CHARACTERS.findall if by_character else str.split
     f1 = max(_f1(split(plain), split(other)) for other in others)

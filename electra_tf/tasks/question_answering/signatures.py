@@ -1,4 +1,4 @@
-"""The answers of an export for questions, in TensorFlow and as objects."""
+"""Signatures and predictions of an exported question-answering model."""
 
 import dataclasses
 from typing import Any
@@ -10,30 +10,31 @@ from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import spans as spans_lib
 
 NO_ANSWER_SCORE = -10000.0
-"""The score of an answer where there is none."""
+"""The score if a context has no candidate for an answer."""
 NO_CONTEXT_ODDS = 1e6
-"""Null odds of a context without a single piece."""
+"""Null odds of a context without pieces."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerPrediction:
     """The part of a context that answers a question best.
 
-    There is nearly always one, even if the context does not answer; then
-    `null_odds` exceed the threshold that was best on the development data, or
-    `qa.qa_na_threshold` where no scores are known, and nothing is answerable.
+    Nearly every context has such a part, also if the question is unanswerable:
+    see `is_answerable`.
     """
 
-    text: str  # `context[start:end]`; empty if there is none at all
+    text: str  # `context[start:end]`
     start: int
     end: int
-    score: float  # log probabilities, or logits, of start and end, added up
+    score: float  # sum of the log probabilities (or logits) of start and end
     null_odds: float  # the higher, the less answerable the question
+    # Whether `null_odds` are at most the threshold that was best on the dev
+    # data, or `qa.qa_na_threshold` if the model has no scores
     is_answerable: bool
 
 
 class AnsweringSignatures(tf.Module):
-    """Answers to questions, as spans of contexts of any length."""
+    """The signatures of an exported model; contexts have any length."""
 
     def __init__(self, model: Any, settings: questions_lib.Settings) -> None:
         super().__init__()
@@ -51,17 +52,20 @@ class AnsweringSignatures(tf.Module):
     def answer_text(
         self, questions: tf.Tensor, contexts: tf.Tensor
     ) -> base.Tensors:
-        """Answers to questions, out of contexts."""
+        """Answers `[B]` questions from `[B]` contexts."""
         model = self._model
         questions, texts = model.check_pairs(
             questions=questions, contexts=contexts
         )
         pieces = questions_lib.build_contexts(model.tokenizer, texts)
         asked = model.tokenizer.tokenize(questions)
-        both = asked, pieces.ids, tf.range(tf.size(texts, tf.int64))
-        vocabulary = model.tokenizer.vocabulary
         rows = questions_lib.lay_out(
-            vocabulary, *both, model.max_length, self._settings
+            model.tokenizer.vocabulary,
+            asked,
+            pieces.ids,
+            tf.range(tf.size(texts, tf.int64)),
+            model.max_length,
+            self._settings,
         )
         windows = rows.windows
         spans, odds = self._read_windows(rows)
@@ -89,13 +93,12 @@ class AnsweringSignatures(tf.Module):
         }
 
     def answer_ids(self, **inputs: tf.Tensor) -> base.Tensors:
-        """Answers for rows of ids, each a window by itself."""
+        """Answers questions given as rows of ids, one window each."""
         ids, mask, segments = self._model.check_ids(**inputs)
         is_document = tf.cast(mask * segments > 0, tf.int64)
-        # A row without tokens has a first one too.
+        # Padded, because `argmax` needs a column.
         shifts = tf.argmax(tf.pad(is_document, [[0, 0], [0, 1]]), axis=1)
-        # Less [SEP].
-        lengths = tf.reduce_sum(is_document, 1) - 1
+        lengths = tf.reduce_sum(is_document, 1) - 1  # without [SEP]
         outputs = self._model.apply_head(ids, mask, segments)
         spans = spans_lib.find_best(
             *spans_lib.list_candidates(outputs, shifts, lengths, self._settings)
@@ -116,18 +119,16 @@ class AnsweringSignatures(tf.Module):
     def _combine_odds(
         self, odds: tf.Tensor, splits: tf.Tensor, best: spans_lib.Spans
     ) -> tf.Tensor:
-        """Null odds of questions, `[B]`, from those of their windows."""
         ragged = tf.RaggedTensor.from_row_splits(odds, splits, validate=False)
         least = tf.reduce_min(ragged.to_tensor(tf.float32.max), axis=1)
         if self._settings.answerable_classifier:
             return least
-        # An answer that is not found has no scores to subtract.
+        # Without an answer there is no score to subtract.
         return least - tf.where(best.is_found, best.scores, 0.0)
 
     def _read_windows(
         self, rows: questions_lib.QuestionRows
     ) -> tuple[spans_lib.Spans, tf.Tensor]:
-        """Best spans and null odds of all windows, in buckets."""
         padded = self._model.pad(rows.ids, rows.shifts)
         numbers = tf.range(tf.size(rows.shifts))
 

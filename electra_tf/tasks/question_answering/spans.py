@@ -1,8 +1,8 @@
-"""Candidates for answers, read off the outputs of the head, and their places.
+"""Finds the best spans in the outputs of the head, and their texts.
 
-A span counts if it lies in the context, is no longer than allowed, and begins
-in the window in which its first piece has most context. TensorFlow, for a whole
-split or inside an exported model.
+A span is valid if it is in the context, is not too long, and begins in the
+window in which its first piece has most context. The functions run in
+TensorFlow, on a whole split or inside an exported model.
 """
 
 from collections.abc import Mapping
@@ -19,41 +19,41 @@ Tensors = Mapping[str, tf.Tensor]
 
 
 class Candidates(NamedTuple):
-    """Good starts of R rows, and good ends for each.
+    """K good starts for each of R rows, and M good ends for each start.
 
-    Places are int64, counted from the context's first token in the row.
+    Positions count from the context's first token in the row.
     """
 
-    starts: tf.Tensor  # `[R, K]`
-    ends: tf.Tensor  # `[R, K, M]`
+    starts: tf.Tensor  # `[R, K]` int64
+    ends: tf.Tensor  # `[R, K, M]` int64
     start_scores: tf.Tensor  # `[R, K]` float32
     end_scores: tf.Tensor  # `[R, K, M]` float32
 
     @property
     def scores(self) -> tf.Tensor:
-        """Of start and end together, `[R, K, M]` float32."""
+        """Sums of start and end scores, `[R, K, M]` float32."""
         return self.start_scores[:, :, tf.newaxis] + self.end_scores
 
 
 class Spans(NamedTuple):
-    """The best span of each row, `[R]`; places as in `Candidates`."""
+    """The best span of each row; all tensors are `[R]`."""
 
-    firsts: tf.Tensor
-    lasts: tf.Tensor
-    scores: tf.Tensor  # float32, the least number there is where no span counts
-    is_found: tf.Tensor  # bool, whether a span counts
+    firsts: tf.Tensor  # int64, positions as in `Candidates`
+    lasts: tf.Tensor  # int64
+    scores: tf.Tensor  # float32; `tf.float32.min` without a valid span
+    is_found: tf.Tensor  # bool, whether the row has a valid span
 
 
 def list_candidates(
     outputs: Tensors, shifts: tf.Tensor, lengths: tf.Tensor, settings: Settings
 ) -> tuple[Candidates, tf.Tensor]:
-    """Lists the pairs that the head proposes, best starts and ends first.
+    """Lists the spans that the head proposes, best starts and ends first.
 
-    `outputs` are those of `QuestionAnsweringHead.predict`; `shifts`, `[R]`
-    int64, are tokens before the context's first, `lengths` pieces of it in each
-    row. `n_best_size` starts and ends are looked at where the end does not
-    depend on the start. Also returns which candidates are spans of the context,
-    and no longer than allowed, `[R, K, M]` bool.
+    `outputs` are from `QuestionAnsweringHead.predict`. In each row the context
+    has `lengths` pieces after `shifts` tokens, both `[R]` int64. If the head
+    predicts ends independently of starts, K and M are `n_best_size`. Also
+    returns whether a candidate is in the context and not too long, `[R, K, M]`
+    bool.
     """
     if "start_top_index" in outputs:
         starts, ends = outputs["start_top_index"], outputs["end_top_index"]
@@ -82,9 +82,9 @@ def list_candidates(
 def have_most_context(
     candidates: Candidates, windows: rows_lib.Windows, rows: tf.Tensor
 ) -> tf.Tensor:
-    """Tests which starts have most context in their row, `[R, K]` bool.
+    """Tests whether starts have most context in their window, `[R, K]` bool.
 
-    `rows`, `[R]`, says of which of all rows the candidates are.
+    `rows`, `[R]`, are the indices of the candidates' windows.
     """
     texts, numbers, starts = (
         tf.gather(values, rows)[:, tf.newaxis]
@@ -95,51 +95,52 @@ def have_most_context(
 
 
 def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
-    """Finds the best valid candidate of each row, the first of equals."""
+    """Finds the best valid candidate of each row; of equal ones the first."""
     shape = tf.shape(is_valid)
     flat = [shape[0], shape[1] * shape[2]]
     scores = tf.where(is_valid, candidates.scores, tf.float32.min)
-    best, place = _first_best(tf.reshape(scores, flat))
+    best, index = _first_best(tf.reshape(scores, flat))
     firsts = tf.broadcast_to(candidates.starts[:, :, tf.newaxis], shape)
     is_found = best > tf.float32.min
-    places = (
-        tf.gather(tf.reshape(values, flat), place, batch_dims=1)
+    positions = (
+        tf.gather(tf.reshape(values, flat), index, batch_dims=1)
         for values in (firsts, candidates.ends)
     )
-    firsts, lasts = (tf.where(is_found, v, 0) for v in places)
+    firsts, lasts = (tf.where(is_found, p, 0) for p in positions)
     return Spans(firsts, lasts, best, is_found)
 
 
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """Finds the row with the best score of each question, `[N]` int64.
+    """Finds the window with the best score of each question, `[N]` int64.
 
-    The rows of questions begin at `splits`, `[N + 1]` int64; all have some.
+    `splits`, `[N + 1]` int64, are row splits: the windows of each question,
+    which has at least one.
     """
     ragged = tf.RaggedTensor.from_row_splits(scores, splits, validate=False)
-    _, place = _first_best(ragged.to_tensor(tf.float32.min))
-    return splits[:-1] + tf.cast(place, tf.int64)
+    _, index = _first_best(ragged.to_tensor(tf.float32.min))
+    return splits[:-1] + tf.cast(index, tf.int64)
 
 
 def _first_best(scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Largest score of each row and its place, the first of equals."""
-    # A row without candidates has a place too.
+    """Returns the largest score of each row and its first index."""
+    # Padded, because `top_k` needs a column.
     padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=tf.float32.min)
-    best, place = tf.math.top_k(padded, 1)
+    best, index = tf.math.top_k(padded, 1)
     limit = tf.maximum(tf.shape(scores)[1] - 1, 0)
-    return best[:, 0], tf.minimum(place[:, 0], limit)
+    return best[:, 0], tf.minimum(index[:, 0], limit)
 
 
 def compute_null_odds(outputs: Tensors) -> tf.Tensor:
-    """Computes how likely each row has no answer, `[R]` float32.
+    """Computes the null odds of each row, `[R]` float32.
 
-    Of several windows the least counts. Without a classifier it is how good
-    [CLS] would be, and the score of the best answer is to be subtracted; in
-    joint mode [CLS] has no end logit, and the answer's scores are log
-    probabilities, as in the original.
+    Null odds are high if the row has no answer. A question has the minimum over
+    its windows. If the head has no classifier, they are the logits of [CLS],
+    and the caller subtracts the score of the best answer. As in the original,
+    a joint head has only the start logit of [CLS].
     """
     if "answerable_logit" in outputs:
         return outputs["answerable_logit"]
-    # Slices: there may be rows without tokens.
+    # A slice, because rows may have no tokens.
     odds = tf.reshape(outputs["start_logits"][:, :1], [-1])
     if "end_logits" in outputs:
         odds += tf.reshape(outputs["end_logits"][:, :1], [-1])
@@ -147,11 +148,11 @@ def compute_null_odds(outputs: Tensors) -> tf.Tensor:
 
 
 class Places(NamedTuple):
-    """Parts of B contexts, `[B]`; offsets are int32."""
+    """Parts of B contexts; all tensors are `[B]`, offsets int32."""
 
     texts: tf.Tensor  # string
-    starts: tf.Tensor  # characters, that is code points
-    ends: tf.Tensor
+    starts: tf.Tensor  # in characters (code points)
+    ends: tf.Tensor  # in characters
     byte_starts: tf.Tensor
     byte_ends: tf.Tensor
 
@@ -164,13 +165,13 @@ def find_places(
     lasts: tf.Tensor,
     is_found: tf.Tensor,
 ) -> Places:
-    """Finds where spans of pieces stand; an empty text at 0 for none.
+    """Finds the characters of spans of pieces in their contexts.
 
-    `texts`, `[B]` string, are the contexts as they are; `firsts` and `lasts`,
-    `[B]` int64, pieces of them, both included. Unlike in `answers`, blanks stay
-    what they are, and a text is always that of the pieces' characters.
+    `texts`, `[B]` string, are the contexts; `firsts` and `lasts`, `[B]` int64,
+    the first and last pieces. Unlike in `answers`, a text is always exactly the
+    characters of the pieces. If `is_found` is false, it is "" at 0.
     """
-    # Strings live there; a GPU would only add copies.
+    # Operations on strings have no GPU kernels.
     with tf.device("/CPU:0"):
         begins = contexts.ids.row_starts()
         starts, _ = _locate(tokenizer, contexts, begins + firsts)
@@ -189,15 +190,15 @@ def find_places(
 def _locate(
     tokenizer: tokenizer_lib.Tokenizer,
     contexts: questions.Contexts,
-    places: tf.Tensor,
+    pieces: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Bytes of the contexts at which pieces start and end, `[B]` int32."""
+    """Returns the first bytes and the ends of pieces, both `[B]` int32."""
     # Padded by one, so that `gather` works on contexts without any piece.
     owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
     owners = tf.gather(
-        owners, tf.minimum(places, tf.size(owners, tf.int64) - 1)
+        owners, tf.minimum(pieces, tf.size(owners, tf.int64) - 1)
     )
-    numbers = places - tf.gather(contexts.pieces.row_splits, owners)
+    numbers = pieces - tf.gather(contexts.pieces.row_splits, owners)
     index = tf.gather(tf.pad(contexts.index, [[0, 1]]), owners)
     words = tf.gather(tf.pad(contexts.distinct, [[0, 1]]), index)
     begins = tf.gather(tf.pad(contexts.starts.values, [[0, 1]]), owners)

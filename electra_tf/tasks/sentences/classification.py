@@ -1,4 +1,4 @@
-"""Classification: one of several labels for a text, or any number of them."""
+"""Classification: each text has one label, or any number of labels."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ from electra_tf.tasks.sentences.text_task import OwnSettings
 from electra_tf.text import terminal
 
 MAX_SHOWN = 5
-"""The most probable labels of a text that are shown."""
+"""Number of most probable labels that are printed for a text."""
 _ACCURACY = text_task.in_percent(sklearn_metrics.accuracy_score)
 _F1 = text_task.in_percent(sklearn_metrics.f1_score, zero_division=0)
 _MACRO_F1 = text_task.in_percent(
@@ -33,52 +33,49 @@ _MACRO_F1 = text_task.in_percent(
 )
 METRICS: Mapping[str, text_task.Metric] = {
     "accuracy": _ACCURACY,
-    # 0 for equal predictions.
+    # 0 if all predictions are equal.
     "mcc": text_task.in_percent(sklearn_metrics.matthews_corrcoef),
-    # Of class 1 of two; 0 without a true positive. The original's F1 leaves out
-    # gold positives that were not predicted, and so equals its precision.
+    # F1 of class 1 of two; 0 without a true positive. The original's F1 ignores
+    # false negatives and so equals its precision.
     "f1": _F1,
-    # Without classes that are neither among the labels nor predicted.
+    # Leaves out classes that are neither among the labels nor predicted.
     "macro_f1": _MACRO_F1,
 }
-"""Name to function of labels and predictions, `[N]` integers."""
+"""Maps a metric to a function of labels and predictions, `[N]` integers."""
 
 
 class ClassPredictions(NamedTuple):
-    """Predicted classes, `[N]` int32, and probabilities, `[N, C]` float64.
+    """Predictions for N texts and C labels."""
 
-    Where there may be several, classes are `[N, C]`, zeros and ones.
-    """
-
-    classes: np.ndarray
-    probabilities: np.ndarray
+    classes: np.ndarray  # `[N]` int32; of several labels `[N, C]`, 0 or 1
+    probabilities: np.ndarray  # `[N, C]` float64
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelPrediction:
     """The label of a text, or of a pair of texts."""
 
-    label: str  # the most probable one
+    label: str  # the most probable label
     probabilities: Mapping[str, float]  # of all labels, most probable first
-    num_truncated: int  # pieces of text that did not fit, and were not seen
+    num_truncated: int  # pieces that were cut off and not seen by the model
 
 
 @schema.frozen
 class LabelConventions:
-    """What a model of two classes of a user's own keeps beside its labels."""
+    """Conventions of a model that was trained on a user's two labels."""
 
-    positive_label: str  # F1 is of it
+    positive_label: str  # the label that F1 is computed for
 
 
 class ClassificationTask(text_task.TextTask):
-    """One class for a text or a pair of texts: an index of `labels`.
+    """One label for a text or a pair of texts.
 
-    Labels are in the order of the outputs; the first of the metrics decides.
+    Output i of the head belongs to `labels[i]`. The first metric ranks trials.
     """
 
     kind = "classification"
     signature = "classify"
-    decision = "label_index"  # the key of `answer` with the classes
+    decision = "label_index"  # the key of `answer` that holds the classes
     head_class = task_heads.ClassificationHead
     outputs_are_labels = True
     head_output = "logits"
@@ -86,8 +83,8 @@ class ClassificationTask(text_task.TextTask):
     problem_type = "single_label_classification"
     known_metrics = METRICS
     has_several = False  # whether a text may have several labels, or none
-    counts: Mapping[str, int] = {}  # of the labels in an own training file
-    _why = "as in its training"  # why F1 is of its label
+    counts: Mapping[str, int] = {}  # examples of each label in a user's file
+    _reason = "as in its training"  # why F1 is of `positive_label`
 
     def __init__(
         self,
@@ -104,19 +101,19 @@ class ClassificationTask(text_task.TextTask):
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
-        listed = own.label_names
+        set_labels = own.label_names
         schema.require(
-            not own.labels or len(listed) == len({*listed}) > 1,
+            not own.labels or len(set_labels) == len({*set_labels}) > 1,
             "`own.labels` must list two or more different labels between "
             f"commas. Received: {own.labels!r}.",
         )
-        task = cls(base.OWN, {}, labels or listed)
+        task = cls(base.OWN, {}, labels or set_labels)
         task.use_own(own)
         if not labels and own.train_file:
             task.counts = label_lib.count(task.read_split("train"))
         columns = own.label_columns
-        found = columns if len(columns) > 1 else sorted(task.counts)
-        task.use_labels(task.labels or tuple(found))
+        names = columns if len(columns) > 1 else sorted(task.counts)
+        task.use_labels(task.labels or tuple(names))
         if own.train_file and len(task.labels) < 2:
             expected = f"at least two labels in column {own.label_column!r}"
             raise files.unexpected(own.train_file, expected, list(task.labels))
@@ -124,7 +121,7 @@ class ClassificationTask(text_task.TextTask):
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
-        """Why labels are classes though they are floats, or an empty string."""
+        """Returns the reason why a frame's float labels are classes, or ""."""
         numbers = cells.find_numbers(frame.get(own.label_column, ()))
         has_whole = bool(numbers) and all(n.is_integer() for n in numbers)
         has_whole = has_whole and own.question_column not in frame
@@ -135,7 +132,7 @@ class ClassificationTask(text_task.TextTask):
     def parse_labels(
         self, records: Sequence[files.Record], own: OwnSettings
     ) -> list[Any]:
-        """Reads the label of each row, or all of them; they must be known."""
+        """Reads the label, or the labels, of each row; unknown ones raise."""
         rows = label_lib.read(records, own, self.labels, self.has_several)
         known = {*self.labels} or {name for names in rows for name in names}
         expected = "one of the labels"
@@ -148,7 +145,7 @@ class ClassificationTask(text_task.TextTask):
         return rows if self.has_several else [names[0] for names in rows]
 
     def use_labels(self, labels: Sequence[str]) -> None:
-        """Takes the labels of a trained model, in its order."""
+        """Replaces the labels by a trained model's, in the model's order."""
         if self.own is None and set(labels) != set(self.labels):
             raise ValueError(
                 f"Expected a model of {self.name} with the labels "
@@ -157,36 +154,35 @@ class ClassificationTask(text_task.TextTask):
             )
         self.labels = tuple(labels)
         if self.own is not None:
-            known = list(self.known_metrics)
-            if len(labels) > 2 and "f1" in known:
-                # It is about one class of two.
-                known.remove("f1")
-            self.use_metrics(text_task.order_metrics(self.own, known))
+            metrics = list(self.known_metrics)
+            if len(labels) > 2 and "f1" in metrics:
+                metrics.remove("f1")  # defined for two labels
+            self.use_metrics(text_task.order_metrics(self.own, metrics))
 
     @functools.cached_property
     def conventions(self) -> LabelConventions | None:
-        """Which of two labels of own files F1 is of."""
-        wanted = self.own.positive_label if self.own else ""
+        """The positive label of a user's two labels; None for other tasks."""
+        positive = self.own.positive_label if self.own else ""
         if self.own is None or len(self.labels) != 2 or self.has_several:
             schema.require(
-                not wanted,
-                "`own.positive_label` is for two labels. Received: it with "
-                f"{len(self.labels)}. Leave it out; macro_f1 is of all.",
+                not positive,
+                "`own.positive_label` is for two labels. Received: "
+                f"{len(self.labels)} labels. Leave it out; macro_f1 is of all.",
             )
             return None
-        found, self._why = label_lib.choose_positive(
-            self.labels, wanted, self.counts
+        positive, self._reason = label_lib.choose_positive(
+            self.labels, positive, self.counts
         )
-        return LabelConventions(found)
+        return LabelConventions(positive)
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Takes the conventions of a trained model."""
+        """Replaces the conventions by those of a trained model."""
         self.conventions = schema.build(LabelConventions, values)
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Lists the labels, and says which one F1 is of, and the weights."""
-        told = {s: own for s, own in examples.items() if self.has_labels(own)}
-        counts = {split: label_lib.count(own) for split, own in told.items()}
+        """Returns lines about counts of labels, baseline, F1 and weights."""
+        labelled = {s: e for s, e in examples.items() if self.has_labels(e)}
+        counts = {s: label_lib.count(e) for s, e in labelled.items()}
         lines = label_lib.describe(self.labels, counts)
         dev = next((s for s in self.dev_splits if counts.get(s)), "")
         if "train" in counts and dev and not self.has_several:
@@ -198,34 +194,34 @@ class ClassificationTask(text_task.TextTask):
             )
         if self.conventions is not None:
             name = self.conventions.positive_label
-            lines.append(f"f1 is of {name!r} ({self._why}).")
+            lines.append(f"f1 is of {name!r} ({self._reason}).")
         if weights := self._find_weights():
             pairs = zip(self.labels, weights, strict=True)
             shown = files.list_some([f"{n!r} {w:.3g}" for n, w in pairs])
             lines.append(f"Weights in the loss: {shown}.")
-        none = sum(not e.label for own in told.values() for e in own)
-        return lines + [f"Texts without a label: {none:,}."] * bool(none)
+        bare = sum(not e.label for split in labelled.values() for e in split)
+        return lines + [f"Texts without a label: {bare:,}."] * bool(bare)
 
     def _find_weights(self) -> tuple[float, ...]:
         own = self.own
         if own is None or not (own.class_weights and self.counts):
-            return ()  # Weights are for training alone.
+            return ()
         total = len(self.read_split("train")) if self.has_several else 0
         return label_lib.parse_weights(
             own.class_weights, self.labels, self.counts, total
         )
 
     def score(self, examples: Examples, predictions: Any) -> dict:
-        """Computes the metrics; F1 is of class 1, or of the chosen label."""
+        """Computes the metrics; F1 is of the positive label, else class 1."""
         scores = super().score(examples, predictions)
         if self.conventions is not None:
-            place = self.labels.index(self.conventions.positive_label)
+            positive = self.labels.index(self.conventions.positive_label)
             pair = self.targets(examples), self.to_targets(predictions)
-            scores["f1"] = _F1(*(side == place for side in pair))
+            scores["f1"] = _F1(*(classes == positive for classes in pair))
         return scores
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, once the labels are known."""
+        """Creates the head; raises `DataError` if no labels are known."""
         if not self.labels:
             raise errors.DataError(
                 "Expected the labels of your own task. Received: none. Give "
@@ -235,7 +231,7 @@ class ClassificationTask(text_task.TextTask):
         return super().new_head(class_weights=weights, **kwargs)
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the likeliest label of each text, and all probabilities."""
+        """Returns the most probable label of each text, and probabilities."""
         logits = outputs["logits"]
         best = tf.argmax(logits, axis=1, output_type=tf.int32)
         return {
@@ -248,7 +244,7 @@ class ClassificationTask(text_task.TextTask):
     def decode(
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> ClassPredictions:
-        """Returns the likeliest class of every example, and probabilities."""
+        """Computes the classes and probabilities of all examples."""
         logits = np.asarray(outputs["logits"], np.float64)
         logits = logits.reshape(-1, len(self.labels))
         answer = self.answer({"logits": tf.constant(logits)})
@@ -256,7 +252,7 @@ class ClassificationTask(text_task.TextTask):
         return ClassPredictions(*(answer[name].numpy() for name in names))
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists the names of the classes."""
+        """Returns the label of each text."""
         return self.name_classes(predictions.classes)
 
     def write_predictions(
@@ -266,24 +262,24 @@ class ClassificationTask(text_task.TextTask):
         examples: Examples,
         predictions: ClassPredictions,
     ) -> list[pathlib.Path]:
-        """Writes a table, the file for GLUE, and a picture of known classes."""
+        """Writes a table, the file for GLUE, and the confusion matrix."""
         paths = super().write_predictions(folder, split, examples, predictions)
         is_drawn = examples and not self.has_several
         if is_drawn and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
-            sides = self.targets(examples), self.to_targets(predictions)
+            pair = self.targets(examples), self.to_targets(predictions)
             title = f"{self.name}, {split}"
-            confusion.draw(paths[-1], *sides, self.labels, title)
+            confusion.draw(paths[-1], *pair, self.labels, title)
         return paths
 
     def targets(self, examples: Examples) -> np.ndarray:
         """Returns the indices of the labels, `[N]` int32."""
         index: dict[Any, int] = {None: 0}
-        index |= {label: place for place, label in enumerate(self.labels)}
+        index |= {label: number for number, label in enumerate(self.labels)}
         return np.array([index[e.label] for e in examples], np.int32)
 
     def to_targets(self, predictions: ClassPredictions) -> np.ndarray:
-        """Returns the predicted indices."""
+        """Returns the predicted classes."""
         return predictions.classes
 
     def format_predictions(
@@ -292,20 +288,20 @@ class ClassificationTask(text_task.TextTask):
         """Formats the labels and all probabilities."""
         names = self.name_classes(predictions.classes)
         columns = {"label": names}
-        shares = predictions.probabilities.T
-        for label, column in zip(self.labels, shares, strict=True):
+        probabilities = predictions.probabilities.T
+        for label, column in zip(self.labels, probabilities, strict=True):
             columns[f"probability_{label}"] = [f"{p:.6f}" for p in column]
         return text_task.WrittenPredictions(columns, names)
 
     def name_classes(self, classes: np.ndarray) -> list[str]:
-        """Names the classes."""
+        """Returns the label of each class."""
         return [self.labels[index] for index in classes]
 
     @classmethod
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> Any:
-        """Reads the likeliest label and all probabilities."""
+        """Returns the most probable label and all probabilities."""
         ranked = rank_labels(metadata, row)
         best, *_ = ranked
         return LabelPrediction(best, ranked, int(row["num_truncated"]))
@@ -314,29 +310,29 @@ class ClassificationTask(text_task.TextTask):
     def show_prediction(
         cls, prediction: Any, metadata: Any, texts: base.Texts
     ) -> list[str]:
-        """Shows the likeliest labels with bars."""
-        shown = list(prediction.probabilities.items())[:MAX_SHOWN]
-        return show_probabilities(dict(shown))
+        """Returns a line with a bar for each of the most probable labels."""
+        best = list(prediction.probabilities.items())[:MAX_SHOWN]
+        return show_probabilities(dict(best))
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelsPrediction:
     """All labels of a text, or of a pair of texts."""
 
-    labels: tuple[str, ...]  # as probable as the threshold, or more
-    probabilities: Mapping[str, float]  # of each by itself, highest first
+    labels: tuple[str, ...]  # those that reach the threshold
+    probabilities: Mapping[str, float]  # of each label, highest first
     num_truncated: int  # as in `LabelPrediction`
 
 
 @schema.frozen
 class MultilabelOptions:
-    """Options of such a model that other formats keep."""
+    """Options of a multi-label model that other formats store."""
 
     label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
 
 
 class MultilabelTask(ClassificationTask):
-    """Any number of labels for a text: those above a probability."""
+    """All labels of a text whose probability reaches a threshold."""
 
     kind = "multilabel"
     signature = "label"
@@ -349,11 +345,11 @@ class MultilabelTask(ClassificationTask):
         "micro_f1": text_task.in_percent(
             sklearn_metrics.f1_score, average="micro", zero_division=0
         ),
-        "macro_f1": _MACRO_F1,  # a label that is nowhere counts 0
-        "exact_match": _ACCURACY,  # examples with all labels right, no other
+        "macro_f1": _MACRO_F1,  # a label without any text counts 0
+        "exact_match": _ACCURACY,  # share of texts with exactly their labels
     }
-    threshold = 0.5  # the least probability of a label that is predicted
-    separator = "|"  # stands between labels in files
+    threshold = 0.5  # least probability of a predicted label
+    separator = "|"  # between the labels of a text in files
 
     @classmethod
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
@@ -365,13 +361,13 @@ class MultilabelTask(ClassificationTask):
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
-        """Why labels of texts are several, or an empty string."""
+        """Returns the reason why a frame has lists of labels, or ""."""
         names = [own.label_column, "labels"]
         column = next((name for name in names if name in frame), "")
         if not column or own.text_column not in frame:
             return ""
-        held = map(cells.understand, frame[column])
-        pairs = zip(frame[own.text_column], held, strict=True)
+        values = map(cells.understand, frame[column])
+        pairs = zip(frame[own.text_column], values, strict=True)
         rows = [(text, value) for text, value in pairs if value is not None]
         are_lists = all(
             isinstance(text, str)
@@ -379,14 +375,14 @@ class MultilabelTask(ClassificationTask):
             and not cells.open_spans(value)
             for text, value in rows
         )
-        # As many as there are words are tags.
+        # A list with an item for each word holds tags.
         if are_lists and any(len(t.split()) != len(v) for t, v in rows):
             return f"{column!r} holds lists of labels"
         return ""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Finds the column of the labels, and the second text."""
+        """Returns the columns of the labels and of the second text."""
         column = own["label_column"]
         if column == "labels" and column not in frame:
             column = "label"
@@ -394,7 +390,7 @@ class MultilabelTask(ClassificationTask):
         return super().describe_frame(frame, own) | {"label_column": column}
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the labels of each text, and all probabilities."""
+        """Returns the labels of each text, "" for others, and probabilities."""
         logits = outputs["logits"]
         probabilities = tf.nn.sigmoid(logits)
         is_label = probabilities >= self.threshold
@@ -406,18 +402,18 @@ class MultilabelTask(ClassificationTask):
         }
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists the names of the labels of each text."""
+        """Returns a list of labels for each text."""
         names = np.array(self.labels)
         return [names[row > 0].tolist() for row in predictions.classes]
 
     def targets(self, examples: Examples) -> np.ndarray:
-        """Returns which labels hold, `[N, C]` int32."""
-        told: list[Any] = [example.label or () for example in examples]
-        rows = [[name in own for name in self.labels] for own in told]
+        """Returns 1 for each label of a text, else 0: `[N, C]` int32."""
+        labels: list[Any] = [example.label or () for example in examples]
+        rows = [[name in names for name in self.labels] for names in labels]
         return np.array(rows, np.int32).reshape(-1, len(self.labels))
 
     def name_classes(self, classes: np.ndarray) -> list[str]:
-        """Names the labels of each text."""
+        """Joins the labels of each text."""
         names = np.array(self.labels)
         return [self.separator.join(names[row > 0]) for row in classes]
 
@@ -429,27 +425,25 @@ class MultilabelTask(ClassificationTask):
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> LabelsPrediction:
-        """Reads the labels above the threshold and all probabilities."""
+        """Returns the labels that reach the threshold, and probabilities."""
         ranked = rank_labels(metadata, row)
-        least = metadata.threshold or 0.0
-        labels = tuple(name for name, share in ranked.items() if share >= least)
+        threshold = metadata.threshold or 0.0
+        labels = tuple(n for n, share in ranked.items() if share >= threshold)
         return LabelsPrediction(labels, ranked, int(row["num_truncated"]))
 
     @classmethod
     def show_prediction(
         cls, prediction: LabelsPrediction, metadata: Any, texts: base.Texts
     ) -> list[str]:
-        """Shows the likeliest labels with bars, and marks the predicted."""
-        held = prediction.labels
-        count = max(MAX_SHOWN, len(held))
-        shown = dict(list(prediction.probabilities.items())[:count])
-        lines = show_probabilities(shown)
+        """Returns a line for each probable label; marks predicted labels."""
+        count = max(MAX_SHOWN, len(prediction.labels))
+        best = dict(list(prediction.probabilities.items())[:count])
         bound = f"{metadata.threshold:g} or more"
         lines = [
-            f"{line} <-- {bound}" if label in held else line
-            for label, line in zip(shown, lines, strict=True)
+            f"{line} <-- {bound}" if label in prediction.labels else line
+            for label, line in zip(best, show_probabilities(best), strict=True)
         ]
-        return lines if held else [*lines, f"(none of {bound})"]
+        return lines if prediction.labels else [*lines, f"(none of {bound})"]
 
     def options(self, conventions: Any = None) -> MultilabelOptions:
         """Returns the threshold."""
@@ -462,16 +456,16 @@ class MultilabelTask(ClassificationTask):
 
 
 def rank_labels(metadata: Any, row: base.Row) -> dict:
-    """Returns label to probability, most probable first."""
-    shares = row["probabilities"].tolist()
-    pairs = zip(metadata.labels or (), shares, strict=True)
+    """Maps each label to its probability, the most probable label first."""
+    probabilities = row["probabilities"].tolist()
+    pairs = zip(metadata.labels or (), probabilities, strict=True)
     return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
 
-def show_probabilities(shares: Mapping[str, float]) -> list[str]:
+def show_probabilities(probabilities: Mapping[str, float]) -> list[str]:
     """Returns a line with a bar for each label."""
-    width = max(map(len, shares))
+    width = max(map(len, probabilities))
     return [
         f"{label:{width}}  {share:.3f}  {terminal.draw_bar(share)}".rstrip()
-        for label, share in shares.items()
+        for label, share in probabilities.items()
     ]

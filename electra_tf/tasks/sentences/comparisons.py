@@ -1,8 +1,8 @@
-"""Multiple choice and ranking: texts that are compared for a first text.
+"""Multiple choice and ranking: compares texts for a question or a query.
 
-An example is a question or query with one of its texts. Those of one `eid`
-belong together, and labels are their relevance: 1 for the right choice. A score
-says nothing by itself; a softmax over those of a group gives probabilities.
+An example is a question or query with one of its texts. Examples with the same
+`eid` form a group. A label is the relevance of the text: 1 for the right
+choice. The softmax over the scores of a group gives probabilities.
 """
 
 import collections
@@ -34,32 +34,33 @@ from electra_tf.text import tokenizer as tokenizer_lib
 
 
 class ComparedScores(NamedTuple):
-    """Scores of examples, `[N]` float64, and which of them are compared."""
+    """Scores of N examples in groups."""
 
-    scores: np.ndarray
-    groups: list[np.ndarray]  # the places of each question's, `[n]` int
+    scores: np.ndarray  # `[N]` float64
+    groups: list[np.ndarray]  # indices of the examples of each group, `[n]` int
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonPrediction:
     """How well a second text goes with a first one, a question or query."""
 
-    score: float  # a logit, to be compared with those of other second texts
+    score: float  # a logit, comparable within the same first text
     num_truncated: int  # as in `LabelPrediction`
 
 
 class ComparisonTask(text_task.TextTask):
-    """Texts with a score each: one head, one loss.
+    """A score for each text of a group.
 
-    To learn from, all groups are filled up to one size, so that shapes are
-    static, or cut to `max_choices`: relevant texts stay, then the first ones.
+    For training, all groups get one size, so that shapes are static: empty
+    texts fill a small group; a group of more than `max_choices` keeps its most
+    relevant texts, and of equally relevant texts the first.
     """
 
     signature = "compare"
     head_class = task_heads.ComparisonHead
     has_pairs = True
     is_trained_alone = True
-    # Of the relevance and the scores of one group
+    # Functions of the relevance and the scores of one group
     group_metrics: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 
     def __init__(
@@ -85,26 +86,27 @@ class ComparisonTask(text_task.TextTask):
 
     @classmethod
     def check_settings(cls, own: OwnSettings) -> None:
-        """Raises `ConfigError` for columns that do not fit."""
+        """Raises `ConfigError` if the columns do not suit the kind."""
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says how many texts are compared, and what is told of them."""
+        """Returns lines about the groups and the relevance of their texts."""
         lines = []
-        for split, own in examples.items():
-            groups = _find_groups(own)
+        for split, split_examples in examples.items():
+            groups = _find_groups(split_examples)
             sizes = [len(group) for group in groups]
             line = f"{split}: {len(groups):,} groups of {min(sizes)} to "
             line += f"{max(sizes)} texts"
-            if self.has_labels(own):
-                told, what = self.targets(own).tolist(), "relevance"
+            if self.has_labels(split_examples):
+                labels = self.targets(split_examples).tolist()
+                heading = "relevance"
                 if not self.texts_are_names:
-                    what = "the right choice, from 0"
-                    told = [np.argmax([told[i] for i in g]) for g in groups]
-                pairs = sorted(collections.Counter(told).items())
+                    heading = "the right choice, from 0"
+                    labels = [np.argmax([labels[i] for i in g]) for g in groups]
+                pairs = sorted(collections.Counter(labels).items())
                 shown = [f"{value:g} {count:,}" for value, count in pairs]
-                line += f"; {what}: {files.list_some(shown)}"
+                line += f"; {heading}: {files.list_some(shown)}"
                 if self.texts_are_names and all(
-                    sorted(told[i] for i in group) == [*range(1, size + 1)]
+                    sorted(labels[i] for i in group) == [*range(1, size + 1)]
                     for group, size in zip(groups, sizes, strict=True)
                 ):
                     line += " (these look like ranks, but the highest is best)"
@@ -118,15 +120,15 @@ class ComparisonTask(text_task.TextTask):
         max_seq_length: int,
         is_training: bool,
     ) -> base.Rows:
-        """Makes a row of each example; to learn from, groups of one size."""
+        """Builds a row of each example; for training, groups of one size."""
         common = tokenizer, max_seq_length, is_training
         if not is_training:
             return super().build_rows(examples, *common)
         groups = []
-        for places in _find_groups(examples):
-            own: list[Any] = [examples[place] for place in places]
-            own.sort(key=lambda example: -example.label)
-            groups.append(own[: self.max_choices])
+        for indices in _find_groups(examples):
+            group: list[Any] = [examples[index] for index in indices]
+            group.sort(key=lambda example: -example.label)
+            groups.append(group[: self.max_choices])
         size = max(map(len, groups), default=1)
         filler = Example("", "", None, -1.0)
         filled = [e for g in groups for e in g + [filler] * (size - len(g))]
@@ -141,20 +143,20 @@ class ComparisonTask(text_task.TextTask):
     def decode(
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> ComparedScores:
-        """Returns the scores of the examples, in groups."""
+        """Returns the scores and the groups of the examples."""
         scores = np.asarray(outputs["prediction"], np.float64)
         return ComparedScores(scores, _find_groups(examples))
 
     def is_degenerate(
         self, examples: Examples, predictions: ComparedScores
     ) -> bool:
-        """Whether all texts of every group have one score."""
+        """Returns whether the scores within each group are equal."""
         scores, groups = predictions
         spreads = [np.ptp(scipy.special.softmax(scores[g])) for g in groups]
         return max(spreads, default=1.0) < text_task.LEAST_SPREAD
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists rank and probability of each text."""
+        """Returns the rank and the probability of each text."""
         columns = self.format_predictions(predictions).columns
         pairs = zip(columns["rank"], columns["probability"], strict=True)
         return [{"rank": int(r), "probability": float(p)} for r, p in pairs]
@@ -170,14 +172,13 @@ class ComparisonTask(text_task.TextTask):
     def format_predictions(
         self, predictions: ComparedScores
     ) -> text_task.WrittenPredictions:
-        """Formats places from 0, ranks from 1, scores, probabilities."""
+        """Formats choices from 0, ranks from 1, scores and probabilities."""
         scores, groups = predictions
         table = np.tile(scores, (4, 1))
         for group in groups:
-            own = scores[group]
-            table[0, group] = np.arange(len(own))
-            table[1, group] = scipy.stats.rankdata(-own, "ordinal")
-            table[3, group] = scipy.special.softmax(own)
+            table[0, group] = np.arange(len(group))
+            table[1, group] = scipy.stats.rankdata(-scores[group], "ordinal")
+            table[3, group] = scipy.special.softmax(scores[group])
         names = ("choice", "rank", "score", "probability")
         columns = {
             name: [f"{value:.7g}" for value in row]
@@ -189,7 +190,7 @@ class ComparisonTask(text_task.TextTask):
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> ComparisonPrediction:
-        """Reads the score."""
+        """Returns the score of a text."""
         score = float(row["choice_score"])
         return ComparisonPrediction(score, int(row["num_truncated"]))
 
@@ -197,21 +198,22 @@ class ComparisonTask(text_task.TextTask):
     def show_all(
         cls, metadata: Any, rows: Iterable[tuple[base.Texts, Any]]
     ) -> Iterator[str]:
-        """Groups successive pairs by their first text, best score first."""
-        for query, own in itertools.groupby(rows, key=lambda item: item[0][0]):
-            pairs, predictions = zip(*own, strict=True)
+        """Yields a block for successive rows of one first text, best first."""
+        groups = itertools.groupby(rows, key=lambda item: item[0][0])
+        for query, group in groups:
+            pairs, predictions = zip(*group, strict=True)
             scores = np.array([prediction.score for prediction in predictions])
             shares = scipy.special.softmax(scores)
             lines = [
-                f"  {shares[place]:.3f}  {scores[place]:8.3f}  "
-                f"{terminal.printable(pairs[place][1])}"
-                for place in np.argsort(-scores, kind="stable")
+                f"  {shares[index]:.3f}  {scores[index]:8.3f}  "
+                f"{terminal.printable(pairs[index][1])}"
+                for index in np.argsort(-scores, kind="stable")
             ]
             yield "\n".join([terminal.printable(query), *lines])
 
 
 class MultipleChoiceTask(ComparisonTask):
-    """A question with choices, of which one is right."""
+    """A question with choices; one choice is right."""
 
     kind = "multiple_choice"
     hugging_face = "ElectraForMultipleChoice"
@@ -219,7 +221,7 @@ class MultipleChoiceTask(ComparisonTask):
 
     @classmethod
     def check_settings(cls, own: OwnSettings) -> None:
-        """Raises `ConfigError` for a column of second texts."""
+        """Raises `ConfigError` if `own.text_pair_column` is set."""
         schema.require(
             not own.text_pair_column,
             "Multiple choice has `own.choices_column` instead of "
@@ -228,40 +230,40 @@ class MultipleChoiceTask(ComparisonTask):
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
-        """Why there are questions with choices, or an empty string."""
+        """Returns the reason why a frame holds multiple choice, or ""."""
         names = own.question_column, own.choices_column
         has_all = {*names} <= {*frame}
         return f"there are columns {' and '.join(names)}" if has_all else ""
 
     def text_columns(self, own: OwnSettings) -> list[str]:
-        """Lists the column of the question and those of the choices."""
+        """Lists the columns of the question and of the choices."""
         return [own.text_column, *_choice_columns(own)]
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
-        """Reads which choice is right: from 0, from A, or its own text."""
+        """Returns the index of the right choice, given by number, name or text."""
         name = cells.label_name(record.values.get(own.label_column)) or ""
         named = cells.read_choices(record, _choice_columns(own))
         names, choices = list(named), list(named.values())
         letters, count = string.ascii_uppercase, len(choices)
-        place = letters.find(name) if len(name) == 1 else -1
-        place = int(name) if name.isdecimal() else place
+        index = letters.find(name) if len(name) == 1 else -1
+        index = int(name) if name.isdecimal() else index
         if name in names:
-            place = names.index(name)
-        elif not 0 <= place < count and choices.count(name) == 1:
-            place = choices.index(name)
-        if not 0 <= place < count:
+            index = names.index(name)
+        elif not 0 <= index < count and choices.count(name) == 1:
+            index = choices.index(name)
+        if not 0 <= index < count:
             expected = (
                 f"the right one of {count} choices in {own.label_column!r}, "
                 f"as 0 to {count - 1} or A to {letters[:count][-1]}"
             )
             remedy = "Count from 0, or repair the row."
             raise files.unexpected(record.place, expected, name, remedy)
-        return place
+        return index
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
     ) -> list[Example]:
-        """Makes an example of each choice; the right one has the label 1."""
+        """Returns an example of each choice; the right one has the label 1."""
         choices = cells.read_choices(record, _choice_columns(own))
         expanded = [example._replace(pair=c) for c in choices.values()]
         if example.label is None:
@@ -271,9 +273,10 @@ class MultipleChoiceTask(ComparisonTask):
 
 
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
-    """One over the rank of the best relevant of `[n]`, 0 if none is relevant.
+    """Returns 1 / rank of the best relevant text, 0 if no text is relevant.
 
-    Ties count against it: scores that are all equal must not look good.
+    Of texts with equal scores, irrelevant ones rank first: a model that gives
+    all texts one score must not look good.
     """
     relevant, others = scores[relevance > 0], scores[relevance <= 0]
     best = relevant.max(initial=-np.inf)
@@ -281,18 +284,15 @@ def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
 
 
 def ndcg_at_10(relevance: np.ndarray, scores: np.ndarray) -> float:
-    """Discounted gain of the best ten of `[n]`, a share of the highest.
-
-    Gains are the relevance itself; ties have the mean of their places.
-    """
-    # scikit-learn wants two: one more at the end, irrelevant, changes nothing.
+    """Returns NDCG of the ten best texts; the gain is the relevance."""
+    # scikit-learn needs two texts. An irrelevant last one changes no score.
     gains, last = np.append(relevance, 0.0), scores.min() - 1.0
     padded = [np.append(scores, last)]
     return float(sklearn_metrics.ndcg_score([gains], padded, k=10))
 
 
 class RankingTask(ComparisonTask):
-    """A query with texts that are more or less relevant; a cross-encoder."""
+    """Ranks texts by their relevance for a query, as a cross-encoder."""
 
     kind = "ranking"
     texts_are_names = True
@@ -300,7 +300,7 @@ class RankingTask(ComparisonTask):
 
     @classmethod
     def check_settings(cls, own: OwnSettings) -> None:
-        """Raises `ConfigError` without a column of second texts."""
+        """Raises `ConfigError` unless `own.text_pair_column` is set."""
         schema.require(
             bool(own.text_pair_column) and own.min_value >= 0,
             "Ranking needs `own.text_pair_column`, the text that is ranked, "
@@ -309,7 +309,7 @@ class RankingTask(ComparisonTask):
         )
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> float:
-        """Reads the relevance."""
+        """Reads the relevance of a text."""
         bounds = own.min_value, own.max_value if own.has_range else math.inf
         name = cells.label_name(record.values.get(own.label_column))
         if name in ("false", "true"):
@@ -317,14 +317,14 @@ class RankingTask(ComparisonTask):
         return cells.read_number(record, own.label_column, *bounds)
 
     def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
-        """Raises `DataError` if nothing is relevant."""
+        """Raises `DataError` if no text is relevant."""
         if not any(example.label for example in examples):
             label = self.own.label_column if self.own else "label"
             raise files.unexpected(path, f"more than 0 in a row's {label!r}")
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Any) -> dict:
-        """Returns the column of the texts that are ranked."""
+        """Returns the setting of the column of ranked texts."""
         return {"own": {"text_pair_column": "text_pair"}}
 
 
@@ -333,11 +333,10 @@ def _choice_columns(own: OwnSettings) -> list[str]:
 
 
 def _find_groups(examples: Examples) -> list[np.ndarray]:
-    """Returns the places of the examples of each name, in their order."""
     groups: dict[Any, list[int]] = {}
-    for place, example in enumerate(examples):
-        groups.setdefault(example.eid, []).append(place)
-    return [np.array(places) for places in groups.values()]
+    for index, example in enumerate(examples):
+        groups.setdefault(example.eid, []).append(index)
+    return [np.array(indices) for indices in groups.values()]
 
 
 def _mean_over_groups(

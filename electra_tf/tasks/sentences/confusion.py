@@ -1,4 +1,4 @@
-"""The picture of which classes were taken for which."""
+"""Draws confusion matrices."""
 
 import pathlib
 from collections.abc import Sequence
@@ -8,10 +8,9 @@ from sklearn import metrics as sklearn_metrics
 
 from electra_tf import figures
 
-# Classes of which a confusion matrix can show the numbers, and the names.
-_MAX_NUMBERED = 15
-_MAX_NAMED = 60
-_MAX_LABEL = 24
+_MAX_NUMBERED = 15  # classes up to which cells show counts
+_MAX_NAMED = 60  # classes up to which axes show labels
+_MAX_LABEL = 24  # characters of a label that are shown
 
 
 def draw(
@@ -21,7 +20,7 @@ def draw(
     names: Sequence[str],
     title: str,
 ) -> None:
-    """Draws into a PNG file which of `[N]` classes was taken for which."""
+    """Writes the confusion matrix of `[N]` classes as a PNG file."""
     number = len(names)
     counts = sklearn_metrics.confusion_matrix(
         labels, predictions, labels=range(number)
@@ -30,7 +29,7 @@ def draw(
     shares = counts / np.maximum(totals, 1)[:, np.newaxis]
     shown = [
         n if len(n) <= _MAX_LABEL else f"{n[: _MAX_LABEL - 1]}…"
-        # matplotlib sets what stands between dollar signs as mathematics.
+        # matplotlib would set text between dollar signs as a formula.
         for n in (name.replace("$", r"\$") for name in names)
     ]
     is_numbered = number <= _MAX_NUMBERED

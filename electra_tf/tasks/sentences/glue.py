@@ -1,7 +1,7 @@
-"""The tasks of GLUE, as `published.toml` describes them, and how they are read.
+"""Reads the tasks of GLUE that `published.toml` describes.
 
-Official files have no quoting: quotation marks are characters like any other
-(several tasks hold unbalanced ones, and a reader that pairs them loses rows).
+Official files have no quoting. Several hold unbalanced quotation marks, so a
+CSV reader that pairs them would lose rows.
 """
 
 import functools
@@ -22,9 +22,8 @@ from electra_tf.tasks.sentences.text_task import Example
 MIN_SCORE, MAX_SCORE = 0.0, 5.0
 """The range of the scores of STS-B."""
 DIAGNOSTIC = "ax"
-"""The diagnostic set has no training data and is answered by an MNLI model:
-as a task it is MNLI, name and head and all, with the diagnostic set instead
-of the test sets to predict."""
+"""The diagnostic set. It has no training data, so a model of MNLI predicts it:
+the task is MNLI with the diagnostic set instead of the test sets."""
 
 _SUBMISSIONS = {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
 _OFFICIAL = "Repair it or take the official file."
@@ -32,49 +31,48 @@ _OFFICIAL = "Repair it or take the official file."
 
 @schema.frozen
 class Columns:
-    """Places of the texts and the label in a line, from the end if negative."""
+    """Indices of columns; a negative index counts from the end of the line."""
 
-    text: int  # place of the first text
-    pair: int | None = None  # of the second one, or None
-    label: int | None = None  # of the label, or None where it is not told
-    # Whether the first line holds the names of the columns
-    has_header: bool = True
+    text: int  # column of the first text
+    pair: int | None = None  # column of the second text
+    label: int | None = None  # column of the label; None for unlabelled files
+    has_header: bool = True  # whether the first line names the columns
 
     @property
     def least_width(self) -> int:
-        """Fewest fields in which all places exist; the number, if no header."""
-        places = (self.text, self.pair, self.label)
-        return max(p + 1 if p >= 0 else -p for p in places if p is not None)
+        """Fewest columns in which all indices exist."""
+        indices = (self.text, self.pair, self.label)
+        return max(i + 1 if i >= 0 else -i for i in indices if i is not None)
 
 
 class Split(NamedTuple):
     """One file of a task."""
 
     file_names: tuple[str, ...]  # the official name first
-    folders: tuple[str, ...]  # where it is, in any spelling
-    columns: Columns  # of its lines
-    counts: tuple[int, ...]  # examples it may have
+    folders: tuple[str, ...]  # spellings of the name of its folder
+    columns: Columns
+    counts: tuple[int, ...]  # published numbers of examples, by release
     tfds: tuple[str, str]  # data set and split of TensorFlow Datasets
-    # The file in which the site expects predictions; empty if it takes none
+    # Name of the file that the GLUE site takes, empty if it takes none
     submission: str = ""
 
 
 @schema.frozen
 class GlueTask:
-    """A task as it is published; `published.toml` explains its fields."""
+    """A published task; `published.toml` explains the fields."""
 
-    name: str  # in the catalog
+    name: str  # the task's name in the catalog
     folders: tuple[str, ...]
     labelled: Columns
     unlabelled: Columns
-    counts: dict[str, tuple[int, ...]]  # by split
+    counts: dict[str, tuple[int, ...]]  # split to numbers of examples
     labels: dict[str, str]
     texts: tuple[str, ...] = ("sentence1", "sentence2")
     metrics: tuple[str, ...] = ("accuracy",)
     num_train_epochs: float = 3.0  # the original's
     is_unordered: bool = False
-    # Whether lines with another number of fields are left out, their numbers
-    # used up, instead of refused
+    # Whether lines with a wrong number of fields are left out (and keep their
+    # number) instead of refused
     skips_bad_lines: bool = False
 
     @property
@@ -89,7 +87,7 @@ class GlueTask:
 
     @property
     def splits(self) -> dict[str, Split]:
-        """Name to file."""
+        """Maps the name of a split to its file."""
         files_by_split = {}
         for split, counts in self.counts.items():
             names, columns, submission = (f"{split}.tsv",), self.labelled, ""
@@ -117,19 +115,19 @@ TASKS = {
     name: schema.build(GlueTask, {"name": name} | entry)
     for name, entry in files.read_published("glue").items()
 }
-"""Name in the catalog to task."""
+"""Maps a name in the catalog to its task."""
 
 NAMES = (*TASKS, DIAGNOSTIC)
 """Names in the catalog."""
 BENCHMARK = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
-"""The tasks whose dev scores papers average: all but WNLI, whose dev set is
-drawn so that it misleads. AX is predicted by the model of MNLI."""
+"""The tasks whose dev scores papers average. WNLI is not among them: its dev
+set repeats sentences of the training set with other labels."""
 
 
 def build_task(
     name: str, settings: finetuning_config.FinetuningConfig
 ) -> text_task.TextTask:
-    """Builds the task of one of `NAMES`; it reads from `task.data_dir`."""
+    """Builds the task of one of `NAMES`, with its files in `task.data_dir`."""
     spec = TASKS["mnli" if name == DIAGNOSTIC else name]
     data_dir = settings.task.data_dir
     readers = {
@@ -138,10 +136,10 @@ def build_task(
         if name != DIAGNOSTIC or not split.startswith("test")
     }
     kind: Any = classification.ClassificationTask
-    what: tuple = (tuple(spec.labels),)
+    answers: tuple = (tuple(spec.labels),)
     if not spec.labels:
-        kind, what = regression.RegressionTask, (MIN_SCORE, MAX_SCORE)
-    task: text_task.TextTask = kind(spec.name, readers, *what, spec.metrics)
+        kind, answers = regression.RegressionTask, (MIN_SCORE, MAX_SCORE)
+    task: text_task.TextTask = kind(spec.name, readers, *answers, spec.metrics)
     task.is_unordered = spec.is_unordered and settings.task.double_unordered
     task.num_train_epochs = spec.num_train_epochs
     task.has_pairs = spec.has_pairs
@@ -151,7 +149,7 @@ def build_task(
 
 
 def require_split(spec: GlueTask, data_dir: str, split: str) -> None:
-    """Raises as `read_split` if a split is not there, without reading it."""
+    """Raises the error of `read_split` if a split's file is absent."""
     if data_dir == files.TFDS:
         files.open_tfds(spec.splits[split].tfds[0])
     else:
@@ -161,7 +159,7 @@ def require_split(spec: GlueTask, data_dir: str, split: str) -> None:
 def read_split(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     """Reads the examples of a split, in the order of the official file.
 
-    `data_dir` is a folder of the official or the original's layout, or `tfds`.
+    `data_dir` is a folder with the official files, or `tfds`.
     """
     file = spec.splits[split]
     if data_dir == files.TFDS:
@@ -201,7 +199,7 @@ def _read_tfds(spec: GlueTask, file: Split) -> list[Example]:
 def read_file(
     spec: GlueTask, columns: Columns, path: pathlib.Path
 ) -> tuple[list[Example], list[int]]:
-    """Reads an official file: its examples, and lines that were left out."""
+    """Reads an official file; returns examples and numbers of bad lines."""
     lines = [(n, line.split("\t")) for n, line in files.read_filled_lines(path)]
     width = columns.least_width
     if columns.has_header and lines:
@@ -230,12 +228,12 @@ def read_file(
 def _require_header(
     path: pathlib.Path, spec: GlueTask, columns: Columns, header: list[str]
 ) -> None:
-    """Raises unless the first line names columns: no example may be lost."""
-    width, place = columns.least_width, columns.label or 0
+    """Raises if the first line looks like an example, which would be lost."""
+    width, label_column = columns.least_width, columns.label or 0
     if (
         len(header) < width
-        or header[place] in spec.labels
-        or not math.isnan(files.parse_number(header[place]))
+        or header[label_column] in spec.labels
+        or not math.isnan(files.parse_number(header[label_column]))
     ):
         names = f"the names of the columns of {spec.title}"
         expected = f"{names}, at least {width} between tabs"

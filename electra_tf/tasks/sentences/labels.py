@@ -1,4 +1,4 @@
-"""The labels of a user's own files: what they are, and what is said of them."""
+"""Reads, checks, weighs and describes the labels of a user's files."""
 
 import collections
 import itertools
@@ -11,11 +11,11 @@ from electra_tf.config import schema
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
 
-# Labels that say themselves that F1 is of them.
+# Names of labels that are taken for the positive one.
 _POSITIVE = ("1", "true", "yes", "positive", "pos", "spam", "fraud", "toxic")
 _MOST_LISTED = 20
-_SIGNS = ",;|"
-_RARE_SIGNS = "/", "#", "+", "&", " and ", " "
+_SEPARATORS = ",;|"
+_RARE_SEPARATORS = "/", "#", "+", "&", " and ", " "
 
 Names = tuple[str, ...]
 
@@ -26,7 +26,7 @@ def read(
     known: Names,
     has_several: bool,
 ) -> list[Names]:
-    """Reads the labels of every row; of `known` ones, if there are any."""
+    """Reads the labels of every row; `known` are the task's labels, if set."""
     column, separator = own.label_column, own.label_separator * has_several
     if len(own.label_columns) > 1:
         rows = _read_columns(records, own.label_columns)
@@ -42,7 +42,7 @@ def read(
 
 
 def _refuse_number(record: files.Record, names: Names, column: str) -> None:
-    """Raises for several labels, or none, in the place of one."""
+    """Raises `DataError` for a row without exactly one label."""
     if names:
         expected = f"one label in {column!r}"
         remedy = "--config.own.kind=multilabel learns several for a text."
@@ -57,16 +57,16 @@ def _refuse_number(record: files.Record, names: Names, column: str) -> None:
 def _read_columns(
     records: Sequence[files.Record], columns: Names
 ) -> list[Names]:
-    """Reads the labels of rows that have a cell for each.
+    """Reads the labels of rows from a column for each label.
 
-    Where no cell of the file says no, an empty one does.
+    If no cell of the file says "no", an empty cell means "no".
     """
-    held = {
+    words = {
         str(cells.label_name(record.values.get(name))).lower()
         for record in records
         for name in columns
     }
-    empty = False if cells.NO.isdisjoint(held) else None
+    empty = False if cells.NO.isdisjoint(words) else None
     return [
         tuple(n for n in columns if cells.read_truth(r, n, r.values, empty))
         for r in records
@@ -74,40 +74,40 @@ def _read_columns(
 
 
 def _name_numbers(
-    records: Sequence[files.Record], rows: list[Names], listed: Names
+    records: Sequence[files.Record], rows: list[Names], labels: Names
 ) -> list[Names]:
-    """Names the labels of rows that have numbers for those that are listed.
+    """Converts rows of numbers to names of `own.labels`.
 
-    They have a 0 or a 1 for each, or the places of their labels, from 0.
+    A row has a 0 or a 1 for each label, or the indices of its labels, from 0.
     """
-    numbers = {str(place): name for place, name in enumerate(listed)}
-    are_truths = cells.BOOLEANS.issuperset(listed)
-    if not are_truths:
+    name_of = {str(index): name for index, name in enumerate(labels)}
+    are_bits = cells.BOOLEANS.issuperset(labels)
+    if not are_bits:
         rows = [_split_bits(names) for names in rows]
-    names = {name for own in rows for name in own}
-    has_bits = names <= cells.BOOLEANS and max(map(len, rows)) > 1
-    if has_bits and not (listed and are_truths):
-        return _name_bits(records, rows, listed)
-    if are_truths or numbers.keys() & {*listed} or not numbers.keys() >= names:
+    values = set(itertools.chain(*rows))
+    has_bits = values <= cells.BOOLEANS and max(map(len, rows)) > 1
+    if has_bits and not (labels and are_bits):
+        return _name_bits(records, rows, labels)
+    if are_bits or name_of.keys() & {*labels} or not name_of.keys() >= values:
         return rows
-    return [tuple(numbers[name] for name in own) for own in rows]
+    return [tuple(name_of[value] for value in row) for row in rows]
 
 
 def _name_bits(
-    records: Sequence[files.Record], rows: list[Names], listed: Names
+    records: Sequence[files.Record], rows: list[Names], labels: Names
 ) -> list[Names]:
     for record, names in zip(records, rows, strict=True):
-        if names and len(names) != len(listed):
-            expected = f"a 0 or a 1 for each of {len(listed)} labels"
-            expected = expected if listed else "names of labels"
+        if names and len(names) != len(labels):
+            expected = f"a 0 or a 1 for each of {len(labels)} labels"
+            expected = expected if labels else "names of labels"
             remedy = "Name all labels in their order: --config.own.labels=A,B."
             raise files.unexpected(record.place, expected, list(names), remedy)
-    held = ([bit in cells.TRUE for bit in names] for names in rows)
-    return [tuple(itertools.compress(listed, bits)) for bits in held]
+    masks = ([bit in cells.TRUE for bit in names] for names in rows)
+    return [tuple(itertools.compress(labels, mask)) for mask in masks]
 
 
 def _split_bits(names: Names) -> Names:
-    """Opens a string of zeros and ones, as `1 0 1` and `1.0, 0.0`."""
+    """Splits a string of zeros and ones, such as `1 0 1` or `1.0, 0.0`."""
     parts = re.split(r"[\s,;|]+", " ".join(names))
     bits = tuple(str(cells.label_name(part)) for part in parts)
     return bits if cells.BOOLEANS.issuperset(bits) else names
@@ -119,12 +119,13 @@ def _refuse_glued(
     own: finetuning_config.OwnTaskConfig,
     has_several: bool,
 ) -> None:
-    """Raises if names look like several labels between other signs."""
+    """Raises `DataError` if names look like several labels in one string."""
     if has_several and any(len(row) > 1 for row in rows):
         return
-    names = {name for own_names in rows for name in own_names}
-    for sign in (*_SIGNS, *_RARE_SIGNS) if has_several else _SIGNS:
-        glued = _find_glued(names, sign, has_several)
+    names = set(itertools.chain(*rows))
+    rare = _RARE_SEPARATORS if has_several else ()
+    for separator in (*_SEPARATORS, *rare):
+        glued = _find_glued(names, separator, has_several)
         if glued:
             break
     else:
@@ -132,8 +133,8 @@ def _refuse_glued(
     pairs = zip(records, rows, strict=True)
     place, name = next(
         (record.place, name)
-        for record, own_names in pairs
-        for name in own_names
+        for record, row in pairs
+        for name in row
         if name in glued
     )
     expected = f"one label in {own.label_column!r}"
@@ -143,25 +144,25 @@ def _refuse_glued(
     if all(re.fullmatch(r"-?\d+,\d+", name) for name in glued):
         kind = f"a decimal point if it is a number. Else {kind}"
     remedy = (
-        f"Set {kind}--config.own.label_separator='{sign}'. If it is one label, "
-        'list all of them as JSON: --config.own.labels=\'["a", "b"]\'.'
+        f"Set {kind}--config.own.label_separator='{separator}'. If it is one "
+        'label, list all labels as JSON: --config.own.labels=\'["a", "b"]\'.'
     )
     raise files.unexpected(place, expected, name, remedy)
 
 
-def _find_glued(names: set[str], sign: str, has_several: bool) -> set[str]:
-    """The names whose parts between signs look like labels.
+def _find_glued(names: set[str], separator: str, has_several: bool) -> set[str]:
+    """Returns the names whose parts look like labels.
 
-    They do if all of them are also elsewhere. Where a text has one label, one
-    part that is a label by itself is enough; where it may have several, a usual
-    sign is.
+    All parts must also occur in other names. If texts have one label, it is
+    enough that one part is itself a name. If texts may have several labels, a
+    usual separator is enough.
     """
-    split = {n: {*map(str.strip, n.split(sign))} - {""} for n in names}
-    counts = collections.Counter(itertools.chain(*split.values()))
-    is_usual = has_several and sign in _SIGNS
+    parts_of = {n: {*map(str.strip, n.split(separator))} - {""} for n in names}
+    counts = collections.Counter(itertools.chain(*parts_of.values()))
+    is_usual = has_several and separator in _SEPARATORS
     return {
         name
-        for name, parts in split.items()
+        for name, parts in parts_of.items()
         if len(parts) > 1
         and (
             is_usual
@@ -172,15 +173,16 @@ def _find_glued(names: set[str], sign: str, has_several: bool) -> set[str]:
 
 
 def choose_positive(
-    labels: Names, wanted: str, counts: Mapping[str, int]
+    labels: Names, positive: str, counts: Mapping[str, int]
 ) -> tuple[str, str]:
-    """The label of two that F1 is of, and why.
+    """Chooses the positive one of two labels; returns it and the reason.
 
-    It is the wanted one, or that whose name says so, or the rarer one.
+    `positive` is the user's choice. Without one, the label with a name such as
+    "yes" is positive, or else the rarer label.
     """
-    if wanted:
-        schema.require_choice("own.positive_label", wanted, labels)
-        return wanted, "as own.positive_label says"
+    if positive:
+        schema.require_choice("own.positive_label", positive, labels)
+        return positive, "as own.positive_label says"
     change = "own.positive_label changes it"
     named = [name for name in labels if name.lower() in _POSITIVE]
     if len(named) == 1:
@@ -194,18 +196,19 @@ def choose_positive(
 def parse_weights(
     text: str, labels: Names, counts: Mapping[str, int], total: int
 ) -> tuple[float, ...]:
-    """The weight of each label in the loss.
+    """Parses `own.class_weights`: the weight of each label in the loss.
 
-    `text` is `balanced`, or `a=2,b=0.5`, where others have 1. Balanced weights
-    of classes are N / (C * count), as in scikit-learn; where a text may have
-    several labels, they are (N - count) / count and weigh texts that have it.
-    `total` is N for several labels, 0 for classes.
+    `text` is `balanced`, or a list `a=2,b=0.5`; other labels have the weight 1.
+    Balanced weights of C classes are N / (C * count), as in scikit-learn. If a
+    text may have several labels, they are (N - count) / count and apply to the
+    texts that have the label; N is `total`. Otherwise `total` is 0.
     """
     if text == "balanced":
-        held = [max(counts.get(name, 0), 1) for name in labels]
+        label_counts = [max(counts.get(name, 0), 1) for name in labels]
         if total:
-            return tuple(max(total - count, 1) / count for count in held)
-        return tuple(sum(held) / (len(held) * count) for count in held)
+            return tuple(max(total - n, 1) / n for n in label_counts)
+        total = sum(label_counts)
+        return tuple(total / (len(labels) * n) for n in label_counts)
     weights = dict.fromkeys(labels, 1.0)
     for part in text.split(","):
         name, _, number = part.rpartition("=")
@@ -221,46 +224,47 @@ def parse_weights(
 
 
 def count(examples: Iterable[Any]) -> collections.Counter[str]:
-    """How many examples have each label."""
-    told = (example.label or () for example in examples)
+    """Counts the examples of each label."""
+    labels = (example.label or () for example in examples)
     return collections.Counter(
-        itertools.chain(*((x,) if isinstance(x, str) else x for x in told))
+        itertools.chain(*((x,) if isinstance(x, str) else x for x in labels))
     )
 
 
 def describe(
     labels: Names, counts: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Lists labels with their counts by split, and what is odd about them."""
-    sums = {n: [own.get(n, 0) for own in counts.values()] for n in labels}
-    ordered = sorted(labels, key=lambda name: -sum(sums[name]))
+    """Returns lines with the counts of labels by split, and with warnings."""
+    by_label = {n: [own.get(n, 0) for own in counts.values()] for n in labels}
+    ordered = sorted(labels, key=lambda name: -sum(by_label[name]))
     shown = [
-        f"{name!r} {' + '.join(f'{number:,}' for number in sums[name])}"
+        f"{name!r} {' + '.join(f'{number:,}' for number in by_label[name])}"
         for name in ordered[:_MOST_LISTED]
     ]
     if len(ordered) > _MOST_LISTED:
         shown.append(f"and {len(ordered) - _MOST_LISTED} more")
     lines = [f"{len(labels)} labels ({' + '.join(counts)}): {', '.join(shown)}"]
-    # Without a training file nothing is rare.
-    trained = counts.get("train", dict.fromkeys(labels, 2))
+    # Without a training file no label counts as rare.
+    train_counts = counts.get("train", dict.fromkeys(labels, 2))
     folded = collections.Counter(name.casefold() for name in labels)
-    odd = {
+    warnings = {
         "Labels with at most one training example": [
-            name for name in labels if trained.get(name, 0) < 2
+            name for name in labels if train_counts.get(name, 0) < 2
         ],
-        "Labels that differ by case alone (write one label alike)": [
+        "Labels that differ only by case (use one spelling)": [
             name for name in labels if folded[name.casefold()] > 1
         ],
-        "Labels that may be one, as 1 and true are": [
+        "Labels that may mean the same": [
             name
             for pair in (("0", "false"), ("1", "true"))
             for name in pair
             if {*pair} <= {*labels}
         ],
     }
-    for what, own in odd.items():
-        if own:
-            lines.append(f"{what}: {files.list_some(list(map(repr, own)))}")
+    for warning, names in warnings.items():
+        if names:
+            shown = list(map(repr, names))
+            lines.append(f"{warning}: {files.list_some(shown)}")
     if any(number % 1 for number in cells.find_numbers(labels)):
-        lines.append("Numbers are learned by --config.own.kind=regression")
+        lines.append("--config.own.kind=regression learns numbers")
     return [f"{line}." for line in lines]

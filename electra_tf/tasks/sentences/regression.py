@@ -1,4 +1,4 @@
-"""Regression: a number for a text or a pair of texts."""
+"""Regression: each text or pair of texts has a number."""
 
 import dataclasses
 import functools
@@ -29,9 +29,8 @@ def _correlate(
     targets: np.ndarray, predictions: np.ndarray, coefficient_fn: Callable
 ) -> float:
     if np.ptp(targets) == 0 or np.ptp(predictions) == 0:
-        # Undefined; a model that says the same of everything explains nothing.
-        return 0.0
-    # float64: the deviations of close numbers cancel in float32.
+        return 0.0  # The coefficient is undefined.
+    # float32 would lose the differences of close numbers.
     coefficient = coefficient_fn(
         np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
     )[0]
@@ -39,52 +38,50 @@ def _correlate(
 
 
 METRICS: Mapping[str, text_task.Metric] = {
-    # 0 if a side is constant.
+    # 0 if the targets or the predictions are constant.
     "spearman": text_task.in_percent(
         _correlate, coefficient_fn=scipy.stats.spearmanr
     ),
     "pearson": text_task.in_percent(
         _correlate, coefficient_fn=scipy.stats.pearsonr
     ),
-    # In the unit of the targets, squared.
     "mse": sklearn_metrics.mean_squared_error,
-    # In the unit of the targets.
     "mae": sklearn_metrics.mean_absolute_error,
 }
-"""Name to function of targets and predictions, `[N]` floats."""
+"""Maps a metric to a function of targets and predictions, `[N]` floats."""
 
 
 @schema.frozen
 class NumberConventions:
-    """What a model of a user's own keeps of its training file."""
+    """Conventions of a model: the range of its training file."""
 
-    # The numbers that outputs of 0 and of 1 mean.
-    min_value: float
-    max_value: float
+    min_value: float  # what an output of 0 means
+    max_value: float  # what an output of 1 means
 
 
 @dataclasses.dataclass(frozen=True)
 class NumberPrediction:
     """The number of a text, or of a pair of texts."""
 
-    value: float  # in the unit of the training data; may be out of its range
+    value: float  # in the unit of the training data, perhaps out of its range
     num_truncated: int  # as in `LabelPrediction`
 
 
 @schema.frozen
 class RegressionOptions:
-    """Options of such a model that other formats keep."""
+    """Options of a regression model that other formats store."""
 
-    # The values that outputs of 0 and of 1 mean.
+    # What outputs of 0 and of 1 mean
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
 
 
 class RegressionTask(text_task.TextTask):
     """One number for a text or a pair of texts.
 
-    The head learns the place in a range, 0 to 1. Predictions have the task's
-    own unit, and may be outside; so have errors, but those of GLUE's task are
-    of places, as in the original.
+    The head learns numbers scaled from a range to 0..1. Predictions are scaled
+    back and may be out of the range. The metrics `mse` and `mae` are in the
+    unit of a user's numbers; for GLUE they are of scaled numbers, as in the
+    original.
     """
 
     kind = "regression"
@@ -120,7 +117,7 @@ class RegressionTask(text_task.TextTask):
 
     @functools.cached_property
     def conventions(self) -> NumberConventions | None:
-        """The range that is set for own files, or that of the training file."""
+        """The range of the user's training file; None if settings give one."""
         own = self.own
         if own is None or own.has_range:
             return None
@@ -140,16 +137,16 @@ class RegressionTask(text_task.TextTask):
     @property
     def bounds(self) -> tuple[float, float]:
         """The numbers that outputs of 0 and of 1 mean."""
-        known = self.conventions or self
-        return known.min_value, known.max_value
+        source = self.conventions or self
+        return source.min_value, source.max_value
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Takes the conventions of a trained model."""
+        """Replaces the conventions by those of a trained model."""
         self.conventions = schema.build(NumberConventions, values)
 
     @classmethod
     def recognizes(cls, frame: Any, own: OwnSettings) -> str:
-        """Why labels of texts are numbers, or an empty string."""
+        """Returns the reason why a frame's labels are numbers, or ""."""
         labels = frame.get(own.label_column, ())
         numbers = cells.find_numbers(labels)
         is_whole = all(number.is_integer() for number in numbers)
@@ -173,16 +170,16 @@ class RegressionTask(text_task.TextTask):
         return super().parse_labels(records, own)
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says which numbers there are, and in what unit errors are."""
+        """Returns lines about the range, the unit of errors, a baseline."""
         low, high = self.bounds
-        of = "set" if self.conventions is None else "of the training file"
+        source = "set" if self.conventions is None else "of the training file"
         lines = [
-            f"Numbers from {low:g} to {high:g} are learned, the range {of}. "
-            "mae is in their unit, mse in its square."
+            f"Numbers from {low:g} to {high:g} are learned, the range {source}."
+            " mae is in their unit, mse in its square."
         ]
-        guess = None  # the mean of the first split, that of training
-        for split, own in examples.items():
-            numbers: Any = [e.label for e in own if e.label is not None]
+        guess = None  # the mean of the first split, `train`
+        for split, rows in examples.items():
+            numbers: Any = [e.label for e in rows if e.label is not None]
             if numbers:
                 guess = np.mean(numbers) if guess is None else guess
                 error = np.abs(np.array(numbers) - guess).mean()
@@ -194,7 +191,7 @@ class RegressionTask(text_task.TextTask):
         return lines
 
     def score(self, examples: Examples, predictions: Any) -> dict:
-        """Computes the metrics, errors of own files in the numbers' unit."""
+        """Computes the metrics; errors are in the unit of a user's numbers."""
         scores = super().score(examples, predictions)
         if self.own is not None:
             low, high = self.bounds
@@ -203,7 +200,7 @@ class RegressionTask(text_task.TextTask):
         return scores
 
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the number of each text, in the task's own range."""
+        """Scales the outputs to the task's range."""
         low, high = self.bounds
         return {"score": low + outputs["prediction"] * (high - low)}
 
@@ -211,28 +208,28 @@ class RegressionTask(text_task.TextTask):
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> np.ndarray:
         """Returns the number of every example, `[N]` float64."""
-        places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
-        return self.answer({"prediction": tf.constant(places)})["score"].numpy()
+        scaled = np.asarray(outputs["prediction"], np.float64).reshape(-1)
+        return self.answer({"prediction": tf.constant(scaled)})["score"].numpy()
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists the numbers."""
+        """Returns the number of each text."""
         return predictions.round(6).tolist()
 
     def targets(self, examples: Examples) -> np.ndarray:
-        """Returns the places of the numbers in the range, `[N]`."""
+        """Scales the labels to 0..1, `[N]`."""
         labels = (example.label for example in examples)
         numbers = [self.bounds[0] if n is None else n for n in labels]
         return self.to_targets(np.asarray(numbers, np.float64))
 
     def to_targets(self, predictions: np.ndarray) -> np.ndarray:
-        """Returns the places of predicted numbers."""
+        """Scales predicted numbers to 0..1."""
         low, high = self.bounds
         return (predictions - low) / (high - low)
 
     def format_predictions(
         self, predictions: np.ndarray
     ) -> text_task.WrittenPredictions:
-        """Formats the numbers; GLUE takes none out of the range."""
+        """Formats the numbers; clips those for GLUE to the range."""
         inside = np.clip(predictions, *self.bounds)
         columns = {"prediction": [f"{number:.6f}" for number in predictions]}
         answers = [f"{number:.3f}" for number in inside]
@@ -246,25 +243,25 @@ class RegressionTask(text_task.TextTask):
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> NumberPrediction:
-        """Reads the number."""
+        """Returns the number of a text."""
         return NumberPrediction(float(row["score"]), int(row["num_truncated"]))
 
     @classmethod
     def show_prediction(
         cls, prediction: NumberPrediction, metadata: Any, texts: base.Texts
     ) -> list[str]:
-        """Shows the number and the range of those that were learned from."""
+        """Returns a line with the number and the range of training."""
         span = f"{metadata.min_value:g} to {metadata.max_value:g}"
         return [f"{prediction.value:.3f} (trained on {span})"]
 
     def options(self, conventions: Any = None) -> RegressionOptions:
-        """Returns the range."""
+        """Returns the range as options."""
         low, high = map(float, self.bounds)
         return RegressionOptions((low, high))
 
     @classmethod
     def card_note(cls, options: RegressionOptions) -> str:
-        """Says in which unit transformers answers."""
+        """Returns comments on the unit of the answers of transformers."""
         low, high = options.regression_value_range
         return (
             f"\n# It gives the place in the range {low:g} to {high:g}, if it "
@@ -273,6 +270,6 @@ class RegressionTask(text_task.TextTask):
 
     @classmethod
     def restore_settings(cls, options: RegressionOptions, layers: Any) -> dict:
-        """Returns the range."""
+        """Returns the range as settings."""
         low, high = options.regression_value_range
         return {"own": {"min_value": low, "max_value": high}}

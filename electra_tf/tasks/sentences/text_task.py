@@ -1,7 +1,4 @@
-"""Tasks with one answer for a text or a pair of texts.
-
-Every kind has a module with a subclass of `TextTask`.
-"""
+"""The base class of tasks with one answer for a text or a pair of texts."""
 
 import abc
 import functools
@@ -22,8 +19,8 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
 LEAST_SPREAD = 1e-3
-"""Numbers that differ by less, as a share of the range, say nothing: rounding
-in batches of other lengths moves them too."""
+"""Predictions that differ by less, as a share of their range, count as equal:
+rounding changes them as much between batches of different lengths."""
 
 Metric = Callable[[Any, Any], float]
 OwnSettings = base.OwnSettings
@@ -32,12 +29,12 @@ OwnSettings = base.OwnSettings
 class Example(NamedTuple):
     """One text or pair of texts."""
 
-    # Its number in the file, from 0; or the user's name for it. Texts that are
-    # compared have the name of their question or query.
+    # Number in the file, from 0, or the user's id. In multiple choice and
+    # ranking all texts of a group have the id of the group.
     eid: int | str
-    text: str  # the first text
-    pair: str | None = None  # the second one, if any
-    # The class's name, the number, or the names of all labels, if told
+    text: str
+    pair: str | None = None  # the second text of a pair
+    # Label, number or all labels; None if unknown
     label: str | float | tuple[str, ...] | None = None
 
 
@@ -45,10 +42,10 @@ Examples = Sequence[Example]
 
 
 class WrittenPredictions(NamedTuple):
-    """Predictions as they are written."""
+    """Predictions as strings, for files."""
 
-    columns: dict[str, list[str]]  # of a table
-    answers: list[str]  # as GLUE takes them
+    columns: dict[str, list[str]]  # columns of a table
+    answers: list[str]  # answers for the GLUE site
 
 
 class TextTask(base.Task):
@@ -56,55 +53,53 @@ class TextTask(base.Task):
 
     takes_hidden_layer = True
     hugging_face = "ElectraForSequenceClassification"
-    head_class: Any  # it learns from one column
+    head_class: Any  # a head with one column
     head_output = "prediction"  # the output of the head that `answer` reads
-    known_metrics: Mapping[str, Metric]  # of targets and predictions
-    texts_are_names = False  # whether rows of an own file belong to their text
+    known_metrics: Mapping[str, Metric]
+    texts_are_names = False  # whether rows with equal first texts are a group
     is_unordered = False  # whether pairs are learned in both orders
-    own: OwnSettings | None = None  # of the task `own`
+    own: OwnSettings | None = None  # settings of a user's files
     # Split to the file in which the GLUE site expects its predictions
     submissions: Mapping[str, str] = {}
 
     def use_own(self, own: OwnSettings) -> None:
-        """Reads the files of the section `own`."""
+        """Sets the section `own` and readers of its files."""
         self.own = own
         self.has_pairs = self.has_pairs or bool(own.text_pair_column)
         read = functools.partial(_read_own, self, own)
-        # The training file is also read for its labels, or its range.
-        readers = {s: functools.partial(read, s) for s in own.files}
-        self.use_readers({s: functools.cache(r) for s, r in readers.items()})
+        self.use_readers({s: functools.partial(read, s) for s in own.files})
 
     def use_metrics(self, metrics: Sequence[str]) -> None:
-        """Sets which metrics are computed, the deciding one first."""
+        """Sets the metrics to compute; the first one ranks trials."""
         self.metrics = tuple(metrics)
         self.metric = self.metrics[0]
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
-        """Reads the label of a row of an own file; raises `DataError`."""
+        """Reads the label of a row of a user's file; raises `DataError`."""
         raise NotImplementedError
 
     def parse_labels(
         self, records: Sequence[files.Record], own: OwnSettings
     ) -> list[Any]:
-        """Reads the labels of all rows of an own file; raises `DataError`."""
+        """Reads the labels of all rows of a user's file."""
         return [self.parse_label(record, own) for record in records]
 
     def text_columns(self, own: OwnSettings) -> list[str]:
-        """Lists the columns of an own file that hold texts."""
+        """Lists the columns of a user's file that hold texts."""
         return [n for n in (own.text_column, own.text_pair_column) if n]
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
     ) -> list[Example]:
-        """Makes the examples of one row of an own file."""
+        """Returns the examples of one row of a user's file."""
         return [example]
 
     def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
-        """Raises `DataError` if nothing can be learned from a labelled file."""
+        """Raises `DataError` if no label of a file can teach anything."""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
-        """Finds the second text, if a frame has one."""
+        """Returns the setting of the second text, if a frame has one."""
         super().describe_frame(frame, own)
         has_pairs = "text_pair" in frame and not own["text_pair_column"]
         return {"text_pair_column": "text_pair"} if has_pairs else {}
@@ -116,7 +111,7 @@ class TextTask(base.Task):
         max_seq_length: int,
         is_training: bool,
     ) -> base.Rows:
-        """Makes a row of each example; two to learn from unordered pairs."""
+        """Builds a row for each example; two for unordered training pairs."""
         numbers = np.arange(len(examples), dtype=np.int32)
         if is_training and self.is_unordered:
             examples = add_swapped(examples)
@@ -131,10 +126,10 @@ class TextTask(base.Task):
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Reads answers off the head's `[B, ...]` outputs, also in a graph."""
+        """Computes answers from the head's `[B, ...]` outputs."""
 
     def has_labels(self, examples: Examples) -> bool:
-        """Whether all examples have labels."""
+        """Returns whether all examples have labels."""
         return all(example.label is not None for example in examples)
 
     def score(self, examples: Examples, predictions: Any) -> dict:
@@ -143,7 +138,7 @@ class TextTask(base.Task):
         return {name: self.known_metrics[name](*pair) for name in self.metrics}
 
     def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
-        """Whether there are several examples, and all have one prediction."""
+        """Returns whether several examples all have the same prediction."""
         if len(examples) < 2:
             return False
         spreads = np.ptp(self.to_targets(predictions), axis=0)
@@ -156,7 +151,7 @@ class TextTask(base.Task):
         examples: Examples,
         predictions: Any,
     ) -> list[pathlib.Path]:
-        """Writes a table, and the file that GLUE takes."""
+        """Writes a table and, for GLUE, the file that the site takes."""
         columns, answers = self.format_predictions(predictions)
         columns = {"index": [str(e.eid) for e in examples]} | columns
         rows = [list(columns), *zip(*columns.values(), strict=True)]
@@ -171,12 +166,12 @@ class TextTask(base.Task):
         return paths
 
     def build_signatures(self, model: Any) -> Any:
-        """Builds what computes the answers of an export."""
+        """Builds an object with the functions of an export's signatures."""
         return _TextSignatures(self, model)
 
     @abc.abstractmethod
     def targets(self, examples: Examples) -> np.ndarray:
-        """Returns what is learned and scored, `[N, ...]`; 0 without a label."""
+        """Converts labels to numbers, `[N, ...]`; a missing label is 0."""
 
     @abc.abstractmethod
     def to_targets(self, predictions: Any) -> np.ndarray:
@@ -188,8 +183,6 @@ class TextTask(base.Task):
 
 
 class _TextSignatures:
-    """Answers for texts or pairs of texts, in the graph of an export."""
-
     def __init__(self, task: TextTask, model: Any) -> None:
         self._task = task
         self._model = model
@@ -220,35 +213,35 @@ class _TextSignatures:
 
 
 def in_percent(function: Callable, **options: Any) -> Metric:
-    """Makes a metric of a function whose best value is 1."""
+    """Multiplies a metric whose best value is 1 by 100."""
     return lambda targets, predictions: (
         100 * float(function(targets, predictions, **options))
     )
 
 
-def order_metrics(own: OwnSettings, known: Sequence[str]) -> list[str]:
-    """Lists all metrics, that of `own.metric` or else the first one first."""
-    if own.metric and own.metric not in known:
+def order_metrics(own: OwnSettings, metrics: Sequence[str]) -> list[str]:
+    """Moves `own.metric`, if it is set, to the beginning of the metrics."""
+    if own.metric and own.metric not in metrics:
         raise ValueError(
             f"`own.metric` must be a metric of this {own.kind}. Received: "
-            f"{own.metric!r}. {schema.suggest(own.metric, known)}"
+            f"{own.metric!r}. {schema.suggest(own.metric, metrics)}"
         )
-    first = own.metric or known[0]
-    return [first, *(name for name in known if name != first)]
+    first = own.metric or metrics[0]
+    return [first, *(name for name in metrics if name != first)]
 
 
 def add_swapped(examples: Sequence[Example]) -> list[Example]:
-    """Returns every pair, followed by it swapped, with another number."""
+    """Returns every pair, followed by the pair in the other order."""
     doubled = []
     for example in examples:
         eid, text, pair, label = example
-        other = eid + len(examples) if isinstance(eid, int) else eid
-        doubled += [example, Example(other, pair or "", text, label)]
+        new_eid = eid + len(examples) if isinstance(eid, int) else eid
+        doubled += [example, Example(new_eid, pair or "", text, label)]
     return doubled
 
 
 def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
-    """Reads a user's table; labels of a test file may be empty, or absent."""
+    """Reads a user's table; a test file needs no labels."""
     path, labels = storage.path(own.files[split]), own.label_columns
     columns = task.text_columns(own)
     columns += [own.id_column] * bool(own.id_column)
@@ -258,37 +251,36 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
         _read_texts(task, own, record, number)
         for number, record in enumerate(records)
     ]
-    told = {cells.label_name(r.values.get(n)) for r in records for n in labels}
-    # GLUE and others write -1 where a label is not told.
+    names = {cells.label_name(r.values.get(n)) for r in records for n in labels}
+    # GLUE and other data sets write -1 for an unknown label.
     unknown = {None, *({"-1"} if task.labels else ())} - {*task.labels}
-    is_labelled = split != "test" or not told <= unknown
+    is_labelled = split != "test" or not names <= unknown
     try:
         values = task.parse_labels(records, own) if is_labelled else []
     except errors.DataError as error:
         if split != "test":
             raise
         hint = "To predict a test file without scores, leave all of its column"
-        names = own.label_column
-        raise errors.DataError(f"{error} ({hint} {names!r} empty.)") from error
-    for place, value in enumerate(values):
-        examples[place] = examples[place]._replace(label=value)
+        column = own.label_column
+        raise errors.DataError(f"{error} ({hint} {column!r} empty.)") from error
+    for number, value in enumerate(values):
+        examples[number] = examples[number]._replace(label=value)
     _refuse_lists(records, own)
     if split != "test":
         task.check_examples(path, examples)
     expanded = []
-    known = set[int | str]()
+    eids = set[int | str]()
     for record, example in zip(records, examples, strict=True):
-        own_examples = task.expand(record, example, own)
-        if len(own_examples) > 1 and example.eid in known:
+        group = task.expand(record, example, own)
+        if len(group) > 1 and example.eid in eids:
             expected = f"an id of its own in column {own.id_column!r}"
             raise files.unexpected(record.place, expected, str(example.eid))
-        known.add(example.eid)
-        expanded += own_examples
+        eids.add(example.eid)
+        expanded += group
     return expanded
 
 
 def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
-    """Raises if all texts are written as lists, objects or bytes."""
     texts = [str(record.values[own.text_column]) for record in records]
     if all(
         text.startswith(("b'", 'b"'))

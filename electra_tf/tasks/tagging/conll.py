@@ -1,6 +1,6 @@
-"""Sentences of words with tags in columns, the form of CoNLL's tasks.
+"""Reads tagged sentences in CoNLL columns.
 
-Every line holds a word with its tags, and a blank line ends a sentence.
+A line holds a word and its tag. A blank line ends a sentence.
 """
 
 import collections
@@ -14,31 +14,31 @@ from absl import logging
 
 from electra_tf.tasks import files
 
-# The first field of a line that only says that a document begins.
+# The first field of a line that separates documents.
 _DOCUMENT_START = "-DOCSTART-"
 _CHUNKING_FOLDERS = ("conll2000", "chunk", "chunking")
-# Sentences of the published files.
+# Number of sentences in the published files.
 _OFFICIAL_COUNTS = {"train.txt": 8_936, "test.txt": 2_012}
-# How a first line that names the columns calls that of the words.
+# Names of the column of words, if the first line names the columns.
 _NAMES = "word", "words", "token", "tokens", "form"
-# First fields of numbered words; those with a hyphen or a point are ranges and
-# empty nodes of CoNLL-U, and no words.
+# The number of a word. In CoNLL-U a hyphen marks a range of words and a point
+# an empty node.
 _NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
 class Sentence(NamedTuple):
     """One example of a tagging task."""
 
-    words: tuple[str, ...]  # as they are in the file
-    tags: tuple[str, ...] | None  # one for every word; None where it has none
-    place: str = ""  # the file and the line where the sentence begins
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None  # a tag for each word; None if there are none
+    place: str = ""  # file and line, for errors
 
 
 class Sentences(list[Sentence]):
-    """The sentences of a file, and what is told of how it was understood."""
+    """The sentences of a file, with notes on how it was read."""
 
     notes: tuple[str, ...] = ()
-    are_texts: bool = False  # whether the file has texts in place of words
+    are_texts: bool = False  # whether the file has texts with spans, not words
 
 
 class _Line(NamedTuple):
@@ -47,21 +47,19 @@ class _Line(NamedTuple):
     text: str
 
 
-class _Form(NamedTuple):
-    """What the lines of most words have in common."""
-
-    width: int  # the number of fields
-    columns: Sequence[int]  # of words, and of tags if there are some
+class _Layout(NamedTuple):
+    width: int  # number of fields on most lines
+    columns: Sequence[int]  # column of the words, and of the tags if any
     is_numbered: bool  # whether the first column numbers the words
     tags: collections.Counter[str]
 
 
 def read_chunking(data_dir: str, split: str) -> list[Sentence]:
-    """Reads a split of CoNLL-2000, `train.txt` and `test.txt` in `conll2000`.
+    """Reads a split of CoNLL-2000: `train.txt` and `test.txt` in `conll2000`.
 
-    The original's layout is `chunk/{train,dev,test}.txt`. Where there is no
-    `dev.txt` the test file serves as dev split too: its scores are the
-    published ones, but nothing may be chosen by them.
+    The original's files are `chunk/{train,dev,test}.txt`. Without `dev.txt`,
+    the dev split is the test file: its scores compare with published ones, but
+    must not be used to choose settings.
     """
     find = functools.partial(files.find_file, data_dir, _CHUNKING_FOLDERS)
     try:
@@ -83,62 +81,65 @@ def read_columns(
     word_column: int | None = None,
     tag_column: int | None = None,
 ) -> Sentences:
-    """Reads the sentences of a CoNLL file, in its order.
+    """Reads the sentences of a CoNLL file.
 
-    Columns are separated by tabs (so a word may hold blanks) or by blanks, and
-    count from 0, or from the end if negative. Words are in the first, or in the
-    second if the first numbers them; tags are in the last, in CoNLL-U in that
-    of parts of speech (3). Without `needs_tags` one column is one of words.
-    Lines with `-DOCSTART-` end sentences. A note tells the columns and what
-    else is no word: comments, headings, ranges and empty nodes of CoNLL-U.
+    Tabs separate columns (then a word may hold blanks), or else blanks. Lines
+    with `-DOCSTART-` end sentences. `Sentences.notes` lists the columns and the
+    lines that were left out: comments, headings, and ranges and empty nodes of
+    CoNLL-U.
+
+    Columns count from 0, negative ones from the end. By default words are in
+    column 0, or in column 1 if column 0 numbers them; tags are in the last
+    column, or in column 3 (parts of speech) of CoNLL-U. Without `needs_tags` a
+    single column holds words.
     """
     lines = [_Line(n, _split(t), t) for n, t in files.read_lines(path)]
-    form = _find_form(path, lines, needs_tags, word_column, tag_column)
+    layout = _find_layout(path, lines, needs_tags, word_column, tag_column)
     sentences, rows = Sentences(), list[_Line]()
     left_out: dict[str, list[_Line]] = {}
     for line in (*lines, _Line(0, [], "")):
         if not line.fields or line.fields[0].startswith(_DOCUMENT_START):
             if rows:
                 fields = [*zip(*(row.fields for row in rows), strict=True)]
-                words, *rest = (fields[column] for column in form.columns)
+                words, *tags = (fields[column] for column in layout.columns)
                 place = f"{path}, line {rows[0].number}"
-                tags = rest[0] if rest else None
-                sentences.append(Sentence(words, tags, place))
+                tag_row = next(iter(tags), None)
+                sentences.append(Sentence(words, tag_row, place))
             rows = []
-        elif what := _find_other(form, line, not rows):
-            left_out.setdefault(what, []).append(line)
+        elif category := _find_category(layout, line, not rows):
+            left_out.setdefault(category, []).append(line)
         else:
-            _require_word(path, form, line)
+            _require_word(path, layout, line)
             rows.append(line)
-    if {*form.tags} == {"_"} and not needs_tags:
+    if {*layout.tags} == {"_"} and not needs_tags:
         sentences[:] = [row._replace(tags=None) for row in sentences]
-    if form.width > 2 or left_out:
-        places = [column % form.width for column in form.columns]
-        told = zip(("words", "tags"), places, strict=False)
-        note = ", ".join(f"{name} in column {place}" for name, place in told)
-        note = f"{path}: {note} of {form.width}, from 0"
-        for what, own in left_out.items():
-            note += f"; left out: {len(own)} {what}, as {own[0].text!r}"
+    if layout.width > 2 or left_out:
+        columns = [column % layout.width for column in layout.columns]
+        pairs = zip(("words", "tags"), columns, strict=False)
+        note = ", ".join(f"{name} in column {column}" for name, column in pairs)
+        note = f"{path}: {note} of {layout.width}, from 0"
+        for category, group in left_out.items():
+            note += f"; left out: {len(group)} {category}, as {group[0].text!r}"
         sentences.notes = (f"{note}.",)
     return sentences
 
 
 def _split(line: str) -> list[str]:
-    """Splits a line at tabs, or else at blanks of ASCII alone."""
+    """Splits a line at tabs, or else at ASCII spaces."""
     line = line.strip(" \t") if line.strip() else ""
     parts = line.split("\t" if "\t" in line else " ")
     return [part.strip(" ") for part in parts if part.strip(" ")]
 
 
-def _find_form(
+def _find_layout(
     path: pathlib.Path,
     lines: Sequence[_Line],
     needs_tags: bool,
     word_column: int | None,
     tag_column: int | None,
-) -> _Form:
-    no_words = "#", _DOCUMENT_START
-    rows = [r for r in lines if r.fields and not r.text.startswith(no_words)]
+) -> _Layout:
+    ignored = "#", _DOCUMENT_START
+    rows = [r for r in lines if r.fields and not r.text.startswith(ignored)]
     if not rows:
         expected = "sentences, a word with its tag on every line"
         raise files.unexpected(path, expected)
@@ -157,38 +158,38 @@ def _find_form(
         expected = f"a word and its tag in the columns {tuple(columns)}"
         raise files.unexpected(place, expected, rows[0].text)
     tags = collections.Counter(row.fields[columns[-1]] for row in rows)
-    return _Form(width, columns, is_numbered, tags)
+    return _Layout(width, columns, is_numbered, tags)
 
 
-def _find_other(form: _Form, line: _Line, is_first: bool) -> str:
-    """What a line holds in the place of a word; empty for a word."""
-    fields, has_width = line.fields, len(line.fields) == form.width
-    tag = fields[form.columns[-1]] if has_width else ""
+def _find_category(layout: _Layout, line: _Line, is_first: bool) -> str:
+    """Returns the category of a line that holds no word; "" for a word."""
+    fields, has_width = line.fields, len(line.fields) == layout.width
+    tag = fields[layout.columns[-1]] if has_width else ""
     if is_first and line.text.startswith("#"):
-        # The word "#" has a tag of other words, or is tagged "#" itself.
+        # A word "#" has a tag that also other words have, or the tag "#".
         is_word = fields[0] != "#" or "\t" in line.text or tag == "#"
-        if not has_width or not (is_word or tag in form.tags):
+        if not has_width or not (is_word or tag in layout.tags):
             return "comments"
-    if form.is_numbered and _NUMBER.fullmatch(fields[0]):
+    if layout.is_numbered and _NUMBER.fullmatch(fields[0]):
         return "ranges or empty nodes" if {*fields[0]} & {*"-."} else ""
-    may_be_heading = line.number == 1 and form.tags[tag] == 1
-    is_heading = may_be_heading and fields[form.columns[0]].lower() in _NAMES
+    may_be_heading = line.number == 1 and layout.tags[tag] == 1
+    is_heading = may_be_heading and fields[layout.columns[0]].lower() in _NAMES
     return "line of headings" if is_heading else ""
 
 
-def _require_word(path: pathlib.Path, form: _Form, line: _Line) -> None:
+def _require_word(path: pathlib.Path, layout: _Layout, line: _Line) -> None:
     fields, expected = line.fields, ""
-    remedy = "Repair the line; a blank one ends a sentence."
-    if len(fields) != form.width:
+    remedy = "Repair the line; a blank line ends a sentence."
+    if len(fields) != layout.width:
         expected = (
-            f"{form.width} fields between blanks or tabs, as on most lines, "
+            f"{layout.width} fields between blanks or tabs, as on most lines, "
             f"instead of {len(fields)}"
         )
         if line.text.startswith("#"):
             remedy = "Put a blank line before a comment."
-    elif form.is_numbered and not _NUMBER.fullmatch(fields[0]):
+    elif layout.is_numbered and not _NUMBER.fullmatch(fields[0]):
         expected = "the word's number in the first column, as elsewhere"
-    elif len(form.columns) > 1 and " " in fields[form.columns[1]]:
+    elif len(layout.columns) > 1 and " " in fields[layout.columns[1]]:
         expected = "a word and its tag, without blanks, on a line"
         remedy = "A table of sentences names its columns and ends with .tsv."
     if expected:

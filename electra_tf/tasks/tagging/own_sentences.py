@@ -1,7 +1,7 @@
-"""Sentences of a user's own files: CoNLL columns, and tables.
+"""Reads the sentences of a user's files: CoNLL columns and tables.
 
-A row of a table holds a sentence, words and tags as lists or in strings; or a
-text with the places of spans; or a word, with the id of its sentence.
+A row of a table holds one of three things: a sentence as lists or strings of
+words and tags; a text with a list of spans; a word with a sentence id.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ _ENDINGS = {
     ),
 }
 _KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
-_APART = (
-    "Remove or mend it. Where blanks do not part words, as in Chinese, give "
+_SPAN_REMEDY = (
+    "Repair the span. If blanks do not separate words, as in Chinese, give "
     "lists of words, or of characters, with their tags instead of spans."
 )
-_MAX_GROWN = 0.2  # share of spans that may begin or end inside a word
+_MAX_EXTENDED = 0.2  # share of spans that may begin or end inside a word
 
 Own = finetuning_config.OwnTaskConfig
 
 
 def read_own(own: Own, split: str) -> conll.Sentences:
-    """Reads a user's file; the one of `test` needs no tags."""
+    """Reads the file of a split; the split `test` needs no tags."""
     path, needs_tags = storage.path(own.files[split]), split != "test"
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
     if (own.file_format, file_format) == ("auto", "tsv"):
-        # Blank lines separate sentences of columns, and never rows of a table.
+        # Blank lines separate sentences in CoNLL columns; tables have none.
         lines = files.read_filled_lines(path)
         is_table = all(line.strip() for _, line in lines)
         file_format = file_format if is_table else "conll"
@@ -68,25 +68,25 @@ def read_own(own: Own, split: str) -> conll.Sentences:
     names = own.label_names
     if not are_numbers or tags <= {*names} or not (names or split == "train"):
         return sentences
-    known = {str(number): name for number, name in enumerate(names)}
-    for tag in sorted(tags - known.keys()):
+    name_of = {str(number): name for number, name in enumerate(names)}
+    for tag in sorted(tags - name_of.keys()):
         place = next(r.place for r in sentences if tag in (r.tags or ()))
-        expected = "tags, or numbers of those that own.labels lists"
+        expected = "tags, or indices of tags that own.labels lists"
         remedy = (
-            "List the tags in the order of their numbers, from 0, as "
-            "--config.own.labels=O,B-X,I-X; or the numbers, 0,1,2, if they "
-            "are all that is known."
+            "List the tags in the order of their indices, from 0, as "
+            "--config.own.labels=O,B-X,I-X. If the names of the tags are "
+            "unknown, list the indices: 0,1,2."
         )
         raise files.unexpected(place, expected, tag, remedy)
     sentences[:] = [
-        row._replace(tags=row.tags and tuple(known[tag] for tag in row.tags))
+        row._replace(tags=row.tags and tuple(name_of[t] for t in row.tags))
         for row in sentences
     ]
     return sentences
 
 
 def _read_places(own: Own) -> list[int | None]:
-    """The columns of a file without names: numbers, None for the defaults."""
+    """Returns the indices of a CoNLL file's columns, None for defaults."""
     pairs = (
         (own.text_column, Own.text_column),
         (own.label_column, Own.label_column),
@@ -99,8 +99,8 @@ def _read_places(own: Own) -> list[int | None]:
         raise ValueError(
             "`own.text_column` and `own.label_column` of a file in CoNLL "
             "columns must be numbers, from 0, or from the end if negative, and "
-            f"`own.id_column` empty. Received: {error}. Set them so, or name "
-            "another --config.own.file_format."
+            f"`own.id_column` empty. Received: {error}. Change the settings, "
+            "or name another --config.own.file_format."
         ) from None
 
 
@@ -109,11 +109,10 @@ def _read_records(
 ) -> conll.Sentences:
     """Reads the rows of a table: words, texts with spans, or sentences.
 
-    Without `needs_tags` tags may be absent, or empty; texts are then split as
-    those of the training file are.
+    A table without tags holds texts if the training file holds texts.
     """
-    cells_of = [record.values.get(own.label_column) for record in records]
-    tagged = [cell not in (None, "", []) for cell in cells_of]
+    label_cells = [record.values.get(own.label_column) for record in records]
+    tagged = [cell not in (None, "", []) for cell in label_cells]
     if own.id_column:
         columns = [own.text_column]
         columns += [own.label_column] * (needs_tags or any(tagged))
@@ -121,7 +120,7 @@ def _read_records(
     texts = [record.values[own.text_column] for record in records]
     if all(isinstance(text, str) for text in texts):
         has_train = not needs_tags and storage.path(own.train_file).is_file()
-        first = cells_of[tagged.index(True) if any(tagged) else 0]
+        first = label_cells[tagged.index(True) if any(tagged) else 0]
         if cells.open_spans(first) or (
             has_train and read_own(own, "train").are_texts
         ):
@@ -135,8 +134,8 @@ def _read_records(
         expected = "a sentence in a row"
         received = f"one word in {count} of {len(texts)} rows"
         remedy = (
-            "If rows are words, --config.own.id_column names the column that "
-            "tells their sentences apart; if blank lines do, set "
+            "If each row is a word, name the column of sentence ids by "
+            "--config.own.id_column. If blank lines separate sentences, set "
             "--config.own.file_format=conll."
         )
         raise files.unexpected(records[0].place, expected, received, remedy)
@@ -151,16 +150,18 @@ def _read_lists(
         return conll.Sentence(words, None, record.place)
     columns = own.text_column, own.label_column
     tags = cells.read_words(record, own.label_column, are_tags=True)
-    # Tags, or both, may stand between commas.
-    parts = [cells.split_commas(record.values[column]) for column in columns]
-    if len(parts[0]) == len(parts[1]) > 1:
-        words, tags = parts
-    elif len(parts[1]) == len(words):
-        tags = parts[1]
+    # Commas may separate the tags, or both the words and the tags.
+    comma_words, comma_tags = (
+        cells.split_commas(record.values[column]) for column in columns
+    )
+    if len(comma_words) == len(comma_tags) > 1:
+        words, tags = comma_words, comma_tags
+    elif len(comma_tags) == len(words):
+        tags = comma_tags
     if len(tags) != len(words):
         expected = f"a tag for every word in {own.label_column!r}"
         received = f"{len(words)} words, {len(tags)} tags"
-        remedy = "Repair the row. JSON lists of both leave no doubt."
+        remedy = "Repair the row, or write words and tags as JSON lists."
         raise files.unexpected(record.place, expected, received, remedy)
     return conll.Sentence(words, tags, record.place)
 
@@ -168,7 +169,7 @@ def _read_lists(
 def _join_rows(
     records: Sequence[files.Record], columns: Sequence[str], id_column: str
 ) -> conll.Sentences:
-    """Joins rows of one word each; an empty id is that of the row before."""
+    """Joins rows of one word; an empty id means that of the row before."""
     rows: dict[str, list[tuple[str, ...]]] = {}
     name = ""
     for record in records:
@@ -187,70 +188,73 @@ def _join_rows(
         name = new
         rows.setdefault(name, []).append((record.place, *parts))
     sentences = conll.Sentences()
-    for own in rows.values():
-        places, words, *tags = zip(*own, strict=True)
-        found = conll.Sentence(words, tags[0] if tags else None, places[0])
-        sentences.append(found)
+    for sentence_rows in rows.values():
+        places, words, *tags = zip(*sentence_rows, strict=True)
+        sentences.append(
+            conll.Sentence(words, tags[0] if tags else None, places[0])
+        )
     return sentences
 
 
 def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
-    """Splits texts into words, which spans of characters tag in `BIO`.
+    """Splits texts into words and converts spans of characters to BIO tags.
 
-    A span has all words that it has a part of. Where no text has spans, none
-    has tags.
+    A span includes each word that it overlaps. If no text has spans, the
+    sentences have no tags.
     """
     texts = rows_lib.encode(
         [cells.read_text(record, own.text_column) for record in records]
     )
     split = words_lib.split_text(texts, True)
     sentences, num_spans = conll.Sentences(), 0
-    num_grown = num_short = 0
+    num_extended = num_short = 0
     sentences.are_texts = True
     columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
     for record, text, *bounds in zip(records, *columns, strict=True):
-        place_of = words_lib.character_places(text)
-        places = [place_of[own].tolist() for own in bounds]
-        words = [*zip(*places, strict=True)]
+        character_of = words_lib.character_places(text)
+        offsets = [character_of[byte].tolist() for byte in bounds]
+        words = [*zip(*offsets, strict=True)]
         if not words:
             raise files.unexpected(record.place, "a text with words", text)
         tags = [spans.OUTSIDE] * len(words)
         for item in cells.open_spans(record.values.get(own.label_column)) or ():
             first, last, kind = _read_span(record, own, item)
-            held = [
+            inside = [
                 n for n, (a, b) in enumerate(words) if a < last and first < b
             ]
-            if not held or any(tags[n] != spans.OUTSIDE for n in held):
-                expected = "spans that hold words, and none of another span's"
+            if not inside or any(tags[n] != spans.OUTSIDE for n in inside):
+                expected = "spans that hold words and do not share a word"
                 received = f"{first} to {last}, {kind}"
-                raise files.unexpected(record.place, expected, received, _APART)
-            for number in held:
-                tags[number] = f"{'I' if number > held[0] else 'B'}-{kind}"
-            edges = {words[held[0]][0], words[held[-1]][1]}
-            num_grown += not edges <= {first, last}
+                raise files.unexpected(
+                    record.place, expected, received, _SPAN_REMEDY
+                )
+            for number in inside:
+                tags[number] = f"{'I' if number > inside[0] else 'B'}-{kind}"
+            edges = {words[inside[0]][0], words[inside[-1]][1]}
+            num_extended += not edges <= {first, last}
             num_short += edges == {first, last + 1}
             num_spans += 1
-        cut = tuple(record.values[own.text_column][a:b] for a, b in words)
-        sentences.append(conll.Sentence(cut, tuple(tags), record.place))
+        strings = tuple(record.values[own.text_column][a:b] for a, b in words)
+        sentences.append(conll.Sentence(strings, tuple(tags), record.place))
     place = records[0].place
-    told = f"{num_grown} of {num_spans} spans begin or end inside a word"
-    if num_grown > _MAX_GROWN * num_spans:
+    count = f"{num_extended} of {num_spans} spans begin or end inside a word"
+    if num_extended > _MAX_EXTENDED * num_spans:
         expected = "spans that begin and end between words"
-        is_short = num_short > num_grown / 2
-        ends = "If ends are the places of last characters, add 1. " * is_short
-        raise files.unexpected(place, expected, told, ends + _APART)
+        is_short = num_short > num_extended / 2
+        hint = "If ends are the indices of last characters, add 1. " * is_short
+        raise files.unexpected(place, expected, count, hint + _SPAN_REMEDY)
     if not num_spans:
         return conll.Sentences(row._replace(tags=None) for row in sentences)
     sentences.notes = (
         f"{place.rpartition(',')[0]}: texts are split at blanks and "
-        f"punctuation; {told}, which then belongs to the span.",
+        f"punctuation; {count}, which then belongs to the span.",
     )
     return sentences
 
 
 def _read_span(record: files.Record, own: Own, item: Any) -> tuple:
-    """The first character of a span, the one after the last, the kind."""
-    if isinstance(item, dict):  # of spaCy, Prodigy, Label Studio; of Doccano
+    """Returns a span's first character, the character after it, its kind."""
+    if isinstance(item, dict):  # from spaCy, Prodigy, Label Studio, Doccano
         item = [item.get(a, item.get(b)) for a, b in _KEYS]
     match item:
         case [int(start), int(end), str(label) | [str(label)]]:
@@ -259,6 +263,6 @@ def _read_span(record: files.Record, own: Own, item: Any) -> tuple:
                 return start, end, label.strip()
     expected = (
         f"in {own.label_column!r} spans of the text: the first character, from "
-        "0, the one after the last, and a label"
+        "0, the character after the last, and a label"
     )
     raise files.unexpected(record.place, expected, str(item))

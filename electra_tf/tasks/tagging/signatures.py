@@ -1,4 +1,4 @@
-"""The answers of an exported tagger, in TensorFlow and as objects."""
+"""Signatures and predictions of an exported tagger."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
 
 NO_WORD = -1
-"""The offsets that stand where there is no word."""
+"""Padding of the offsets of words."""
 
 
 class TaggedText(NamedTuple):
@@ -20,32 +20,35 @@ class TaggedText(NamedTuple):
     text: str
     start: int
     end: int
-    tag: str  # of a span its kind: `PER` of the tags `B-PER` and `I-PER`
-    probability: float  # of the tag, of a span the lowest; 0 if not seen
+    tag: str  # of a span: its kind, for example `PER` for `B-PER` and `I-PER`
+    # Probability of the tag; of a span, the lowest of its words. A word that
+    # was cut off has 0.
+    probability: float
 
 
 @dataclasses.dataclass(frozen=True)
 class TagPrediction:
-    """The words of a text with their tags, and the spans that these mark."""
+    """The tagged words of a text, and the spans that the tags mark."""
 
     words: tuple[TaggedText, ...]
-    spans: tuple[TaggedText, ...]  # none where tags do not mark spans
+    spans: tuple[TaggedText, ...]  # empty if tags do not mark spans
     num_truncated: int  # as in `LabelPrediction`
 
 
 class TaggingSignatures(tf.Module):
-    """A tag for every word, in the graph of an export."""
+    """The signatures of an exported tagger."""
 
     def __init__(self, task: Any, model: Any) -> None:
         super().__init__()
         self._model = model
-        self._is_apart = task.conventions.splits_punctuation
+        self._splits_punctuation = task.conventions.splits_punctuation
         scheme, labels = task.conventions.scheme, task.labels
-        # Tags as they are given back, and after a word of the same kind; last
-        # those of words that were not seen, and of padding.
-        rest = [spans.OUTSIDE if scheme else "", ""]
+        # Label to tag in the training file's scheme. `_next_tags` apply after a
+        # word of the same kind. The last two are for words that were cut off,
+        # and for padding.
+        extra = [spans.OUTSIDE if scheme else "", ""]
         self._tags, self._next_tags = (
-            [*(spans.translate(tag, scheme, f) for tag in labels), *rest]
+            [*(spans.translate(tag, scheme, f) for tag in labels), *extra]
             for f in (False, True)
         )
         kinds = [label.partition("-")[2] for label in labels]
@@ -55,9 +58,9 @@ class TaggingSignatures(tf.Module):
         )
 
     def answer_text(self, texts: tf.Tensor) -> base.Tensors:
-        """Words with tags."""
+        """Tags the words of `[B]` texts."""
         with tf.device("/CPU:0"):
-            split = words_lib.split_text(texts, self._is_apart)
+            split = words_lib.split_text(texts, self._splits_punctuation)
         rows = self._builder.build(split.words)
         padded = self._model.pad(
             rows.ids, tf.zeros([rows.ids.nrows()], tf.int64)
@@ -71,12 +74,12 @@ class TaggingSignatures(tf.Module):
         )
         padding = len(self._tags) - 1
         best = tf.where(rows.positions.values > 0, best, padding - 1)
-        # The words of all rows in order are those of all texts.
+        # The rows hold the words of all texts in order.
         words = split.words
         best = words.with_values(best).to_tensor(padding)
         starts, ends = (
-            tf.cast(places.to_tensor(NO_WORD), tf.int32)
-            for places in (split.starts, split.ends)
+            tf.cast(offsets.to_tensor(NO_WORD), tf.int32)
+            for offsets in (split.starts, split.ends)
         )
         return {
             "words": words.to_tensor(""),
@@ -92,7 +95,7 @@ class TaggingSignatures(tf.Module):
     def answer_ids(
         self, word_positions: tf.Tensor, **rows: Any
     ) -> base.Tensors:
-        """Tags for rows of ids with the positions of words."""
+        """Tags the words at positions of rows of ids."""
         tokens = self._model.check_ids(**rows)
         size = tf.shape(tokens[0])
         is_token = (word_positions >= 0) & (word_positions < size[1])
@@ -108,7 +111,7 @@ class TaggingSignatures(tf.Module):
         return answers | {"tags": self._write_tags(answers["best"])}
 
     def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> base.Tensors:
-        """Labels of the words at positions `[B, W]`, 0 for none."""
+        """Computes labels of words; a position of 0, `[B, W]`, is no word."""
         logits = self._model.apply_head_in_buckets(
             ["logits"], *rows, word_positions=positions
         )["logits"]
@@ -122,7 +125,7 @@ class TaggingSignatures(tf.Module):
         }
 
     def _write_tags(self, best: tf.Tensor) -> tf.Tensor:
-        """Tags of words, `[B, W]`, in the training file's scheme."""
+        """Converts labels, `[B, W]`, to tags in the training file's scheme."""
         kinds = tf.gather(self._kinds, best)
         before = tf.pad(kinds, [[0, 0], [1, 0]], constant_values=-1)[:, :-1]
         next_tags, tags = (
@@ -135,12 +138,12 @@ class TaggingSignatures(tf.Module):
 def read_prediction(
     labels: Sequence[str], text: bytes, row: base.Row
 ) -> TagPrediction:
-    """Reads words and spans off a row of outputs of `answer_text`."""
-    place_of = words_lib.character_places(text)
+    """Returns the words and the spans of one row of `answer_text`."""
+    character_of = words_lib.character_places(text)
     columns = (
         [word.decode("utf-8", "replace") for word in row["words"]],
-        place_of[row["tagged_starts"]].tolist(),
-        place_of[row["tagged_ends"]].tolist(),
+        character_of[row["tagged_starts"]].tolist(),
+        character_of[row["tagged_ends"]].tolist(),
         [tag.decode() for tag in row["tags"]],
         row["tag_probabilities"].tolist(),
     )
@@ -149,7 +152,7 @@ def read_prediction(
     if spans.mark_spans(labels):
         characters = text.decode("utf-8", "replace")
         tags = [word.tag for word in words]
-        # Where the kind changes, every scheme begins another span.
+        # In every scheme a change of the kind begins a span, as in IOB1.
         for first, last, kind in spans.find_spans(tags, spans.IOB1):
             start, end = words[first].start, words[last].end
             least = min(w.probability for w in words[first : last + 1])

@@ -1,10 +1,12 @@
-"""The spans of words that tags mark, and how well predicted tags score.
+"""Converts tags to spans of words and back, and scores predicted tags.
 
-A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`,
-`I-NP`, `E-NP` begin, continue and end a noun phrase, `S-NP` is one of a single
-word. A word that was cut off (None) is outside every span, and wrong.
+The tag `O` marks a word outside of all spans. Other tags have a prefix, a
+hyphen and a kind: `B-NP`, `I-NP` and `E-NP` begin, continue and end a noun
+phrase; `S-NP` is a noun phrase of one word. A word that was cut off has no tag
+(None): it is outside of all spans and counts as wrong.
 
-A model learns `BIOES`; what a user gets is in the scheme of his files.
+A model learns tags of the scheme `BIOES`. Predictions are converted to the
+scheme of the user's files.
 """
 
 import re
@@ -26,88 +28,86 @@ SCHEMES = {
     "BIEO": "BIEB",
     "BMES": "BMES",
 }
-"""Scheme to the letters of a span's first, inner and last word, and of a span
-of a single word. `BIO` is also called IOB2. In `IOB1` a span begins with `B`
-only where it follows another of its kind."""
+"""Maps a scheme to the prefixes of a span's first, inner and last word, and of
+a span of one word. `BIO` is also called IOB2. In `IOB1` a span begins with `B`
+only if it follows a span of its kind."""
 
-# How files write tags of spans: the letter of a scheme, before or after the
-# kind, or alone.
 _LETTERS = "".join(sorted({*"".join(SCHEMES.values())}))
 _STANDARD = f"[{_LETTERS}]-."
-_PLACE = f"(?P<place>[{_LETTERS}])"
+# Styles of tags in files: the prefix is before or after the kind, or alone.
+_PREFIX = f"(?P<prefix>[{_LETTERS}])"
 _KIND = "(?P<kind>.+)"
 _STYLES = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        *(f"{_PLACE}[{sign}]{_KIND}" for sign in "-_/.:|"),
-        *(f"{_KIND}[{sign}]{_PLACE}" for sign in "-_/.:|"),
-        _PLACE,
+        *(f"{_PREFIX}[{sign}]{_KIND}" for sign in "-_/.:|"),
+        *(f"{_KIND}[{sign}]{_PREFIX}" for sign in "-_/.:|"),
+        _PREFIX,
     )
 ]
-_UNNAMED = "SPAN"  # the kind of spans where tags are letters alone
-_LEARNED_PLACES = SCHEMES[LEARNED]
-# Letters that begin a span.
-_BEGINNINGS = "BSU"
+_UNNAMED = "SPAN"  # the kind of all spans if tags are only prefixes
+_BEGINNINGS = "BSU"  # prefixes that begin a span
 
 Tags = Sequence[str]
 PredictedTags = Sequence[str | None]
 
 
 class Span(NamedTuple):
-    """Neighbouring words that belong together."""
+    """Successive words, for example a name or a noun phrase."""
 
     start: int  # index of the first word
     end: int  # index of the last word
-    kind: str  # what they are
+    kind: str  # for example `PER` or `NP`
 
 
 def mark_spans(tags: Collection[str]) -> bool:
-    """Whether tags look like those of spans: `O` and others like `B-NP`."""
-    others = {*tags} - {OUTSIDE}
-    return bool(others) and all(re.match(_STANDARD, tag) for tag in others)
+    """Returns whether all tags are `O` or look like `B-NP`."""
+    span_tags = {*tags} - {OUTSIDE}
+    return bool(span_tags) and all(re.match(_STANDARD, t) for t in span_tags)
 
 
 def standardize(
     tags: Collection[str], is_sure: bool = False
 ) -> dict[str, str | None]:
-    """Maps a file's tags of spans to `O` and others like `B-NP`.
+    """Maps the tags of a file to standard tags: `O`, and tags like `B-NP`.
 
-    They may be written in one of several styles, and a few that are not (at
-    most half of them) map to None. The result is empty if tags mark no spans,
-    but if it `is_sure` that they do.
+    Tags that do not fit the style of most tags map to None. Unless `is_sure`,
+    the result is empty (the tags mark no spans) if those are the majority, or
+    if there are any but no `O`.
 
     >>> standardize(["per_b", "per_i", "o"])
     {'per_b': 'B-per', 'per_i': 'I-per', 'o': 'O'}
     """
-    own = [tag for tag in tags if tag.upper() != OUTSIDE]
-    found = [list(filter(None, map(s.fullmatch, own))) for s in _STYLES]
-    best = max(found, key=len)
-    places = {match["place"].upper() for match in best}
-    has_outside = len(own) < len(tags)
-    # Parts of speech may be single letters.
-    is_other = best is found[-1] and not (
-        "B" in places or (places == {"I"} and has_outside)
+    span_tags = [tag for tag in tags if tag.upper() != OUTSIDE]
+    matches = (map(style.fullmatch, span_tags) for style in _STYLES)
+    by_style = [list(filter(None, group)) for group in matches]
+    best = max(by_style, key=len)
+    prefixes = {match["prefix"].upper() for match in best}
+    has_outside = len(span_tags) < len(tags)
+    # Tags of a single letter may be parts of speech.
+    are_words = best is by_style[-1] and not (
+        "B" in prefixes or (prefixes == {"I"} and has_outside)
     )
-    num_others = len(own) - len(best)
-    if not best or is_other or num_others > has_outside * len(best):
+    num_others = len(span_tags) - len(best)
+    if not best or are_words or num_others > has_outside * len(best):
         if not is_sure:
             return {}
-        best = found[0]
-    plain: dict[str, str | None] = {
+        best = by_style[0]
+    standard: dict[str, str | None] = {
         tag: OUTSIDE if tag.upper() == OUTSIDE else None for tag in tags
     }
     for match in best:
         kind = match.groupdict().get("kind", _UNNAMED)
-        plain[match.string] = f"{match['place'].upper()}-{kind}"
-    return plain
+        standard[match.string] = f"{match['prefix'].upper()}-{kind}"
+    return standard
 
 
 def find_spans(tags: Tags, scheme: str = LEARNED) -> list[Span]:
-    """Finds the spans of a sentence, by the original's lenient rule.
+    """Finds the spans of a sentence by the original's lenient rule.
 
-    A span begins at `B`, at `S` (`U`) and after `O`, and goes on up to the next
-    one or the next `O`; it is of its last word's kind. So every scheme is read
-    alike, but `IOB1`, where a span also ends where the kind changes.
+    A span begins at `B`, `S` or `U` and after `O`. It ends before the next span
+    or the next `O` and has the kind of its last word. In the scheme `IOB1` a
+    span also ends where the kind changes.
 
     >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
     [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
@@ -127,14 +127,14 @@ def find_spans(tags: Tags, scheme: str = LEARNED) -> list[Span]:
 
 
 def kind_of(tag: str) -> str:
-    """The kind that a tag names, empty for `O`; it may hold hyphens."""
+    """Returns the kind in a tag, "" for `O`; a kind may contain hyphens."""
     return tag.partition("-")[2]
 
 
 def encode_spans(
     spans: Iterable[Span], num_words: int, scheme: str
 ) -> list[str]:
-    """Makes the tags of a sentence with these spans, in one of `SCHEMES`.
+    """Returns the tags of a sentence with these spans, in one of `SCHEMES`.
 
     >>> encode_spans([Span(0, 1, "NP"), Span(3, 3, "VP")], 4, "BIOES")
     ['B-NP', 'E-NP', 'O', 'S-VP']
@@ -142,54 +142,55 @@ def encode_spans(
     tags = [OUTSIDE] * num_words
     for start, end, kind in spans:
         follows = start > 0 and kind_of(tags[start - 1]) == kind
-        places = f"B{'I' * (end - start - 1)}E" if end > start else "S"
+        prefixes = f"B{'I' * (end - start - 1)}E" if end > start else "S"
         tags[start : end + 1] = [
-            translate(f"{place}-{kind}", scheme, follows) for place in places
+            translate(f"{p}-{kind}", scheme, follows) for p in prefixes
         ]
     return tags
 
 
 def reencode(tags: Tags, scheme: str, source: str = LEARNED) -> list[str]:
-    """Expresses the spans of a sentence in another scheme."""
+    """Converts the tags of a sentence from `source` to another scheme."""
     return encode_spans(find_spans(tags, source), len(tags), scheme)
 
 
 def translate(tag: str, scheme: str, follows: bool) -> str:
-    """Writes a learned tag in a scheme; the empty one leaves it as it is.
+    """Converts a learned tag to a scheme; the scheme "" changes nothing.
 
-    `follows` says whether the word before it is in a span of its kind.
+    `follows` says whether the word before is in a span of the same kind.
     """
     if scheme == IOB1 and follows and tag[0] in _BEGINNINGS:
         return f"B{tag[1:]}"
-    places = dict(zip(_LEARNED_PLACES, SCHEMES.get(scheme, ""), strict=False))
-    return places.get(tag[0], tag[0]) + tag[1:]
+    prefixes = SCHEMES.get(scheme, "")
+    prefix_of = dict(zip(SCHEMES[LEARNED], prefixes, strict=False))
+    return prefix_of.get(tag[0], tag[0]) + tag[1:]
 
 
 def encode_tags(tags: Tags, scheme: str) -> Tags:
-    """Returns the tags of a sentence in a file's scheme as they are learned.
+    """Converts a sentence's tags from a file's scheme to learned tags.
 
-    Tags that mark no spans, those of the empty scheme, stay as they are.
+    Tags of the scheme "" mark no spans and stay as they are.
     """
     return reencode(tags, LEARNED, scheme) if scheme else tags
 
 
 def list_classes(tags: Iterable[Tags], scheme: str) -> tuple[str, ...]:
-    """Lists the tags to learn that occur; sorted, as in the original."""
+    """Returns the sorted learned tags that occur in sentences."""
     occurring = {tag for row in tags for tag in encode_tags(row, scheme)}
     return tuple(sorted(occurring))
 
 
 def classes_of_labels(labels: Tags, scheme: str) -> tuple[str, ...]:
-    """Lists the tags to learn where a user lists those that may occur."""
+    """Returns the sorted learned tags of the kinds in a user's tags."""
     if not scheme:
         return tuple(labels)
     kinds = {kind_of(tag) for tag in labels} - {""}
-    tags = {f"{place}-{kind}" for kind in kinds for place in _LEARNED_PLACES}
+    tags = {f"{prefix}-{kind}" for kind in kinds for prefix in SCHEMES[LEARNED]}
     return tuple(sorted(tags | {OUTSIDE}))
 
 
 def find_scheme(sentences: Iterable[Tags]) -> str:
-    """Finds the scheme of the fewest letters that has all of some tags.
+    """Finds the scheme with the fewest prefixes that fits the sentences.
 
     >>> find_scheme([["I-PER", "I-PER", "O", "I-LOC", "B-LOC"]])
     'IOB1'
@@ -209,13 +210,13 @@ def compute_span_scores(
 ) -> dict[str, float]:
     """Computes precision, recall and F1 of whole spans, as in the original.
 
-    Both sides are learned tags, or alike. All are 0 if no span is right.
+    The tags are of any scheme but IOB1. Scores are in percent.
     """
     num_right = num_predicted = num_gold = 0
     for tags, answers in zip(gold, _without_gaps(predicted), strict=True):
-        right, predicted_spans = set(find_spans(tags)), set(find_spans(answers))
-        num_right += len(right & predicted_spans)
-        num_gold += len(right)
+        gold_spans, predicted_spans = map(set, map(find_spans, (tags, answers)))
+        num_right += len(gold_spans & predicted_spans)
+        num_gold += len(gold_spans)
         num_predicted += len(predicted_spans)
     if not num_right:
         return {"precision": 0.0, "recall": 0.0, "f1": 0.0}
@@ -228,7 +229,7 @@ def compute_span_scores(
 def compute_accuracy(
     gold: Sequence[Tags], predicted: Sequence[PredictedTags]
 ) -> float:
-    """Computes the share of words with the right tag; there must be one."""
+    """Computes the percentage of words with the right tag."""
     is_right = [
         tag == answer
         for tags, answers in zip(gold, predicted, strict=True)
@@ -240,15 +241,15 @@ def compute_accuracy(
 def compute_seqeval_scores(
     gold: Sequence[Tags], predicted: Sequence[PredictedTags]
 ) -> dict[str, float]:
-    """Computes F1 of whole spans as the package seqeval counts them.
+    """Computes F1 of whole spans, in percent, by the package seqeval.
 
     `seqeval_f1` reads tags like the script `conlleval`; `seqeval_strict_f1`
-    counts predicted spans only if their tags are well-formed `BIOES`.
+    counts a predicted span only if its tags are well-formed `BIOES`.
     """
     answers = _without_gaps(predicted)
     encoded = [reencode(tags, LEARNED) for tags in gold]
     with warnings.catch_warnings():
-        # It warns where there are no spans and says 0, as it should.
+        # seqeval warns if there are no spans; the score is 0.
         warnings.simplefilter("ignore")
         lenient = seqeval_metrics.f1_score(list(map(list, gold)), answers)
         strict = seqeval_metrics.f1_score(

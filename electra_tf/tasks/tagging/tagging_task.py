@@ -1,7 +1,8 @@
-"""Tagging as a task: every word of a sentence gets a tag.
+"""Tagging: every word of a sentence has a tag.
 
-Tags mark spans of words (chunks, names), which are scored whole and learned as
-`BIOES`, or say something of each word (parts of speech), scored by accuracy.
+Tags that mark spans of words (chunks, names) are learned in the scheme `BIOES`
+and scored by F1 of whole spans. Other tags (parts of speech) are scored by
+accuracy.
 """
 
 import collections
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
@@ -31,37 +31,36 @@ from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
 
-Settings = finetuning_config.FinetuningConfig
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
 _REMEDY = (
-    "Repair the file, list all tags by --config.own.labels, or, if they are "
-    "names for single words, set --config.own.metric=accuracy."
+    "Repair the file, or list all tags by --config.own.labels. If tags mark no "
+    "spans, set --config.own.metric=accuracy."
 )
-_LOOKED_AT = 100  # rows of a frame that tell whether it is of this kind
-_SHOWN = 12  # words of the sentence that is shown before a training
+_NUM_TESTED = 100  # rows of a frame that `recognizes` reads
+_NUM_SHOWN = 12  # words of the sentence that `describe_labels` shows
 
 Examples = Sequence[conll.Sentence]
 Predictions = list[list[str | None]]
-"""A tag for each word of each example; None for words without a position."""
+"""A tag for each word of each example; None for a word that was cut off."""
 
 
 @schema.frozen
 class TaggingOptions:
-    """Options of a tagger that other formats keep: `words.Conventions`."""
+    """Options of a tagger that other formats store: `words.Conventions`."""
 
-    tag_scheme: str | None = None  # None if files do not say
+    tag_scheme: str | None = None  # None if the model's files do not give it
     splits_punctuation: bool = False
 
 
 class TaggingTask(base.Task):
     """A tag for every word.
 
-    `labels` are tags that may occur, in any scheme; empty for those of the
-    training file: tags that only other files have count as errors. `metric`
-    says whether tags mark spans: `f1` if so, `accuracy` if not, and empty if
-    all look like it. `cuts_early` is that of `words.WordRowBuilder`.
+    `labels` are the tags that may occur, in any scheme; by default those of the
+    training file. `metric` is `f1` if tags mark spans and `accuracy` if not; by
+    default tags mark spans if all look like it. For `cuts_early` see
+    `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -82,53 +81,50 @@ class TaggingTask(base.Task):
     ) -> None:
         super().__init__(name, readers)
         self.cuts_early = cuts_early
-        self._listed, self._metric = tuple(labels), metric
-        # Whether tags that are not to be learned are errors of the file.
+        self._set_labels, self._metric = tuple(labels), metric
+        # Whether unknown tags raise; they count as wrong predictions otherwise.
         self._is_strict = name == base.OWN
 
     @classmethod
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
-        """Builds the task of a user's own files.
-
-        Its scores are of spans or of words, as `metric` says.
-        """
+        """Builds the task of a user's own files."""
         own = settings.own
-        listed = tuple(dict.fromkeys(own.label_names))
+        set_labels = tuple(dict.fromkeys(own.label_names))
         if own.metric:
             schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
         schema.require(
-            bool(labels or listed or own.train_file),
+            bool(labels or set_labels or own.train_file),
             "Tagging needs to know its tags. Received: no training file and no "
             "labels. Give --config.own.train_file or --config.own.labels.",
         )
-        plain = spans.standardize(listed, own.metric == "f1")
+        standard = spans.standardize(set_labels, own.metric == "f1")
         schema.require(
-            own.metric == "accuracy" or None not in plain.values(),
+            own.metric == "accuracy" or None not in standard.values(),
             "`own.labels` of spans must be O, or tags that begin with B-, I-, "
-            f"E- or S-. Received: {own.labels!r}. Write all so, or set "
+            f"E- or S-. Received: {own.labels!r}. Change the tags, or set "
             "--config.own.metric=accuracy.",
         )
         read = functools.partial(own_sentences.read_own, own)
-        readers = _reading_once(read, own.files)
-        return cls(base.OWN, readers, own.metric, listed)
+        readers = {s: functools.partial(read, s) for s in own.files}
+        return cls(base.OWN, readers, own.metric, set_labels)
 
     @classmethod
     def recognizes(cls, frame: Any, own: Any) -> str:
-        """Why labels are tags of words, or an empty string."""
+        """Returns the reason why a frame's labels are tags, or ""."""
         columns = [own.text_column, own.label_column]
         if own.question_column in frame or not {*columns} <= {*frame}:
             return ""
-        head = frame[columns].head(_LOOKED_AT)
+        head = frame[columns].head(_NUM_TESTED)
         for row in head.to_numpy().tolist():
             words, tags = map(cells.understand, row)
             if isinstance(words, str):
                 if cells.open_spans(tags):
                     return f"{own.label_column!r} has places in texts"
-                # Zeros and ones say which of several labels a text has.
-                are_names = isinstance(tags, list) and all(
+                # A list of 0 and 1 belongs to multi-label classification.
+                are_strings = isinstance(tags, list) and all(
                     isinstance(tag, str) for tag in tags
                 )
-                words = words.split() if are_names else None
+                words = words.split() if are_strings else None
             are_lists = isinstance(words, list) and isinstance(tags, list)
             if not are_lists or len(words) != len(tags):
                 return ""
@@ -136,39 +132,39 @@ class TaggingTask(base.Task):
 
     @functools.cached_property
     def conventions(self) -> words_lib.Conventions:
-        """How the training file writes words and tags, or what labels tell."""
+        """The conventions of the training file, or else of the set labels."""
         rows = super().read_split("train") if "train" in self.splits else ()
-        is_apart = words_lib.are_apart(word for r in rows for word in r.words)
-        tags = [r.tags or () for r in rows] or [[tag] for tag in self._listed]
-        known = self._listed or {tag for row in tags for tag in row}
-        plain: dict[str, str | None] = {}
+        words = (word for row in rows for word in row.words)
+        splits_punctuation = words_lib.is_punctuation_split(words)
+        tags = [r.tags or () for r in rows] or [[t] for t in self._set_labels]
+        names = self._set_labels or {tag for row in tags for tag in row}
+        standard: dict[str, str | None] = {}
         if self._metric != "accuracy":
-            plain = spans.standardize(known, self._metric == "f1")
-        encoded = [[plain.get(t) or spans.OUTSIDE for t in row] for row in tags]
-        scheme = spans.find_scheme(encoded) if plain else ""
-        return words_lib.Conventions(scheme, is_apart)
+            standard = spans.standardize(names, self._metric == "f1")
+        tags = [[standard.get(t) or spans.OUTSIDE for t in row] for row in tags]
+        scheme = spans.find_scheme(tags) if standard else ""
+        return words_lib.Conventions(scheme, splits_punctuation)
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """`f1` of spans, or else `accuracy` of words."""
+        """`f1` if tags mark spans, otherwise `accuracy`."""
         return "f1" if self.conventions.scheme else "accuracy"
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Tags as they are learned and predicted, by their index."""
+        """The learned tags; output i of the head belongs to tag i."""
         scheme = self.conventions.scheme
-        if self._listed:
-            plain = spans.standardize(self._listed, True) if scheme else {}
-            listed = [plain.get(tag) or tag for tag in self._listed]
-            return spans.classes_of_labels(listed, scheme)
-        tags = (row.tags or () for row in self.read_split("train"))
-        return spans.list_classes(tags, scheme)
+        if tags := self._set_labels:
+            standard = spans.standardize(tags, True) if scheme else {}
+            tags = tuple(standard.get(tag) or tag for tag in tags)
+            return spans.classes_of_labels(tags, scheme)
+        rows = self.read_split("train")
+        return spans.list_classes((row.tags or () for row in rows), scheme)
 
     def use_labels(self, labels: Sequence[str]) -> None:
-        """Takes the labels of a model; tags beyond them count as errors."""
+        """Replaces the labels; other tags then count as wrong predictions."""
         self.__dict__["labels"] = tuple(labels)
-        self._listed, self._is_strict = (), False
-        # Models from elsewhere have no other conventions.
+        self._set_labels, self._is_strict = (), False
         is_chunking, scheme = self.name == CHUNKING, ""
         marks_spans = not self._metric and spans.mark_spans(labels)
         if marks_spans or self._metric == "f1":
@@ -176,91 +172,94 @@ class TaggingTask(base.Task):
         self.conventions = words_lib.Conventions(scheme, is_chunking)
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Takes the conventions of a trained model."""
-        # Tags were once given back in the training file's own style.
-        known = {k: v for k, v in values.items() if k != "style"}
-        self.conventions = schema.build(words_lib.Conventions, known)
+        """Replaces the conventions by those of a trained model."""
+        # Old trials have a field `style`, which is ignored.
+        fields = {k: v for k, v in values.items() if k != "style"}
+        self.conventions = schema.build(words_lib.Conventions, fields)
 
     def read_split(self, split: str) -> Examples:
-        """Reads sentences; tags of spans are made `O` and others like `B-X`."""
-        read = super().read_split(split)
-        counts = collections.Counter(t for row in read for t in row.tags or ())
-        plain: dict[str, str | None] = {tag: tag for tag in counts}
+        """Reads sentences; converts tags of spans to `O` and `B-X`, `I-X`..."""
+        original = super().read_split(split)
+        counts = collections.Counter(t for s in original for t in s.tags or ())
+        standard: dict[str, str | None] = {tag: tag for tag in counts}
         if self.conventions.scheme:
-            plain = spans.standardize(counts, True)
-        faults = {t: self._find_fault(split, plain[t]) for t in counts}
-        for words, tags, place in read if any(faults.values()) else ():
+            standard = spans.standardize(counts, True)
+        corrections = {t: self._correction(split, standard[t]) for t in counts}
+        is_bad = any(corrections.values())
+        for words, tags, place in original if is_bad else ():
             for number, tag in enumerate(tags or (), 1):
-                if faults[tag]:
+                if corrections[tag]:
                     word = f"word {number} ({words[number - 1]!r})"
-                    begins = "of the sentence that begins here"
-                    expected = f"the tag of {word} {begins} to be {faults[tag]}"
+                    where = "of the sentence that begins here"
+                    correction = f"{where} to be {corrections[tag]}"
+                    expected = f"the tag of {word} {correction}"
                     raise files.unexpected(place, expected, tag, _REMEDY)
-        changed = {old: new for old, new in plain.items() if old != new}
+        changed = {old: new for old, new in standard.items() if old != new}
         if not changed:
-            return read
+            return original
         sentences = conll.Sentences(
-            row._replace(tags=row.tags and tuple(plain[t] for t in row.tags))
-            for row in read
+            s._replace(tags=s.tags and tuple(standard[tag] for tag in s.tags))
+            for s in original
         )
-        told = [f"{old} ({counts[old]:,}) as {changed[old]}" for old in changed]
-        note = f"{split}: tags are read, and given back, in one style"
-        notes = getattr(read, "notes", ())
-        sentences.notes = (*notes, f"{note}: {files.list_some(told)}.")
+        pairs = [f"{t} ({counts[t]:,}) as {new}" for t, new in changed.items()]
+        note = f"{split}: tags are read and predicted in one style"
+        notes = getattr(original, "notes", ())
+        sentences.notes = (*notes, f"{note}: {files.list_some(pairs)}.")
         return sentences
 
-    def _find_fault(self, split: str, tag: str | None) -> str:
-        """What should stand in the place of a tag; empty for a right one."""
+    def _correction(self, split: str, tag: str | None) -> str:
+        """Returns what is expected instead of a bad tag, "" for a good tag."""
         if tag is None:
-            return "O, or the place and the kind of a span, as B-PER"
-        if not self._is_strict or (split == "train" and not self._listed):
+            return "O, or the prefix and the kind of a span, as B-PER"
+        if not self._is_strict or (split == "train" and not self._set_labels):
             return ""
         name_of = spans.kind_of if self.conventions.scheme else str
-        known = {*map(name_of, self.labels)}
-        listed = files.list_some(sorted(known - {""}))
-        source = "own.labels" if self._listed else "the training file"
-        return "" if name_of(tag) in known else f"one of {source} ({listed})"
+        names = {*map(name_of, self.labels)}
+        shown = files.list_some(sorted(names - {""}))
+        source = "own.labels" if self._set_labels else "the training file"
+        return "" if name_of(tag) in names else f"one of {source} ({shown})"
 
     def _describe_schemes(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says where spans begin by another rule than in the training file."""
-        own = self.conventions.scheme
+        """Warns if spans of a split begin by another rule than in training."""
+        train_scheme = self.conventions.scheme
         schemes = {
             split: spans.find_scheme(s.tags or () for s in sentences)
             for split, sentences in examples.items()
             if self.has_labels(sentences)
         }
         return [
-            f"Spans of {split} look like {scheme}, but are read as {own}."
+            f"Spans of {split} look like {scheme}, but are read as "
+            f"{train_scheme}."
             for split, scheme in schemes.items()
-            if spans.IOB1 in {own, scheme} and own != scheme
+            if spans.IOB1 in {train_scheme, scheme} and train_scheme != scheme
         ]
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
-        """Says how files and tags were understood, and what decides."""
-        notes = [getattr(own, "notes", ()) for own in examples.values()]
+        """Returns lines about files, tags, the metric and a first sentence."""
+        notes = [getattr(split, "notes", ()) for split in examples.values()]
         lines = [*itertools.chain(*notes)]
         sentences = next(filter(self.has_labels, examples.values()), ())
         if not sentences:
             return lines
         rows = [self._encode(sentence.tags or ()) for sentence in sentences]
-        named: Iterable[str] = itertools.chain(*rows)
-        start, end = "Tags are names for single words", "Accuracy decides"
+        names: Iterable[str] = itertools.chain(*rows)
+        start, end = "Tags mark no spans", "Accuracy ranks trials"
         if self.conventions.scheme:
-            named = (s.kind for row in rows for s in spans.find_spans(row))
+            names = (s.kind for row in rows for s in spans.find_spans(row))
             start = f"Tags mark spans, in the scheme {self.conventions.scheme}"
-            end = "F1 of whole spans decides"
+            end = "F1 of whole spans ranks trials"
             lines += self._describe_schemes(examples)
         elif not self._metric:
-            end += ": not all are O, or place and kind of a span, as B-PER"
-        counts = collections.Counter(named).most_common()
-        told = [f"{name} ({count:,})" for name, count in counts]
+            end += ": not all tags are O or prefix and kind, as B-PER"
+        counts = collections.Counter(names).most_common()
+        shown = [f"{name} ({count:,})" for name, count in counts]
         pairs = zip(sentences[0].words, sentences[0].tags or (), strict=True)
-        shown = [f"{word}/{tag}" for word, tag in pairs]
-        shown[_SHOWN:] = ["..."] * bool(shown[_SHOWN:])
+        tagged = [f"{word}/{tag}" for word, tag in pairs]
+        tagged[_NUM_SHOWN:] = ["..."] * bool(tagged[_NUM_SHOWN:])
         return [
             *lines,
-            f"{start}: {files.list_some(told)}. {end}.",
-            f"The first sentence: {terminal.printable(' '.join(shown))}",
+            f"{start}: {files.list_some(shown)}. {end}.",
+            f"The first sentence: {terminal.printable(' '.join(tagged))}",
         ]
 
     def build_rows(
@@ -270,7 +269,7 @@ class TaggingTask(base.Task):
         max_seq_length: int,
         is_training: bool,
     ) -> base.Rows:
-        """Makes the rows of sentences (`words.build_rows`), with their tags."""
+        """Builds the rows of sentences (`words.build_rows`) with their tags."""
         sentences = [example.words for example in examples]
         rows = words_lib.build_rows(
             sentences, tokenizer, max_seq_length, self.cuts_early
@@ -280,10 +279,10 @@ class TaggingTask(base.Task):
         num_missing = counts.sum() - len(words.values)
         if num_missing and self.cuts_early:
             logging.warning(
-                f"{self.name}: {num_missing} of {counts.sum()} words are not "
-                f"looked at, most of them because rows of {max_seq_length} "
-                "tokens end before them. They are not learned from and count "
-                "as wrong. --config.task.max_seq_length changes it."
+                f"{self.name}: {num_missing} of {counts.sum()} words are in no "
+                f"row, mostly because rows of {max_seq_length} tokens are too "
+                "short. These words are not learned and count as wrong. Raise "
+                "--config.task.max_seq_length."
             )
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
@@ -291,8 +290,8 @@ class TaggingTask(base.Task):
             tags = self._encode(example.tags or ()) or [""] * len(example.words)
             flat += [numbers.get(tag, -1) for tag in tags]
         starts = (np.cumsum(counts) - counts)[rows.examples]
-        places = np.repeat(starts, words.lengths) + words.values
-        classes = np.array(flat, np.int32)[places]
+        indices = np.repeat(starts, words.lengths) + words.values
+        classes = np.array(flat, np.int32)[indices]
         weights = (classes >= 0).astype(np.float32)
         ragged = {
             "tags": rows_lib.Ragged(np.maximum(classes, 0), words.splits),
@@ -303,7 +302,7 @@ class TaggingTask(base.Task):
     def decode(
         self, examples: Examples, rows: base.Rows, outputs: base.Outputs
     ) -> Predictions:
-        """Returns the likeliest tag of each word."""
+        """Returns the most probable tag of each word."""
         predictions: Predictions = [[None] * len(e.words) for e in examples]
         for row, logits in enumerate(outputs["logits"]):
             tags = predictions[rows.examples[row]]
@@ -313,13 +312,13 @@ class TaggingTask(base.Task):
         return predictions
 
     def score(self, examples: Examples, predictions: Predictions) -> dict:
-        """Computes scores of spans, if tags mark them, and of words."""
+        """Computes the accuracy and, if tags mark spans, scores of spans."""
         gold = [self._encode(example.tags or ()) for example in examples]
         unknown = {tag for row in gold for tag in row} - set(self.labels)
         if unknown:
             logging.warning(
                 f"{self.name}: the training data lack the tags "
-                f"{', '.join(sorted(unknown))}; words that have them count as "
+                f"{', '.join(sorted(unknown))}; words with these tags count as "
                 "wrong."
             )
         accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
@@ -332,19 +331,19 @@ class TaggingTask(base.Task):
         return spans.encode_tags(tags, self.conventions.scheme)
 
     def has_labels(self, examples: Examples) -> bool:
-        """Whether all sentences have tags."""
+        """Returns whether all sentences have tags."""
         return all(example.tags is not None for example in examples)
 
     def is_degenerate(
         self, examples: Examples, predictions: Predictions
     ) -> bool:
-        """Whether all words have the same tag."""
+        """Returns whether all predicted tags are the same."""
         return len({tag for tags in predictions for tag in tags} - {None}) < 2
 
     def list_predictions(self, examples: Examples, predictions: Any) -> Any:
-        """Lists the tags of each sentence, in the training file's scheme.
+        """Returns the tags of each sentence in the training file's scheme.
 
-        A word that was cut off has `O`, or `_` if tags mark no spans.
+        A word that was cut off gets `O`, or `_` if tags mark no spans.
         """
         scheme = self.conventions.scheme
         if not scheme:
@@ -359,14 +358,14 @@ class TaggingTask(base.Task):
         examples: Examples,
         predictions: Predictions,
     ) -> list[pathlib.Path]:
-        """Writes words, right tags if known and predicted tags as columns.
+        """Writes columns: words, gold tags if there are any, predicted tags.
 
-        The script `conlleval -d '\\t'` reads them.
+        The script `conlleval -d '\\t'` reads the file.
         """
         lines = []
         listed = self.list_predictions(examples, predictions)
         for example, tags in zip(examples, listed, strict=True):
-            # Blanks of other kinds end no column.
+            # These characters would end a column or a line.
             words = [
                 re.sub(r"[\t\r\n]", " ", word).strip(" ") or "_"
                 for word in example.words
@@ -378,25 +377,25 @@ class TaggingTask(base.Task):
         return [base.write_file(path, lines)]
 
     def build_signatures(self, model: Any) -> Any:
-        """Builds what computes the answers of an export."""
+        """Builds an object with the functions of an export's signatures."""
         return signatures.TaggingSignatures(self, model)
 
     def describe_export(self) -> dict[str, Any]:
-        """Says how long sentences are treated."""
+        """Returns whether long sentences are cut."""
         return {"cuts_early": self.cuts_early}
 
     @classmethod
     def read_prediction(
         cls, metadata: Any, texts: base.Texts, row: base.Row
     ) -> signatures.TagPrediction:
-        """Reads words with tags, and the spans that these mark."""
+        """Returns the tagged words of a text, and the spans."""
         return signatures.read_prediction(metadata.labels or (), texts[0], row)
 
     @classmethod
     def show_prediction(
         cls, prediction: Any, metadata: Any, texts: base.Texts
     ) -> list[str]:
-        """Shows a word with its tag on each line."""
+        """Returns a line with the tag and its probability for each word."""
         words = [terminal.printable(word.text) for word in prediction.words]
         width = max(map(len, words), default=0)
         return [
@@ -405,27 +404,23 @@ class TaggingTask(base.Task):
         ]
 
     def options(self, conventions: Any = None) -> TaggingOptions:
-        """Returns how the training file writes words and tags, if known."""
-        known = conventions or {"scheme": None}
-        is_apart = known.get("splits_punctuation", False)
-        return TaggingOptions(known.get("scheme", ""), is_apart)
+        """Returns the conventions of the training file as options."""
+        values = conventions or {"scheme": None}
+        splits_punctuation = values.get("splits_punctuation", False)
+        return TaggingOptions(values.get("scheme", ""), splits_punctuation)
 
     @classmethod
     def restore_conventions(
         cls, options: TaggingOptions
     ) -> words_lib.Conventions | None:
-        """Returns them if the files say."""
+        """Returns the conventions, or None if the options lack the scheme."""
         if options.tag_scheme is None:
             return None
         return words_lib.Conventions(*dataclasses.astuple(options))
 
 
-def _reading_once(read: Any, splits: Iterable[str]) -> base.Readers:
-    return {s: functools.cache(functools.partial(read, s)) for s in splits}
-
-
-def build_chunking(settings: Settings) -> TaggingTask:
-    """Builds the task of CoNLL-2000; rows are cut as in the original."""
+def build_chunking(settings: base.Settings) -> TaggingTask:
+    """Builds the task of CoNLL-2000, which cuts rows as the original does."""
     read = functools.partial(conll.read_chunking, settings.task.data_dir)
-    readers = _reading_once(read, ("train", "dev", "test"))
+    readers = {s: functools.partial(read, s) for s in ("train", "dev", "test")}
     return TaggingTask(CHUNKING, readers, "f1", cuts_early=True)

@@ -1,8 +1,8 @@
-"""Words to rows of pieces, and where in the rows each word is looked at.
+"""Builds rows of pieces from words, with the position of each word.
 
-A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. As in the
-original, ideographs are letters, `[CLS]` and `[SEP]` are no words, and a word
-without pieces is looked at where the next one (or [SEP]) begins.
+A row is `[CLS] pieces [SEP]`. The position of a word is its first piece. As in
+the original, ideographs are letters, the words `[CLS]` and `[SEP]` get no tag,
+and the position of a word without pieces is that of the next word or of [SEP].
 """
 
 import collections
@@ -21,38 +21,34 @@ from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _NUM_SPECIAL = 2
-# Sentences that are made into rows at once: bounds the memory of the rest.
-_CHUNK = 16_384
-# What BERT's tokenizer takes for punctuation.
+_CHUNK = 16_384  # sentences tokenized at once; limits memory
+# A character that BERT's tokenizer takes for punctuation.
 _SIGN = r"[!-/:-@\[-`{-~\p{P}]"
-# One sign; or several that are alike, as in "..." and "``".
+# A sign, or the same sign several times, as in "..." and "``".
 _SIGNS = "|".join([*(re.escape(s) + "+" for s in string.punctuation), _SIGN])
 
 
 class WordRows(NamedTuple):
-    """R rows of N sentences.
+    """R rows of N sentences; together they hold all words in order."""
 
-    The words of all rows, one after another, are those of all sentences.
-    """
-
-    ids: tf.RaggedTensor  # `[R, (tokens)]` int32, [CLS] and [SEP] included
-    # `[R, (words)]` int32, where in its row each word is looked at; 0 for words
-    # that are not
+    ids: tf.RaggedTensor  # `[R, (tokens)]` int32, with [CLS] and [SEP]
+    # `[R, (words)]` int32, position of each word in its row; 0 for words that
+    # get no tag
     positions: tf.RaggedTensor
-    row_splits: tf.Tensor  # `[N + 1]` int64, where rows of each sentence begin
-    num_tokens: tf.Tensor  # `[N]` int64, pieces in the rows, [CLS] and [SEP]
-    num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
+    row_splits: tf.Tensor  # `[N + 1]` int64: rows of each sentence
+    num_tokens: tf.Tensor  # `[N]` int64, kept pieces, [CLS] and [SEP]
+    num_truncated: tf.Tensor  # `[N]` int64, pieces that were cut off
 
 
 class WordRowBuilder(tf.Module):
-    """Makes rows of words, in Python or in a graph.
+    """Builds rows of words, in Python or in a graph.
 
-    A sentence that is longer than `max_length` tokens becomes several rows that
-    overlap; a word is looked at where it has most context. With `cuts_early` it
-    is cut as in the original, before the first word for which (words of the
-    sentence) + 2 + (tokens before the word) + 1 exceeds the length: its row may
-    be half empty, or a lone [SEP]. (Where the last word has too many pieces the
-    original stops; here it is cut. Case and accents follow the tokenizer.)
+    A sentence of more than `max_length` tokens becomes several overlapping
+    rows; each word is tagged in the row where it has most context. With
+    `cuts_early` a sentence has one row, which is cut as in the original: before
+    the first word for which (words of the sentence) + 2 + (tokens before the
+    word) + 1 exceeds the length. Such a row may be half empty, or a lone [SEP].
+    (If the last word has too many pieces, the original fails; here it is cut.)
     """
 
     def __init__(
@@ -68,24 +64,24 @@ class WordRowBuilder(tf.Module):
         self._normalizer = normalization.Normalizer(
             tokenizer.vocabulary.settings, splits_ideographs=False
         )
-        # What is left of a word without the characters that vanish.
+        # Removes only invisible characters, to find `[CLS]` and `[SEP]`.
         cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
         self._visible = normalization.Normalizer(cased, splits_ideographs=False)
 
     def build(self, words: tf.RaggedTensor) -> WordRows:
-        """Makes the rows of sentences, `[N, (words)]` string."""
-        # Strings live there; a GPU would only add copies.
+        """Builds the rows of sentences, `[N, (words)]` string."""
+        # Operations on strings have no GPU kernels.
         with tf.device("/CPU:0"):
             return self._build(words)
 
     def _build(self, words: tf.RaggedTensor) -> WordRows:
-        # Each distinct word is split once.
+        # Each distinct word is tokenized once.
         distinct, index = tf.unique(words.values, tf.int64)
         pieces, is_special = (tf.gather(v, index) for v in self.split(distinct))
         sentences = words.value_rowids()
         splits = tf.gather(pieces.row_splits, words.row_splits)
         totals = splits[1:] - splits[:-1]
-        # How many pieces of its sentence stand before each word.
+        # Number of pieces before each word in its sentence.
         before = pieces.row_starts() - tf.gather(splits, sentences)
         is_tagged, kept, has_start = ~is_special, totals, tf.ones_like(totals)
         if self.cuts_early:
@@ -94,12 +90,12 @@ class WordRowBuilder(tf.Module):
             is_tagged &= is_kept
         room = tf.constant(self.max_length - _NUM_SPECIAL, tf.int64)
         rooms = tf.fill(tf.shape(kept), room)
-        # Half a row and more: later words are never in earlier rows.
+        # With this stride no word is in an earlier row than the word before.
         windows = rows_lib.split_windows(kept, rooms, (rooms + 1) // 2)
-        # A word after the last piece stands with it.
-        places = tf.minimum(before, tf.gather(kept, sentences) - 1)
+        # Words without pieces at the end of a sentence use the last piece.
+        pieces_of = tf.minimum(before, tf.gather(kept, sentences) - 1)
         rows = tf.gather(windows.splits, sentences) + rows_lib.find_best_window(
-            windows, sentences, tf.maximum(places, 0)
+            windows, sentences, tf.maximum(pieces_of, 0)
         )
         positions = 1 + before - tf.gather(windows.starts, rows)
         positions = tf.cast(tf.where(is_tagged, positions, 0), tf.int32)
@@ -123,12 +119,16 @@ class WordRowBuilder(tf.Module):
     def _cut(
         self, words: tf.RaggedTensor, num_pieces: tf.Tensor, before: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Which words the original keeps, how many pieces, whether [CLS]."""
+        """Cuts sentences as the original does.
+
+        Returns which words are kept, `[W]` bool, and for each sentence the
+        number of kept pieces and whether it keeps [CLS], `[N]` int64.
+        """
         sentences, num_words = words.value_rowids(), words.row_lengths()
         num_needed = before + tf.gather(num_words, sentences) + 4
         is_kept = num_needed <= self.max_length
         sums = tf.math.segment_sum(tf.where(is_kept, num_pieces, 0), sentences)
-        # Sentences without words at the end have no segment.
+        # `segment_sum` omits trailing sentences without words.
         sums = tf.pad(sums, [[0, words.nrows() - tf.size(sums, tf.int64)]])
         room = self.max_length - _NUM_SPECIAL
         fits = tf.gather(sums, sentences) <= room
@@ -139,18 +139,18 @@ class WordRowBuilder(tf.Module):
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Splits words, `[W]` string, into pieces, `[W, (pieces)]` int32.
 
-        Words of control characters alone have none. The second result, `[W]`
-        bool, says whether a word is `[CLS]` or `[SEP]`.
+        Also returns whether a word is `[CLS]` or `[SEP]`, `[W]` bool. A word
+        of control characters has no pieces.
         """
         pieces = self.tokenizer.tokenize_words(self._normalizer.split(words))
         may_be_special = tf.strings.regex_full_match(words, r"(?s).*\[.*\].*")
         visible = self._visible.split(tf.where(may_be_special, words, ""))
-        left = tf.RaggedTensor.from_row_splits(
+        parts = tf.RaggedTensor.from_row_splits(
             visible.words, visible.text_splits, validate=False
         )
-        left = tf.strings.reduce_join(left.to_tensor(""), axis=1)
-        is_first, is_last = left == "[CLS]", left == "[SEP]"
-        # Two rows more, and every special word takes its own from there.
+        plain = tf.strings.reduce_join(parts.to_tensor(""), axis=1)
+        is_first, is_last = plain == "[CLS]", plain == "[SEP]"
+        # Special words take their piece from two rows appended to `pieces`.
         vocabulary = self.tokenizer.vocabulary
         special = tf.ragged.constant(
             [[vocabulary.cls_id], [vocabulary.sep_id]], tf.int32
@@ -164,15 +164,15 @@ class WordRowBuilder(tf.Module):
 
 @schema.frozen
 class Conventions:
-    """How a training file writes words and tags, and so raw text is treated."""
+    """How a training file writes words and tags; raw text is split likewise."""
 
     scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
-    # Whether punctuation at the ends of a word is a word of its own.
+    # Whether punctuation at the ends of a word is a separate word
     splits_punctuation: bool = False
 
 
-def are_apart(words: Iterable[str]) -> bool:
-    """Whether more words are punctuation alone than have some at an end."""
+def is_punctuation_split(words: Iterable[str]) -> bool:
+    """Returns whether most punctuation marks are separate words."""
     counts = collections.Counter(words)
     distinct, numbers = rows_lib.encode(list(counts)), [*counts.values()]
     match = tf.strings.regex_full_match
@@ -182,9 +182,10 @@ def are_apart(words: Iterable[str]) -> bool:
 
 
 def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
-    """Splits `[N]` UTF-8 texts at blanks, and punctuation off the words' ends.
+    """Splits `[N]` UTF-8 texts at blanks.
 
-    A sign repeated, as in "...", is one word. What is not UTF-8 stays whole.
+    With `splits_punctuation`, punctuation at the ends of a word becomes
+    separate words; a repeated sign, as in "...", is one word.
     """
     words = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
     if not splits_punctuation:
@@ -198,7 +199,7 @@ def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
     parts = tf.strings.split(before + " " + core + after)
     sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
     begins = tf.cumsum(sizes, exclusive=True)
-    # The parts of a word begin where it does, and follow one another.
+    # The first part begins where the word begins; no bytes separate parts.
     shifts = words.starts.values - tf.gather(begins, parts.row_starts())
     begins += tf.gather(shifts, parts.value_rowids())
     splits = tf.gather(parts.row_splits, words.words.row_splits)
@@ -208,8 +209,8 @@ def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
 
 
 def character_places(text: bytes) -> np.ndarray:
-    """The character that each byte of a text is in, and one for its end."""
-    # A character begins with each byte but 10xxxxxx.
+    """Maps byte offsets of a UTF-8 text to characters, `[bytes + 1]` int64."""
+    # Every byte except 10xxxxxx begins a character.
     begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80
     return np.concatenate([[0], np.cumsum(begins)])
 
@@ -217,18 +218,19 @@ def character_places(text: bytes) -> np.ndarray:
 def _share_words(
     ids: tf.RaggedTensor, positions: tf.RaggedTensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Repeats rows that have more words than tokens, so that none has.
+    """Repeats rows that have more words than tokens, and shares the words.
 
-    Words without pieces stand where others do, so there may be any number.
-    Returns which row each new one is, and how many words it has, `[R]` both.
+    A row can have any number of words without pieces, but a batch pads words to
+    the number of tokens. Returns the index of the repeated row and the number
+    of words of each new row, both `[R]`.
     """
     room = ids.row_lengths().numpy()
-    left = positions.row_lengths().numpy()
-    times = np.maximum(-(-left // room), 1)
+    num_words = positions.row_lengths().numpy()
+    times = np.maximum(-(-num_words // room), 1)
     repeated = np.repeat(np.arange(len(times)), times)
     number = np.arange(len(repeated)) - (np.cumsum(times) - times)[repeated]
-    rest = left[repeated] - number * room[repeated]
-    return repeated, np.minimum(rest, room[repeated])
+    num_left = num_words[repeated] - number * room[repeated]
+    return repeated, np.minimum(num_left, room[repeated])
 
 
 def build_rows(
@@ -237,10 +239,10 @@ def build_rows(
     max_seq_length: int,
     cuts_early: bool = True,
 ) -> rows_lib.EncodedRows:
-    """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
+    """Builds the rows of a whole split by `WordRowBuilder`.
 
-    `ragged["word_positions"]` says where in a row words are looked at,
-    `details`, `[R, (words)]` int32, which words of the sentence they are.
+    `ragged["word_positions"]` and `details`, both `[R, (words)]` int32, hold
+    the position of each word in its row and its index in the sentence.
     """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids: list[tf.RaggedTensor] = []
@@ -255,14 +257,13 @@ def build_rows(
         )
         rows = builder.build(ragged)
         is_tagged = rows.positions > 0
-        # The number of each word in its sentence.
-        order = tf.ragged.range(ragged.row_lengths()).values
-        numbers = rows.positions.with_values(tf.cast(order, tf.int32))
-        own = tf.ragged.boolean_mask(rows.positions, is_tagged)
-        repeated, lengths = _share_words(rows.ids, own)
+        index = tf.ragged.range(ragged.row_lengths()).values
+        indices = rows.positions.with_values(tf.cast(index, tf.int32))
+        tagged = tf.ragged.boolean_mask(rows.positions, is_tagged)
+        repeated, lengths = _share_words(rows.ids, tagged)
         ids.append(tf.gather(rows.ids, repeated))
-        which = tf.ragged.boolean_mask(numbers, is_tagged)
-        for parts, values in ((positions, own), (words, which)):
+        indices = tf.ragged.boolean_mask(indices, is_tagged)
+        for parts, values in ((positions, tagged), (words, indices)):
             shared = tf.RaggedTensor.from_row_lengths(values.values, lengths)
             parts.append(shared)
         sentence = np.arange(begin, begin + len(chunk), dtype=np.int32)
@@ -271,7 +272,7 @@ def build_rows(
     examples = np.concatenate(owners)
     return rows_lib.EncodedRows(
         ids=rows_lib.Ragged.join(ids),
-        # As in the original, all of a sentence is segment 1.
+        # As in the original, all tokens are in segment 1.
         segment_starts=np.zeros_like(examples),
         examples=examples,
         ragged={"word_positions": rows_lib.Ragged.join(positions)},

@@ -112,7 +112,7 @@ def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
     assert {
         "Questions of train: 2; 1 contexts, 1 unanswerable, 0 without answers.",
         "Rows, windows of the contexts: 4 of train.",
-        "What is learned as its answer: cat ##s",
+        "Its answer in tokens: cat ##s",
     } <= set(lines)
 
 

@@ -243,14 +243,14 @@ EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
          "expected answers with `text` and `answer_start`.*members answer"),
         ("a.json", [ROWS[0] | {"answers": {"text": ["a", "b"],
                                            "answer_start": [0]}}],
-         "expected 2 places `answer_start`"),
+         "expected 2 numbers `answer_start`"),
         ("a.json", squad_file([squad_question(), squad_question(
             id="q2", answers=[], is_impossible=False)]),
          "question 'q2': expected an answer, or `is_impossible`"),
         ("a.json", squad_file([squad_question(answers=[])]),
          "question 'q1': expected an answer, or `is_impossible`"),
         ("a.json", squad_file([WRONG | {"answers": [{"text": "x"}]}]),
-         r"1 of 1 answers are nowhere in their contexts: 'q2' \('x'\)"),
+         r"1 of 1 answers are not in their contexts: 'q2' \('x'\)"),
         ("a.gz", '{"header": 1}\n', "a.gz"),
         ("a.jsonl", '{"header": 1}\n', "expected questions"),
         ("a.jsonl", '{"header": 1}\n{"context": ', "line 2: expected a JSON"),
@@ -300,10 +300,10 @@ def test_what_is_guessed_of_answers_is_said(write, caplog):
     ]
     for told in (
         "1 questions have answers, but `is_impossible` is true: 0.",
-        "1 of 5 answers have no `answer_start` and are in their contexts sev",
+        "1 of 5 answers have no `answer_start` and occur several times",
         "2 of 5 answers do not begin where `answer_start` says",
         "the farthest: 'The' of question 'The' begins at 23, not at 40.",
-        "1 of 5 answers are nowhere in their contexts: 'dog' ('dog'). These "
+        "1 of 5 answers are not in their contexts: 'dog' ('dog'). These "
         "questions are left out of training.",
         "These questions are kept, and never right.",
     ):

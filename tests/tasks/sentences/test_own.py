@@ -190,8 +190,7 @@ def test_the_labels_are_counted_before_the_first_step(tmp_path):
         "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '0.5' "
         "1 + 0, 'no' 0 + 0.",
         "Labels with at most one training example: 'neg', 'Pos', '0.5', 'no'.",
-        "Labels that differ by case alone (write one label alike): 'pos', "
-        "'Pos'.",
+        "Labels that differ only by case (use one spelling): 'pos', 'Pos'.",
         "Always saying 'pos' has accuracy 66.67 on dev.",
         "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '0.5' 1, 'no' 1.",
     ]
@@ -336,7 +335,7 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
 def test_labels_that_may_be_one_are_told(tmp_path):
     task = build_own(tmp_path, "text,label\na,True\nb,1\nc,False\n")
     lines = task.describe_labels({"train": task.read_split("train")})
-    assert "Labels that may be one, as 1 and true are: '1', 'true'." in lines
+    assert "Labels that may mean the same: '1', 'true'." in lines
 
 
 def test_points_that_may_be_of_thousands_are_told(tmp_path, caplog):

@@ -125,7 +125,9 @@ def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
     ):
         with pytest.raises(errors.DataError, match=message):
             _read(tmp_path, "x.csv", text, **columns, **id_column)
-    with pytest.raises(errors.DataError, match="config.own.id_column names"):
+    with pytest.raises(
+        errors.DataError, match="sentence ids by --config.own.id_column"
+    ):
         _read(tmp_path, "x.csv", KAGGLE.removesuffix(",,,\n"), **columns)
 
 
@@ -169,11 +171,11 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ([101, 102], "O O", "'text' a list of strings"),
         ("[101 102]", "O O", "'text' a list of strings"),
         ('["a", "b"', "O O", "'text' a list of strings"),
-        ("['a' ... 'b']", "O O O", "NumPy left some out"),
+        ("['a' ... 'b']", "O O O", "NumPy shortened"),
         ("a b", "'B-X' 'O'", "'label' a list of strings"),
         ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
-        ("a b", [[0, 3, "X"], [2, 3, "Y"]], "none of another.*2 to 3, Y"),
+        ("a b", [[0, 3, "X"], [2, 3, "Y"]], "do not share.*2 to 3, Y"),
         (
             "\u5317\u4eac\u5e02",
             [[0, 2, "X"]],

@@ -195,9 +195,10 @@ def test_what_was_understood_is_told(tmp_path):
     task = _own(tmp_path, "a b_X\nb i_X\n\nc O\nd o\ne o\n")
     examples = {"train": task.read_split("train")}
     assert task.describe_labels(examples) == [
-        "train: tags are read, and given back, in one style: b_X (1) as B-X, "
+        "train: tags are read and predicted in one style: b_X (1) as B-X, "
         "i_X (1) as I-X, o (2) as O.",
-        "Tags mark spans, in the scheme BIO: X (1). F1 of whole spans decides.",
+        "Tags mark spans, in the scheme BIO: X (1). "
+        "F1 of whole spans ranks trials.",
         "The first sentence: a/B-X b/I-X",
     ]
     # A dev file in another scheme.
@@ -212,8 +213,8 @@ def test_what_was_understood_is_told(tmp_path):
     task = _own(tmp_path, "# x\nthe DT\ncat NN\nsat O\n")
     notes = task.describe_labels({"train": task.read_split("train")})
     assert "train.conll: words in column 0" in notes[0]
-    assert "Tags are names for single words: DT (1), NN (1), O" in notes[1]
-    assert "Accuracy decides: not all are O, or" in notes[1]
+    assert "Tags mark no spans: DT (1), NN (1), O" in notes[1]
+    assert "Accuracy ranks trials: not all tags are O or" in notes[1]
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):

@@ -141,4 +141,4 @@ def test_a_training_file_tells_whether_punctuation_is_apart():
         ("The cat sat. It ran, too. -", False),
         ("", False),
     ):
-        assert words_lib.are_apart(text.split()) == expected
+        assert words_lib.is_punctuation_split(text.split()) == expected
