@@ -130,7 +130,7 @@ class OwnTaskConfig:
     question_column: str = "question"  # qa
     context_column: str = "context"  # qa: the text with the answer
     answer_column: str = "answer"  # qa: an empty cell means unanswerable
-    # qa: first character of the answer; empty: the answer is searched
+    # qa: the answer's first character; empty: the context is searched for it
     answer_start_column: str = "answer_start"
 
     @property

@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import encoder as encoder_lib
 
-# Maps a layer of a block to the projections that share its columns.
+# Maps a layer of a block to the projections that its output concatenates.
 _LAYERS = {
     "attention/self/qkv": ("query", "key", "value"),
     "attention/output/dense": ("attention_output",),

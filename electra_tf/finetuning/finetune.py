@@ -394,7 +394,7 @@ def _adopt_model(request: Request) -> Request:
     """Takes a fine-tuned model from elsewhere as its trial if it has none."""
     folder = request.folder(1)
     if request.pretrained_dir is not None and not folder.exists():
-        portable_trial.place(request.pretrained_dir, folder)
+        portable_trial.convert_to_trial(request.pretrained_dir, folder)
     settings = portable_trial.adopt_files(folder, request.settings)
     return dataclasses.replace(request, settings=settings)
 

@@ -30,8 +30,8 @@ class History(NamedTuple):
     """One task of a trial: its settings and scores, without weights."""
 
     task: portable.PortableTask
-    description: trial_lib.TrialDescription  # only of this task
-    result: trial_lib.TrialResult | None  # only of this task; None: no scores
+    description: trial_lib.TrialDescription  # settings of this task
+    result: trial_lib.TrialResult | None  # scores of this task, if any
 
 
 def read_trial(
@@ -142,7 +142,7 @@ def write_trial(
     return model
 
 
-def place(path: pathlib.Path, folder: pathlib.Path) -> None:
+def convert_to_trial(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Writes a fine-tuned model of any format as a trial that can be scored.
 
     Writes nothing for a pre-trained model.
@@ -217,7 +217,7 @@ def _with_labels(task: portable.PortableTask) -> portable.PortableTask:
 def _find_standard(
     task: portable.PortableTask,
 ) -> portable.PortableTask | None:
-    """Returns the catalog's task if name, kind, options and labels agree."""
+    """Returns the catalog's task, or None if kind, options or labels differ."""
     if task.name not in catalog.TASK_NAMES:
         return None
     entry = catalog.build_task(task.name, finetuning_config.FinetuningConfig())

@@ -139,7 +139,7 @@ class PreparedTasks:
 
     @functools.cached_property
     def training_rows(self) -> Mapping[str, rows_lib.EncodedRows]:
-        """Maps each task to its training rows, at least one (`DataError`)."""
+        """Maps each task to its training rows; without any, `DataError`."""
         prepared = {name: self.rows(name, "train") for name in self.tasks}
         for name, rows in prepared.items():
             if not rows.num_rows:

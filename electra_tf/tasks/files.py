@@ -381,11 +381,11 @@ def _read_quoted(
 
 
 def require_width(
-    place: str, fields: Sequence[str], width: int, what: str
+    place: str, fields: Sequence[str], width: int, names: str
 ) -> None:
     """Raises `DataError` unless a line has `width` fields."""
     if len(fields) != width:
-        expected = f"{width} fields ({what}) instead of {len(fields)}"
+        expected = f"{width} fields ({names}) instead of {len(fields)}"
         raise unexpected(place, expected, " ".join(fields))
 
 

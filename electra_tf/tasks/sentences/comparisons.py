@@ -240,7 +240,7 @@ class MultipleChoiceTask(ComparisonTask):
         return [own.text_column, *_choice_columns(own)]
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
-        """Returns the index of the right choice, given by number, name or text."""
+        """Returns the index of the right choice, from number, name or text."""
         name = cells.label_name(record.values.get(own.label_column)) or ""
         named = cells.read_choices(record, _choice_columns(own))
         names, choices = list(named), list(named.values())
