@@ -44,38 +44,6 @@ def _block(*seconds, units=2):
     return {"seconds": [*seconds], "units": units, "processor": sum(seconds)}
 
 
-def test_sides_take_turns_and_the_first_block_is_not_counted():
-    asked = []
-
-    def side(name, memory, *rates):
-        rates = iter(rates)
-        replies = {
-            "step": lambda block: {"block": block},
-            "peak_memory": lambda: memory,
-            "peak_rates": lambda: {"flops": next(rates)},
-        }
-
-        def reply(method, *arguments):
-            asked.append((name, method, *arguments))
-            return replies[method](*arguments)
-
-        return FakeSide(name, "g", reply)
-
-    sides = [side("a", 5, 1.0, 4.0, 2.0), side("b", 6, 3.0, 3.0, 3.0)]
-    timing.take_turns(sides, [[0], [1, 1], [2]], pause=0.0)
-    steps = [(a[0], a[2]) for a in asked if a[1] == "step"]
-    assert steps == [(n, b) for b in ([0], [1, 1], [2]) for n in "ab"]
-    # Measuring peaks takes memory.
-    methods = [method for name, method, *_ in asked if name == "a"]
-    assert methods.count("peak_memory") == 1
-    assert methods[:3] == ["step", "peak_memory", "peak_rates"]
-    for side, memory in zip(sides, (5, 6), strict=True):
-        assert side.rounds == [{"block": [1, 1]}, {"block": [2]}]
-        assert side.peak_memory == memory
-    assert timing.find_peak(sides, "g", "flops") == 4.0
-    assert timing.find_peak(sides, "h", "flops") == 0.0
-
-
 def test_medians_spreads_and_ratios_within_a_group():
     ours = FakeSide("ours", "x", flops_per_unit=3.0, peak_rates={"flops": 60.0})
     ours.rounds = [_block(0.1, 0.2, 0.3), _block(0.4, 0.4, 0.4)]

@@ -11,7 +11,6 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning
-from electra_tf.config import schema
 from electra_tf.objectives import registry
 from tests import script_modules
 
@@ -266,13 +265,6 @@ def test_flags_set_fields_of_an_objective(given, expected, parse):
     assert objective == {"name": "electra"} | expected
 
 
-def test_an_unknown_override_names_the_nearest_setting():
-    command_line.check_override("config.training.seed")
-    nearest = "--config.optimizer.learning_rate"
-    with pytest.raises(errors.ConfigError, match=nearest):
-        command_line.check_override("config.optimizer.learnign_rate")
-
-
 def test_the_dial_follows_from_a_size_and_a_budget():
     settings = _load("scaled", "256x4:300M")
     encoder, training = settings.encoder, settings.training
@@ -310,26 +302,3 @@ def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
     assert config.load_file(path) == _load(base, argument)
     again = script_modules.run(*arguments)
     assert again.returncode == 1 and "exists" in again.stderr
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b'{"a": 1', b'\xef\xbb\xbf{"a": 1}', '{"a": 1}'.encode("utf-16"),
-        b"[1]", b'{"a": NaN}', b'{"a": 1e400}', b'{"a":' * 100_000,
-    ],
-    ids=lambda content: repr(content[:20]),
-)  # fmt: skip
-def test_only_an_object_is_read(tmp_path, content):
-    path = tmp_path / "a.json"
-    path.write_bytes(content)
-
-    class OwnError(ValueError):
-        pass
-
-    with pytest.raises(OwnError, match=r"a\.json must hold a JSON object"):
-        schema.read_object(path, OwnError)
-    text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
-    path.write_text(text, "utf-8")
-    expected = {"a": [1, -2.5, None, "é"], "b": {"c": 10**30}}
-    assert schema.read_object(path) == expected

@@ -7,8 +7,6 @@ import sys
 import pytest
 from huggingface_hub import constants
 
-from electra_tf import errors
-from electra_tf import hub as hub_lib
 from electra_tf import installed
 from electra_tf.formats import hugging_face
 from tests import hub_server
@@ -65,25 +63,6 @@ def test_only_what_is_needed_is_fetched_once(hub):
     assert sorted(hub.fetched) == sorted(f"{NAME}/{file}" for file in files)
     assert installed.find_model(f"{NAME}@{COMMIT}") == folder
     assert len(hub.fetched) == len(files)
-
-
-def test_weights_are_taken_without_a_pickle_where_that_is_possible(
-    hub, monkeypatch
-):
-    files = hub.models[NAME]
-    del files["model.safetensors"]
-    monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: None)
-    message = f"{NAME} must have model.safetensors.*none"
-    _refuses(NAME, message, errors.ModelError)
-    assert f"{NAME}/pytorch_model.bin" not in hub.fetched
-    monkeypatch.setattr(hub_lib.importlib.util, "find_spec", lambda _: "torch")
-    assert (installed.find_model(NAME) / "pytorch_model.bin").is_file()
-    hub.fetched.clear()
-    files["tf_model.h5"] = b"h5"
-    folder = installed.find_model(f"{NAME}@old")
-    assert folder.name == "1" * 40
-    assert (folder / "tf_model.h5").is_file()
-    assert f"{NAME}/pytorch_model.bin" not in hub.fetched
 
 
 def test_what_lies_here_goes_first_and_is_not_asked_for(hub):

@@ -11,7 +11,6 @@ import venv
 
 import pytest
 
-from electra_tf import command_line
 from electra_tf import installed
 from tests import tiny_electra
 
@@ -50,20 +49,6 @@ def test_an_installed_config_is_found_from_any_folder(tmp_path, monkeypatch):
         assert installed.find_config(name) == name
     for absent in ("configs/pretrain/no.py:a", ""):
         assert installed.find_config(absent) == absent
-
-
-def test_only_flags_that_name_configs_are_looked_up(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    configs = ROOT / "configs"
-    changed = {
-        "--config=pretrain/tiny.py": f"--config={configs}/pretrain/tiny.py",
-        "--config": "--config",  # the next argument is its value
-        "finetune/table7.py:small": f"{configs}/finetune/table7.py:small",
-        "-study=studies/table5.py": f"-study={configs}/studies/table5.py",
-    }
-    kept = "--corpus=pretrain/tiny.py", "--config.data.seed=1"
-    found = command_line.find_configs(["command", *changed, *kept])
-    assert found == ["command", *changed.values(), *kept]
 
 
 @pytest.mark.slow

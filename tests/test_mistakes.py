@@ -1,10 +1,8 @@
 """Mistakes of beginners get a sentence, without TensorFlow."""
 
-import ast
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 
@@ -13,8 +11,6 @@ import tensorflow as tf
 
 from electra_tf import command_line
 from tests import script_modules
-
-run_finetuning = script_modules.load("run_finetuning")
 
 SCRIPTS = script_modules.ROOT / "scripts"
 CONFIGS = SCRIPTS.parent / "configs"
@@ -112,33 +108,6 @@ def test_mistaken_flags_are_one_sentence():
     assert given.stderr.startswith("error: --model must be given. See --help.")
     message = "error: Unknown command line flag 'xyzzy'. See --help."
     assert unknown.stderr.startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "call"),
-    [
-        (["questions", "contexts"], "(questions=['...'], contexts=['...'])"),
-        (["texts", "text_pairs"], "(['...'], ['...'])"),
-        (["texts"], "(['...'])"),
-    ],
-)
-def test_what_a_fine_tuning_suggests_can_be_pasted(inputs, call):
-    lines = run_finetuning.list_next_commands(
-        pathlib.Path("my runs/-a b"), inputs, "sst2"
-    )
-    demo, predict, export, serve, python = map(shlex.split, lines)
-    model = {"--model_dir=my runs/-a b", "--task=sst2"}
-    assert demo[1:] == ["--model=my runs/-a b", "--task=sst2"]
-    assert {*export[1:]} == model | {"--export_dir=my runs/-a b/export"}
-    # What clients ask for has neither blanks nor a first dash.
-    named = {"--serving_dir=serving", "--model_name=_a_b"}
-    assert {*serve[1:]} == model | named
-    flags = {word.removeprefix("--").partition("=")[0] for word in predict[1:]}
-    assert flags == {"model", "task", *(name[:-1] for name in inputs)}
-    load = "electra_tf.load('my runs/-a b', task='sst2')"
-    assert ast.unparse(ast.parse(python[2])).endswith(
-        f"print({load}.predict{call})"
-    )
 
 
 def _fill_device():

@@ -89,32 +89,6 @@ def test_what_nobody_can_read_is_refused_by_name(path, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_files_read_as_local_ones_do(folder, tmp_path):
-    for top in (folder, tmp_path):
-        (top / ".hidden").write_text("ä\r\nb\n", "utf-8")
-        (top / "sub").mkdir()
-        (top / "sub" / "one.json").write_bytes(b"12")
-        assert {p.name for p in top.glob("*")} == {".hidden", "sub"}
-        assert [p.name for p in top.glob("*/*.json")] == ["one.json"]
-        assert "one.json" in {p.name for p in top.rglob("*")}
-        (top / "sub" / "below").mkdir()
-        for path in (top / "one.json", top / "sub" / "below" / "one.json"):
-            path.touch()
-        assert len({*top.glob("**/*.json")}) == 3
-        assert len({*top.glob("sub/**/one.json")}) == 2
-        assert (top / "sub" / "one.json").stat().st_size == 2
-        with (top / ".hidden").open("rb") as file:
-            assert (file.readline(), file.tell()) == ("ä\r\n".encode(), 4)
-            assert file.seek(-2, 2) == 4 and file.read() == b"b\n"
-        storage.append_text(top / "lines", "a\n")
-        storage.append_text(top / "lines", "b\n")
-        assert (top / "lines").read_text("utf-8") == "a\nb\n"
-        with pytest.raises(FileNotFoundError):
-            (top / "nothing").read_bytes()
-        with pytest.raises(OSError, match="empty"):
-            (top / "sub").rmdir()
-
-
 def test_a_file_is_replaced_and_a_folder_complete_with_its_marker(
     folder, monkeypatch
 ):

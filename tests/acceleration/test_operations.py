@@ -128,15 +128,6 @@ def test_blocks_in_a_loop_compute_as_alone(recomputes, tower):
     assert len(in_loop) <= 6 < 3 * 4 * 3 <= len(alone)
 
 
-def test_shapes_that_vary_are_not_compiled():
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4])])
-    def compute(inputs):
-        with fusion.switched(fusion.Scope.LOOPS):
-            return operations.gelu(inputs)
-
-    assert _calls(compute.get_concrete_function().graph) == 0
-
-
 def test_a_step_is_the_same_whatever_xla_compiles_of_it():
     settings = tiny.build_settings(num_micro_batches=2)
     settings = tiny_run.replace(

@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from analyses import word_tests
 
-import electra_tf
-from electra_tf.formats import hugging_face
-from electra_tf.formats import own_run
-from electra_tf.formats import pairs
 from tests import script_modules
 from tests import tiny_electra
 
@@ -66,35 +62,6 @@ def test_gaps_are_single_pieces_and_masked_once(electra):
     # Words are compared as the tokenizer has them.
     assert {row[0].word for row in gaps} == {"cat", "mat"}
     assert {row[0].text.count("[MASK]") for row in gaps} == {1}
-
-
-def test_a_swapped_in_word_is_of_another_sentence_and_differs():
-    sentences = ["The cat.", "the the dog", "Good film"]
-    for seed in range(20):
-        swaps = word_tests.draw_swaps([*sentences, "12 34"], seed)
-        for sentence, change in zip(sentences, swaps, strict=True):
-            data, start, old_end, new_end = change.swap
-            new = data[start:new_end].decode()
-            assert sentence[start:old_end] == change.word
-            assert new.lower() != change.word.lower()
-            assert any(new in other for other in sentences if other != sentence)
-
-
-def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
-    tiny_electra.write_run(tmp_path / "run")
-    parts = pairs.split(own_run.read_model(tmp_path / "run"))
-    counts = {}
-    for name, model in parts.items():
-        (tmp_path / name).mkdir()
-        hugging_face.write(model, tmp_path / name)
-        loaded = electra_tf.load(tmp_path / name)
-        counts[name] = map(len, word_tests.run(loaded, _sentences(5), 1))
-    assert [*counts["generator"]] == [5, 0]
-    assert [*counts["discriminator"]] == [0, 5]
-    tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
-    encoder = electra_tf.load(tmp_path / "encoder")
-    with pytest.raises(ValueError, match="need a generator or a discr"):
-        word_tests.run(encoder, _sentences(2), 1)
 
 
 def test_the_script_prints_numbers_beside_baselines(tmp_path):

@@ -53,10 +53,3 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
     refused = _run("configs/studies/table5.py", *given)
     assert "max_seq_length" in refused.stderr
     assert not (tmp_path / "other").exists()
-
-
-def test_a_plan_needs_no_dataset():
-    planned = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
-    assert planned.returncode == 0, planned.stderr
-    for part in ("12 runs: 6 arms", "all_tokens_mlm", "untrained"):
-        assert part in planned.stdout

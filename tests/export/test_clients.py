@@ -56,17 +56,6 @@ def describe(export, **inputs):
     return list(predictions.describe(export, metadata, inputs))
 
 
-def test_texts_of_another_kind_are_named():
-    for texts, message in (
-        ("one", r"'one'\. Put a single text into a list"),
-        (3, "Received: 3"),
-        (["a", b"b"], r"bytes as number 1 \(from 0\): b'b'"),
-        (["a", "b\udc80"], "str as number 1 .* position 1: surrogates"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            text_models.check_texts("texts", texts)
-
-
 def test_texts_of_like_length_go_together_and_come_back_in_order(build):
     detector = build(networks.Answer.REPLACED)
     texts = ["the cat sat on the mat", "dog"] * 40

@@ -1,7 +1,6 @@
 """Exports for LiteRT and ONNX."""
 
 import functools
-import sys
 
 import numpy as np
 import pytest
@@ -122,22 +121,3 @@ def test_a_model_that_answers_otherwise_is_refused(
     )
     monkeypatch.setitem(converted_model.RUNTIMES, "litert", differing)
     _refuses(exported, tmp_path, "within 0.0001.*difference of 0.00")
-
-
-def test_what_cannot_be_converted_is_refused(exported, tmp_path):
-    asked = "litert", "score_text"
-    _refuses(exported, tmp_path, "score_ids, features_id", asked, ValueError)
-    with pytest.raises(FileExistsError, match="must not exist"):
-        converted_model.convert(exported, tmp_path, "litert")
-
-
-@pytest.mark.parametrize("package", ["tf2onnx.convert", "onnxruntime"])
-def test_onnx_without_its_packages_names_them(
-    exported, tmp_path, monkeypatch, package
-):
-    monkeypatch.setitem(sys.modules, package, None)
-    if package == "onnxruntime":
-        fake = converted_model.RUNTIMES["onnx"]._replace(convert=lambda _: b"")
-        monkeypatch.setitem(converted_model.RUNTIMES, "onnx", fake)
-    message = r"pip install 'electra-tf\[onnx\]"
-    _refuses(exported, tmp_path, message, ("onnx",), ImportError)

@@ -15,7 +15,6 @@ from electra_tf.tasks.question_answering import spans as spans_lib
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.text import tokenizer as tokenizer_lib
-from tests.export import conftest
 from tests.export import finetuned_tiny
 from tests.export.conftest import as_ids
 from tests.export.conftest import encode
@@ -145,22 +144,6 @@ def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):
     assert answer["num_truncated"][4] > 0
 
 
-def test_ids_with_positions_are_tagged_as_their_text(load):
-    call = load("chunking")
-    text = call("tag_text", texts=encode("the cat sat"))
-    rows = as_ids([[2, IDS("the"), IDS("cat"), IDS("sat"), 3]], 7)
-    rows["segment_ids"] = rows["input_mask"]
-    answer = call("tag_ids", word_positions=np.int32([[1, 2, 3, 0]]), **rows)
-    names = ("tags", "tag_probabilities")
-    conftest.assert_close(
-        {name: answer[name][:, :3] for name in names},
-        {name: text[name] for name in names},
-    )
-    assert answer["tags"][0, 3] == b""
-    assert answer["tag_logits"].shape == (1, 4, 6)
-    assert not answer["tag_logits"][0, 3].any()
-
-
 def check_answers(trial, call, pairs, atol=1e-4):
     """Answers are the trainer's, and offsets give exactly their text."""
     examples = [
@@ -195,16 +178,6 @@ def test_answers_of_all_windows_are_the_trainers(load, tiny_trial):
     assert answer["num_windows"][4] == 1
     assert answer["num_question_truncated"][2] > 0
     assert len(set(answer["answers"])) > 3
-
-
-def test_contexts_without_words_have_no_answer(load):
-    answer = ask(load("squad2"), [("Who?", ""), ("Who?", " \n"), ("", "cat")])
-    assert answer["answers"][:2].tolist() == [b"", b""]
-    assert answer["answer_scores"][:2].tolist() == [-10000, -10000]
-    assert answer["null_odds"][:2].tolist() == [1e6, 1e6]
-    assert answer["num_windows"].tolist() == [0, 0, 1]
-    assert answer["answers"][2] != b""
-    assert answer["null_odds"][2] < 1e5
 
 
 def test_a_window_of_ids_is_answered_as_its_text(load):

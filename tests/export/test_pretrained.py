@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import export_metadata
-from electra_tf.export import saved_model
 from electra_tf.objectives import registry
 from tests.export import conftest
 from tests.export.conftest import as_ids
@@ -173,15 +172,3 @@ def test_ids_that_cannot_be_are_refused(loaded):
         ids = {name: np.int32(rows) for name, rows in ids.items()}
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             loaded("score_ids", **ids)
-
-
-def test_an_encoder_without_heads_gives_features(tiny_run, tmp_path):
-    encoder, run = tiny_run.discriminator.encoder, tmp_path / "run"
-    settings, vocabulary = tiny_run.settings, tiny_run.vocabulary
-    conftest.save_run(run, settings, vocabulary, encoder.variables)
-    module = saved_model.load_run(run).module
-    assert {*module.signature_names} == FEATURES
-    ids = as_ids(ROWS[:1])
-    expected = encoder(*map(tf.constant, ids.values())).sequence_output
-    states = module.run("features_ids", **ids)["token_features"]
-    np.testing.assert_allclose(states, expected, atol=1e-5)

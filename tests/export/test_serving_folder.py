@@ -3,13 +3,11 @@
 import json
 import re
 
-import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from electra_tf import errors
 from electra_tf.export import serving_folder
 from tests.export import conftest
 
@@ -74,21 +72,6 @@ def test_another_model_is_added_and_comments_stay(tmp_path):
     assert (second.name, second.base_path) == ("tagger", "/srv/m/tagger")
     text = (tmp_path / "batching.config").read_text()
     assert text == "max_batch_size { value: 9 }"
-
-
-def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
-    path = tmp_path / "models.config"
-    for config, message in (
-        ("model_config_list {", "must be a ModelServerConfig in text"),
-        ("modle_config_list {}", "1:1"),
-        ('custom_model_config { type_url: "x" }', "Add this yourself"),
-        ("model_config_list <\n>\n", "Add this yourself"),
-        ("model_config_list {}\n# }", "Add this yourself"),
-    ):
-        path.write_text(config)
-        with pytest.raises(errors.ModelError, match=message):
-            serving_folder.plan_config(tmp_path, "electra")
-        assert path.read_text() == config
 
 
 def read_warm_up(folder):

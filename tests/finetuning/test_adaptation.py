@@ -125,16 +125,3 @@ def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
     assert not loaded.model.lora.variables
     assert loaded.evaluate() == expected.scores
     assert saved_model.load_task(trial.folder).checkpoint == checkpoint
-
-
-def test_a_frozen_layer_has_no_dropout(loaded):
-    ids = tf.constant([[2, 9, 5, 7, 3]])
-    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
-    seed = tf.constant([1, 2, 0], tf.int64)
-    plain = loaded.encoder(*rows).layer_outputs
-    adaptation.freeze(loaded.encoder, 1)
-    lower, upper = zip(
-        loaded.encoder(*rows, seed).layer_outputs, plain, strict=True
-    )
-    np.testing.assert_array_equal(*lower)
-    assert not np.array_equal(*upper)

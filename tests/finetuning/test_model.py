@@ -116,20 +116,3 @@ def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
         features = dict(zip(keras_models.FEATURES, tokens, strict=True))
         expected = model.predict_task("mood", features)["logits"][0]
         np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_keras_evaluates_the_mean_over_all_rows_and_fits():
-    parts = [_features([0, 1]), _features([1, 2])]
-    parts[1] = {name: value[::-1] for name, value in parts[1].items()}
-    rows = {name: tf.concat([p[name] for p in parts], 0) for name in parts[0]}
-    dataset = tf.data.Dataset.from_tensor_slices(rows)
-    dataset = dataset.batch(2, drop_remainder=True)
-    model = _build()
-    model.compile(optimizer="adam")
-    losses = [model.compute_task_losses(part, None) for part in parts]
-    mean = np.sum(losses) / 4
-    assert abs(np.sum(losses[1]) / 2 - mean) > 0.1
-    found = model.evaluate(dataset, verbose=0, return_dict=True)
-    assert found["loss"] == pytest.approx(mean, rel=1e-5)
-    history = model.fit(dataset, epochs=5, verbose=0).history["loss"]
-    assert history[-1] < history[0]

@@ -76,16 +76,6 @@ def test_a_weight_of_another_shape_or_no_number_is_refused(
     _refuses(preset, message)
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float64"])
-def test_weights_of_another_precision_become_ours(preset, kind):
-    value = _replace_table(preset, lambda value: value.astype(kind), kind)
-    found = keras_hub_preset.read_model(preset)
-    table = found.tensors["electra/embeddings/position_embeddings"]
-    assert table.dtype == np.float32
-    np.testing.assert_array_equal(table, value.astype(np.float32))
-    assert found.notes[1:] == (f"{kind} weights became float32",)
-
-
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [

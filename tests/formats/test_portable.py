@@ -10,7 +10,6 @@ from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.objectives import registry
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny
 from tests import tiny_run
 from tests.formats import tiny_models
@@ -124,29 +123,3 @@ def test_tying_is_told_by_the_bits():
     encoder = dataclasses.replace(generator.encoder, hidden_dropout_prob=0.0)
     other = dataclasses.replace(generator, encoder=encoder)
     assert pairs.join(main, other).tying == "embeddings"
-
-
-_TOKENS = tiny_models.VOCABULARY.tokens
-
-
-def test_what_is_not_of_one_model_is_not_joined():
-    for main, generator, message in (
-        ("discriminator", "discriminator", "here generator_predictions"),
-        ("encoder", "masked_lm", "here discriminator_predictions"),
-        # It would have a generator that is not looked at.
-        ("same_size", "masked_lm", "here discriminator_predictions"),
-        *(
-            ("discriminator", vocabulary, "one vocabulary and")
-            for vocabulary in (
-                vocabulary_lib.Vocabulary((*_TOKENS[:-2], *_TOKENS[:-3:-1])),
-                tiny_models.vocabulary_of(do_lower_case=False),
-                None,
-            )
-        ),
-    ):
-        kind, fields = generator, {}
-        if not isinstance(generator, str):
-            kind, fields = "masked_lm", {"vocabulary": generator}
-        other = tiny_models.build(kind, **fields)
-        with pytest.raises(errors.ModelError, match=message):
-            pairs.join(tiny_models.build(main), other)

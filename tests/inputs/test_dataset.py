@@ -50,18 +50,6 @@ def test_a_dataset_needs_a_training_split_and_may_have_another(copy):
         dataset_lib.open_dataset(copy, tiny.LENGTH)
 
 
-def test_the_identity_follows_the_examples_and_not_the_place(
-    folder, copy, tmp_path
-):
-    def identify(path):
-        return dataset_lib.open_dataset(path, tiny.LENGTH).identity
-
-    before = identify(folder)
-    assert identify(copy) == before
-    after = identify(tiny_run.write_dataset(tmp_path / "other", seed=1))
-    assert all(before[split] != after[split] for split in before)
-
-
 def _flip(path, offset):
     content = bytearray(path.read_bytes())
     content[offset] ^= 0x10

@@ -42,21 +42,6 @@ def test_a_position_advances_over_the_ends_of_epochs():
         streams.Position(batch=-1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"global_batch_size": 5}, "a batch of 5, 2 streams"),
-        ({"global_batch_size": 28}, "27 examples, a batch of 28"),
-        ({"shard_sizes": ()}, "0 examples"),
-        ({"num_streams": 0}, "num_streams"),
-        ({"shuffle_block": 0}, "shuffle_block"),
-    ],
-)
-def test_an_order_that_cannot_fill_a_batch_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        _order(**changes)
-
-
 def test_every_epoch_lays_the_shards_out_anew():
     order = _order(num_streams=1, global_batch_size=1)
     layouts = {tuple(_pieces(order, epoch, 0)) for epoch in range(10)}

@@ -98,15 +98,6 @@ def test_of_other_towers_the_encoder_is_taken(tmp_path):
     assert repr(electra).startswith("PretrainedModel(encoder of 2 layers")
 
 
-def test_energies_are_no_probabilities(tmp_path):
-    tiny_electra.write_run(tmp_path, "electric")
-    electra = electra_tf.load(tmp_path)
-    with pytest.raises(ValueError, match="energy model"):
-        electra.score(["the cat"])
-    # Its generator reads from both sides, and fills masks without seeing them.
-    assert len(electra.fill_masks(["the [MASK] sat"])[0][0]) == 5
-
-
 def test_scores_are_the_discriminators_by_word(electra):
     logits = electra.discriminator(electra.tokenize(TEXTS))
     probabilities = tf.sigmoid(logits).numpy()
@@ -168,14 +159,6 @@ def test_a_saved_model_reads_back(tmp_path, objective, format):
     tiny_models.require_tensors(again.to_portable().tensors, tensors)
     assert again.summary == electra.summary
     assert again.can_fill_masks == electra.can_fill_masks
-
-
-def test_a_model_of_random_weights_is_saved_with_its_generator(tmp_path):
-    electra = tiny_electra.build()
-    electra.save(tmp_path / "saved", "electra_tf")
-    again = electra_tf.load(tmp_path / "saved")
-    assert again.score(TEXTS) == electra.score(TEXTS)
-    assert again.fill_masks(["[MASK]"]) == electra.fill_masks(["[MASK]"])
 
 
 def test_every_example_of_the_page_runs(tmp_path):

@@ -1,16 +1,18 @@
-"""Planned memory and time, against counted variables and measured runs."""
+"""Planned memory, time and operations, against counts and measured runs."""
 
 import pytest
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.modeling import flops
 from electra_tf.objectives import base
 from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.training import devices
 from tests import script_modules
 from tests import tiny
+from tests import tiny_run
 
 
 def _load(name, vocab_size=30_522, **sections):
@@ -156,3 +158,33 @@ def test_the_command_plans_one_device():
     assert [line.split()[:3] for line in table.splitlines()[1:]] == [
         ["2", "A100", "float32"], ["2", "A100", "bfloat16"],
     ]  # fmt: skip
+
+
+_HALF = {"generator_hidden_size": 0.5}
+
+
+def _settings(embedding_size=12, **generator):
+    settings = tiny_run.replace(
+        tiny.build_settings(),
+        encoder={"embedding_size": embedding_size},
+        # Two slots of the 16 tokens of a row.
+        masking={"mask_prob": 0.125},
+        generator={"generator_hidden_size": 0.25} | generator,
+    )
+    return base.resolve(settings, tiny.VOCABULARY.size)
+
+
+def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
+    settings = _settings(**_HALF, two_tower_generator=True)
+    original = flops.Convention("original", settings)
+    s, v, e, h, wide = tiny.LENGTH, tiny.VOCABULARY.size, 12, 16, 2 * 8
+    encoder = flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()
+    head = s * (2 * e * v + 2 * wide * e + 14 * e + 7 * v)
+    assert original.generator().forward == 2 * encoder + head
+    main = flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
+    head = s * (2 * e * v + 2 * h * e + 14 * e + 7 * v)
+    assert original.copying_masked_lm().forward == main + head + s * 2 * h
+    assert original.masked_lm().forward == main + 0.15625 * head
+    for kind in ("uniform_generator", "unigram_generator"):
+        fixed = flops.Convention("original", _settings(**{kind: True}))
+        assert fixed.generator().total == 0

@@ -1,7 +1,5 @@
 """Corpus names to sources and work units."""
 
-import os
-import pathlib
 import types
 
 import pytest
@@ -41,15 +39,6 @@ def test_a_link_to_a_folder_is_not_left_out_in_silence(tmp_path):
         open_corpus(str(tmp_path / "near"))
     corpus = open_corpus(str(tmp_path / "near" / "*"))
     assert all_documents(corpus) == [["one"]]
-
-
-def test_a_name_that_is_no_utf8_can_be_written(tmp_path):
-    path = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
-    path.write_text("one")
-    for name in (tmp_path, path):
-        corpus = open_corpus(str(name))
-        assert corpus.sources[0].name == "caf\ufffd.txt"
-        assert corpus.name.encode() and all_documents(corpus) == [["one"]]
 
 
 def test_missing_and_empty_corpora_are_refused(tmp_path):
@@ -151,14 +140,3 @@ def test_tfds_examples_are_documents_in_order(fake_tfds):
     assert all_documents(corpus) == expected
     assert len(corpus.sources) == 4
     assert corpus.provenance == {"books": "books/1.0.0"}
-
-
-def test_tfds_field_is_chosen_and_checked(fake_tfds):
-    assert all_documents(open_corpus("tfds:books:title"))[0] == ["text"]
-    with refused("no field 'body'; it has .*'title'"):
-        all_documents(open_corpus("tfds:books:body"))
-    message = r"cannot give unknown, split train: Not found Did you mean ab\?$"
-    with refused(message):
-        open_corpus("tfds:unknown")
-    with refused("Expected tfds:NAME"):
-        open_corpus("tfds:a:b:c")

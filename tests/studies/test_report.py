@@ -60,18 +60,3 @@ def test_tables_have_mean_spread_and_number_of_every_measure():
     assert "4 of 6 runs have finished" in text
     assert "the model of `electra` with random weights" in text
     assert "chance is 0.5" in text
-
-
-def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
-    plan = toy_study.build_plan(budget_fractions=(0.5, 1.0))
-    names = "electra_x0.5", "mlm_x0.5", "electra_x1", "mlm_x1"
-    results = {
-        (arm, 1): _result(cola_probe=score, loss=10 * score)
-        for arm, score in zip(names, (0.2, 0.1, 0.3, 0.4), strict=True)
-    }
-    text = _format(plan, results)
-    shown = "**0.200** (1)", "0.100 (1)", "0.300 (1)", "**0.400** (1)"
-    for name, cell in zip(names, shown, strict=True):
-        assert f"\n| `{name}` | {cell} |\n" in text
-    assert "\n| `mlm_x0.5` | 1.000 (1) |\n" in text
-    assert "best mean at that budget." in text

@@ -75,7 +75,7 @@ def test_the_best_window_is_that_of_a_loop(total, room, stride):
     ]
 
 
-UNK, CLS, SEP = (VOCABULARY.id_of(t) for t in ("[UNK]", "[CLS]", "[SEP]"))
+CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
 THE, UN, ABLE, CAT, SAT = (
     VOCABULARY.id_of(token) for token in ("the", "un", "##able", "cat", "sat")
 )

@@ -24,18 +24,6 @@ def _lines(*tokens: str, end: str = "\n") -> bytes:
     return "".join(token + end for token in tokens).encode()
 
 
-def test_ids_are_positions():
-    vocabulary = Vocabulary(TOKENS)
-    assert vocabulary.size == 7
-    assert (vocabulary.pad_id, vocabulary.unk_id) == (0, 2)
-    assert (vocabulary.cls_id, vocabulary.sep_id) == (3, 5)
-    assert vocabulary.mask_id == 6
-    assert vocabulary.special_ids == (0, 2, 3, 5, 6)
-    assert vocabulary.id_of("##b") == 4
-    with pytest.raises(errors.DataError, match="'zebra'.*7 tokens"):
-        vocabulary.id_of("zebra")
-
-
 def test_tokens_and_settings_survive_the_disk(tmp_path):
     settings = TokenizerSettings(False, False, max_word_length=77)
     vocabulary = Vocabulary((*TOKENS, "\u4e2d", "\u2028", "\x85"), settings)

@@ -1,4 +1,4 @@
-"""Devices train together, or the reason why not is named."""
+"""Devices train together, or the reason why not is named; their peak rates."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.training import devices
 from electra_tf.training import distribution
 
 CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
@@ -132,3 +133,26 @@ def test_hosts_with_other_settings_are_told_which(monkeypatch):
     # One of an earlier version knows fewer: nothing waits for the others.
     with pytest.raises(ValueError, match="same version of electra_tf"):
         _start_two_hosts(monkeypatch, {"checkpoint": 4}, one)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "peak"),
+    [
+        ("1 x NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
+        ("8 x NVIDIA A100-SXM4-40GB", "float16", 312e12),
+        ("1 x NVIDIA A100-SXM4-40GB", "float32", 156e12),
+        ("1 x NVIDIA H100 PCIe", "bfloat16", 756e12),
+        ("1 x NVIDIA A10G", "bfloat16", 70e12),
+        ("1 x NVIDIA T400 4GB", "float32", 0.0),
+        ("8 x TPU", "bfloat16", 0.0),
+    ],
+)
+def test_known_devices_have_the_peak_of_their_data_sheet(
+    device, precision, peak
+):
+    assert devices.peak_flops(device, precision) == peak
+
+
+def test_the_peak_of_a_cpu_is_measured():
+    # Between a thermostat and a supercomputer.
+    assert 1e8 < devices.peak_flops("1 x CPU", "float32") < 1e14

@@ -46,20 +46,6 @@ def test_clipping_scales_to_the_true_norm_of_summed_rows():
     np.testing.assert_allclose(clipped[1], [0.8], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("gradient", "clip_norm", "norm", "expected"),
-    [
-        ([30.0, 40.0], 0.0, 50.0, [30.0, 40.0]),  # none
-        ([0.3, 0.4], 1.0, 0.5, [0.3, 0.4]),
-        ([np.inf, 1.0], 1.0, np.inf, [np.nan, np.nan]),
-    ],
-)
-def test_what_clipping_leaves(gradient, clip_norm, norm, expected):
-    clipped, found = clip_by_global_norm([tf.constant(gradient)], clip_norm)
-    assert float(found) == pytest.approx(norm)
-    np.testing.assert_allclose(clipped[0], expected, rtol=1e-6)
-
-
 def build(build_optimizer):
     """An optimizer and its variables."""
     variables = [

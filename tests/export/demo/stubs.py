@@ -10,8 +10,6 @@ from electra_tf.export.demo import server
 from electra_tf.tasks import base
 from electra_tf.tasks.question_answering import signatures as qa_signatures
 from electra_tf.tasks.sentences import classification
-from electra_tf.tasks.sentences import comparisons
-from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.tagging import signatures
 
 
@@ -83,16 +81,5 @@ def _model(kind, inputs, predict, numbers=(None, None)):
 _LABEL = classification.LabelPrediction("good", {"bad": 0.25, "good": 0.75}, 3)
 PRETRAINED = server.DemoModel("a stub", _score, _fill_with_numbers)
 CLASSIFIER = _model("classification", "text", lambda _: [_LABEL])
-RATER = _model(
-    "regression",
-    "text text_pair",
-    lambda texts, _: [regression.NumberPrediction(len(texts[0]), 0)],
-    (0, 4),
-)
-RANKER = _model(
-    "ranking",
-    "text text_pair",
-    lambda *_: [comparisons.ComparisonPrediction(2.5, 0)],
-)
 TAGGER = _model("tagging", "text", _tag_first)
 READER = _model("question_answering", "question context", _answer)

@@ -121,21 +121,6 @@ def test_labels_have_bars(browser):
         ]  # fmt: skip
 
 
-def test_a_number_stands_on_its_range(browser):
-    with _page_of(browser, stubs.RATER) as page:
-        page.act("#second", "value", text="another")
-        for text, width, is_outside in (
-            ("abc", "75%", 0),
-            ("abcde", "100%", 1),
-        ):
-            _submit(page, text, "predict")
-            shown = _of_all(page, "#labels .track span", "e.style.width")
-            assert shown == [width]
-            (details,) = _of_all(page, "#details", "e.textContent")
-            assert details.startswith("Out of range") == is_outside
-        assert _of_all(page, "#verdict", "e.textContent") == ["5.00"]
-
-
 def test_spans_bear_their_tags(browser):
     with _page_of(browser, stubs.TAGGER) as page:
         text = "\U0001f600Ann  sat, " + EVIL

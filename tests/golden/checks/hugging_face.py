@@ -1,18 +1,13 @@
 """Models that Hugging Face's transformers wrote, and what they compute.
 
-Every layer, the logits and the loss are compared. Then the model goes through
-all formats and must come back bit by bit.
+Every layer, the logits and the loss are compared.
 """
 
-import dataclasses
 import importlib.util
-import pathlib
-import tempfile
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export import conversion
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
@@ -22,7 +17,6 @@ from electra_tf.formulas import losses
 from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import base
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.golden import comparison
 from tests.golden import loading
 
@@ -44,7 +38,6 @@ def list_cases(folder):
             yield path.name, lambda line: [line], line
         else:
             yield path.name, _check_outputs, path
-            yield f"{path.name}, round trip", _check_round_trip, path
 
 
 def _check_outputs(folder):
@@ -159,36 +152,3 @@ def _head_features(head, inputs):
         places = tf.broadcast_to(tf.range(ids.shape[1]), ids.shape)
         return {"word_positions": places, "tags": tags, "tag_weights": weights}
     return {"label": labels, "target": labels}
-
-
-def _check_round_trip(folder):
-    """Hugging Face, ours, Hugging Face, ours: equal bits."""
-    before = model = hugging_face.read_model(folder)
-    if model.vocabulary is None:
-        special = vocabulary_lib.SPECIAL_TOKENS
-        others = range(model.encoder.vocab_size - len(special))
-        tokens = (*special, *(f"token{number}" for number in others))
-        vocabulary = vocabulary_lib.Vocabulary(tokens)
-        model = dataclasses.replace(model, vocabulary=vocabulary)
-    more = [reading.TF1] if model.task is None else []
-    for target in (reading.OURS, reading.HUGGING_FACE, *more, reading.OURS):
-        model = _pass_through(model, target)
-    tensors = portable.take_part(model.tensors, portable.MAIN)
-    encoder = portable.PortableModel(tensors, model.encoder)
-    preset = _pass_through(encoder, reading.KERAS_HUB)
-    ours, theirs = {**model.tensors, **preset.tensors}, before.tensors
-    if model.task is not None:
-        # A task of no name here is called otherwise on the way.
-        head = before.task.head
-        own = portable.rename_part(ours, model.task.head, head)
-        ours = portable.take_part(ours, portable.MAIN) | own
-    line = comparison.Line(f"{folder.name}, round trip")
-    line.measure = lambda ours, theirs: ours.tobytes() != theirs.tobytes()
-    line.compare_all(ours, theirs)
-    yield line
-
-
-def _pass_through(model, target):
-    with tempfile.TemporaryDirectory() as name:
-        conversion.write(model, target, pathlib.Path(name))
-        return conversion.read_model(pathlib.Path(name))

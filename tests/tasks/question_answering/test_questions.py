@@ -6,7 +6,6 @@ from electra_tf.tasks.question_answering import questions
 from tests.tasks.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
-CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
 LONG = "the cat sat on the mat . " * 9
 
 

@@ -41,22 +41,6 @@ def test_labels_are_those_of_the_training_file(tmp_path):
     ]
 
 
-def test_columns_are_the_users(tmp_path):
-    rows = [
-        {"key": 5, "q": "a", "p": "b", "same": True},
-        {"key": "x", "q": "c", "p": "", "same": False},
-    ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    columns = {"id_column": "key", "text_column": "q", "label_column": "same"}
-    columns |= {"text_pair_column": "p"}
-    task = build_own(tmp_path, lines, "t.jsonl", **columns)
-    assert task.labels == ("false", "true")
-    assert task.read_split("train") == [
-        Example("5", "a", "b", "true"),
-        Example("x", "c", "", "false"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "fields", "labels"),
     [

@@ -103,18 +103,6 @@ def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
     assert scores["recall"] == pytest.approx(200 / 3)
 
 
-def test_predictions_are_written_beside_right_tags(folder, tmp_path):
-    task = _chunking(folder)
-    examples = task.read_split("train")
-    predictions = [["B-NP", "E-NP", None], ["S-VP", "S-NP"]]
-    (path,) = task.write_predictions(tmp_path, "dev", examples, predictions)
-    assert path.name == "chunking_dev.conll"
-    assert path.read_text() == (
-        "The\tB-NP\tB-NP\ncats\tI-NP\tI-NP\nsat\tB-VP\tO\n\n"
-        "On\tO\tB-VP\nthe\tB-NP\tB-NP\n\n"
-    )
-
-
 def test_predict_only_needs_no_tags(tmp_path, tokenizer):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
     test_file = str(tmp_path / "test.conll")
