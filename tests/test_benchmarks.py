@@ -1,42 +1,29 @@
 """Sides do the same work in turn, and are summed up by what they say."""
 
-import dataclasses
-import json
 import sys
 
 import pytest
 import tensorflow as tf
 from benchmarks import compile as compile_lib
 from benchmarks import device_compiler
-from benchmarks import ours
 from benchmarks import pretrain
 from benchmarks import programs
-from benchmarks import side as side_lib
 from benchmarks import timing
 
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as finetuning_model
-from electra_tf.pretraining import cost
 from tests import tiny
 
-MAX_LENGTH = 4
 _TINY = schema.replace_fields(
     tiny.build_settings(), encoder={"vocab_size": 100}
 )
 NEEDS_TORCH = pytest.mark.extra("torch")
 
 
-class FakeSide(timing.Side):
-    """A side without a process: `reply` takes a method and its arguments."""
-
-    def __init__(self, name, group="", reply=None, **fields):
-        super().__init__(name, group, {}, **fields)
-        self.reply = reply or (lambda method, *arguments: {})
-
-    def ask(self, method, *arguments):
-        return self.reply(method, *arguments)
+def _side(name, group, **fields):
+    return timing.Side(name, group, {}, **fields)
 
 
 def _block(*seconds, units=2):
@@ -45,12 +32,12 @@ def _block(*seconds, units=2):
 
 
 def test_medians_spreads_and_ratios_within_a_group():
-    ours = FakeSide("ours", "x", flops_per_unit=3.0, peak_rates={"flops": 60.0})
+    ours = _side("ours", "x", flops_per_unit=3.0, peak_rates={"flops": 60.0})
     ours.rounds = [_block(0.1, 0.2, 0.3), _block(0.4, 0.4, 0.4)]
-    theirs = FakeSide("theirs", "x", peak_rates={"flops": 120.0})
+    theirs = _side("theirs", "x", peak_rates={"flops": 120.0})
     # Twice and then three times as long, of units twice as large.
     theirs.rounds = [_block(0.8, 0.8, 9.9, units=4), _block(2.4, units=4)]
-    alone = FakeSide("alone", "y", flops_per_unit=3.0, rounds=[_block(5.0)])
+    alone = _side("alone", "y", flops_per_unit=3.0, rounds=[_block(5.0)])
     first, second, third = timing.summarize([ours, theirs, alone])
     assert first.pop("ratios") == third["ratios"] == (1.0, 1.0, 1.0)
     expected = {
@@ -65,52 +52,10 @@ def test_medians_spreads_and_ratios_within_a_group():
     assert third["share_of_peak"] is None
 
 
-def save_model(folder, name):
-    """A SavedModel that gives every word a half, under a signature's name."""
-    module = tf.Module()
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "texts")])
-    def score(texts):
-        words = tf.strings.split(texts)
-        mask = tf.sequence_mask(words.row_lengths(), dtype=tf.int32)
-        scores = tf.cast(mask, tf.float32) * 0.5
-        return {"replaced_probability": scores, "input_mask": mask}
-
-    module.score = score
-    tf.saved_model.save(module, str(folder), signatures={name: score})
-    names = "kind checkpoint precision stored_weights device electra_tf"
-    names = (*names.split(), "tensorflow")
-    counts = ("step", "trained_length", "max_length", "num_positions")
-    metadata = dict.fromkeys(names, "a") | dict.fromkeys(counts, MAX_LENGTH)
-    path = folder / "assets.extra" / "export.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"signatures": [name], **metadata}))
-    return str(folder)
-
-
-def test_an_export_answers(tmp_path):
-    built = ours.infer(save_model(tmp_path / "export", "score_text"))
-    assert built.sizes == {"max_length": MAX_LENGTH}
-    timed = side_lib.time_steps(built, [["a b", "c"], ["d"]])
-    assert timed["units"] == [2, 1] and min(timed["seconds"]) > 0
-    assert built.methods["answer"](["a b", "c"]) == [[0.5, 0.5], [0.5]]
-    with pytest.raises(SystemExit, match="the signature 'score_text'"):
-        ours.infer(save_model(tmp_path / "tagger", "tag_text"))
-
-
 def _tiny(**training):
     settings = tiny.with_dropout(tiny.build_settings(**training))
     values = config.to_config_dict(settings)
     return pretrain.prepare(values, "float32", 6)
-
-
-def test_a_step_of_fine_tuning_counts_its_head_once():
-    settings = _tiny()
-    width, whole = 16, cost.Cost(settings).inference_flops()
-    forward = whole - (tiny.LENGTH - 1) * 2 * width * (width + 1)
-    built = ours.finetune(dataclasses.asdict(settings))
-    flops = tiny.LENGTH * built.flops_per_unit
-    assert flops == pytest.approx(3 * forward, rel=0.02)
 
 
 def test_a_step_of_ours_starts_in_a_process_and_says_its_sizes():

@@ -175,17 +175,6 @@ def test_rows_are_summed_by_their_ids(num_rows, num_used, num_ids):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-5)
 
 
-def test_no_id_is_compared_with_every_row():
-    @tf.function(jit_compile=True, autograph=False)
-    def compute(rows, ids):
-        return operations.sum_rows(rows, ids, 3000)
-
-    arguments = tf.zeros([1280, 6]), tf.zeros([1280], tf.int32)
-    program = compute.experimental_get_compiler_ir(*arguments)(stage="hlo")
-    assert "s32[3000]" in program
-    assert "3000,1280" not in program
-
-
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 @pytest.mark.parametrize(
     ("function", "shape", "limit"),

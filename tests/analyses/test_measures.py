@@ -9,7 +9,6 @@ import pytest
 from analyses import analysis
 from analyses import calibration
 from analyses import dynamics
-from analyses import error_detection
 from analyses import parts_of_speech
 from analyses import representations
 from analyses import reranking
@@ -85,28 +84,6 @@ def test_every_checkpoint_has_a_row(tmp_path, monkeypatch):
     monkeypatch.delattr(dynamics.corruption, "detect")
     again = dynamics.measure(work).table
     pd.testing.assert_frame_equal(table, again)
-
-
-SENTENCES = [dynamics.texts.Sentence(("cat", "sat") * 4)] * 2
-REQUEST = analysis.Request(seed=3)
-
-
-def test_the_gradients_of_the_pieces_that_occur(tmp_path):
-    tiny_electra.write_run(tmp_path / "run")
-    electra = analysis.load(tmp_path / "run")
-    found = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 1.0, 50.0)
-    share = found["rows, generator's input"] * tiny_electra.VOCABULARY.size
-    assert round(share) <= 5  # [CLS], [SEP], [MASK], `cat` and `sat`
-    assert found["rows, softmax"] == 1
-    # A loss twice as heavy pulls twice as hard; one that rests does not.
-    twice = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 2.0, 50.0)
-    first, second = (
-        own["pull, softmax"] / own["pull, discriminator's input"]
-        for own in (found, twice)
-    )
-    assert second == pytest.approx(2 * first, rel=1e-4)
-    resting = dynamics.trace_gradients(electra, SENTENCES, REQUEST, 0.0, 0.0)
-    assert not any(resting.values())
 
 
 STATES = np.random.default_rng(0).normal(size=[2_000, 8])
@@ -185,26 +162,6 @@ def test_rows_lie_between_first_guess_and_best_choice(tmp_path):
     assert rates["x: best choice"] == 0
     assert found.table.loc["x: masked LM, sum", "passes"] > 1
     assert found.table.loc["x: discriminator, sum", "passes"] == 1
-
-
-def test_a_file_is_judged_on_its_second_half(tmp_path):
-    blocks = ["the\tc\ncat\ti\n.\tc", "a\tc\ndog\tc", "good\ti", "un\tc\ns\ti"]
-    path = tmp_path / "words.tsv"
-    path.write_text("\n\n".join(blocks) + "\n")
-    folder = epath.Path(tmp_path / "out")
-    folder.mkdir()
-    request = analysis.Request(str(path), seed=2)
-    work = analysis.Work(tiny_electra.build(), request, folder)
-    found = error_detection.measure(work)
-    names = {"everything", "rare in this file", "discriminator"}
-    assert names < {*found.table.index}
-    assert found.table.loc["everything", "recall"] == 1
-    first, second = (
-        (tmp_path / "out" / f"{name}.tsv").read_text().strip().split("\n\n")
-        for name in ("tuned_on", "judged_on")
-    )
-    assert len(first) == len(second) == 2
-    assert sorted(first + second) == sorted(blocks)
 
 
 def test_false_alarms_and_misses_by_hand():

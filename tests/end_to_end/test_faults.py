@@ -1,13 +1,12 @@
 """Faults of long runs, in real processes.
 
-Kills at every stage, signals, a full disk, broken records, lost workers.
+Signals, lost workers, hosts that differ; the drill has all other faults.
 """
 
 import dataclasses
 import os
 import pathlib
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -80,7 +79,7 @@ def _wait_for_lines(model_dir, count, process):
         time.sleep(0.005)
 
 
-def test_sigterm_saves_and_a_full_disk_gives_one_error(dataset, tmp_path):
+def test_sigterm_saves_and_the_same_command_goes_on(dataset, tmp_path):
     model_dir, whole = tmp_path / "run", tmp_path / "whole"
     code, output, errors = _run(_settings(dataset), whole)
     assert code == 0, errors
@@ -93,20 +92,6 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(dataset, tmp_path):
     step = checkpoints.step_of(checkpoints.latest(model_dir))
     assert step < 60
     assert f"Stopped by SIGTERM after step {step}; saved." in output
-
-    before = tiny_run.checkpoint_files(model_dir)
-    most = sum(map(len, before.values())) // 2
-    limits = resource.RLIMIT_FSIZE, (most, most)
-    code, _, errors = _run(
-        _settings(dataset),
-        model_dir,
-        preexec_fn=lambda: resource.setrlimit(*limits),
-    )
-    assert code == 1
-    message = _the_error(errors)
-    for part in ("not be written", checkpoints.latest(model_dir), "Free space"):
-        assert str(part) in message
-    assert tiny_run.checkpoint_files(model_dir) == before
 
     code, _, errors = _run(_settings(dataset), model_dir)
     assert code == 0, errors

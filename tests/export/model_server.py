@@ -1,8 +1,8 @@
 """Small servers that speak as TensorFlow Serving does, for tests of clients.
 
-What they take and answer and the words of their errors follow TensorFlow
-Serving 2.20 (g3doc/api_rest.md, util/json_tensor.cc,
-model_servers/http_rest_api_handler.cc). The model is a loaded export.
+What they take and answer follows TensorFlow Serving 2.20 (g3doc/api_rest.md,
+util/json_tensor.cc, model_servers/http_rest_api_handler.cc). The model is a
+loaded export.
 """
 
 import base64
@@ -10,7 +10,6 @@ import contextlib
 import functools
 import json
 import re
-import time
 from concurrent import futures
 
 import grpc
@@ -20,36 +19,20 @@ from werkzeug import wrappers
 
 from tests import local_server
 
-NAME, SLOW = "electra", "slow"
-_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?:predict")
-_STATUS = {"NOT_FOUND": 404}
+NAME = "electra"
+_PATH = re.compile(rf"/v1/models/{NAME}(/versions/\d+)?:predict")
 _DEFAULT = "serving_default"
 
 
-class Refused(Exception):
-    """The name of gRPC's code, and the server's words."""
-
-
-def _predict(call, name, version, signature, inputs):
-    """The outputs of model `electra`, of which version 3 is loaded."""
-    if name == SLOW:
-        time.sleep(2)
-    if name != NAME or version not in (0, 3):
-        words = f"Servable not found for request: Specific({name}, {version})"
-        raise Refused("NOT_FOUND", words)
-    if signature not in call.signatures:
-        words = f'Serving signature name: "{signature}" not found'
-        raise Refused("FAILED_PRECONDITION", f"{words} in signature def")
+def _predict(call, signature, inputs):
     function = call.signatures[signature]
     specs = function.structured_input_signature[1]
-    tensors = {
-        key: tf.convert_to_tensor(value, specs[key].dtype)
-        for key, value in inputs.items()
-    }
-    try:
-        outputs = function(**tensors)
-    except tf.errors.InvalidArgumentError as error:
-        raise Refused("INVALID_ARGUMENT", error.message) from error
+    outputs = function(
+        **{
+            key: tf.convert_to_tensor(value, specs[key].dtype)
+            for key, value in inputs.items()
+        }
+    )
     return {key: value.numpy() for key, value in outputs.items()}
 
 
@@ -61,25 +44,20 @@ def _answer_rest(call, request):
             for name, function in call.signatures.items()
         }
         metadata = {"signature_def": {"signature_def": known}}
-        return _as_response(200, {"metadata": metadata})
-    name, version = _PATH.fullmatch(request.path).groups()
+        return _as_response({"metadata": metadata})
+    assert _PATH.fullmatch(request.path)
     body = json.loads(request.get_data())
-    signature = body.get("signature_name", _DEFAULT)
     inputs = {k: _from_json(rows) for k, rows in body["inputs"].items()}
-    try:
-        outputs = _predict(call, name, int(version or 0), signature, inputs)
-    except Refused as error:
-        code, words = error.args
-        return _as_response(_STATUS.get(code, 400), {"error": words})
+    outputs = _predict(call, body.get("signature_name", _DEFAULT), inputs)
     plain = {k: _to_json(value.tolist()) for k, value in outputs.items()}
     # The server leaves out the name of an only output.
     first, *others = plain.values()
-    return _as_response(200, {"outputs": plain if others else first})
+    return _as_response({"outputs": plain if others else first})
 
 
-def _as_response(status, answer):
+def _as_response(answer):
     text = json.dumps(answer, ensure_ascii=False)
-    return wrappers.Response(text.encode("utf-8", "surrogateescape"), status)
+    return wrappers.Response(text.encode("utf-8", "surrogateescape"))
 
 
 def _from_json(value):
@@ -105,18 +83,12 @@ def serve_grpc(call):
     """Gives `host:port` of a gRPC server."""
 
     def predict(request, context):
-        spec = request.model_spec
+        signature = request.model_spec.signature_name or _DEFAULT
         inputs = {
             key: tf.constant(tf.make_ndarray(value))
             for key, value in request.inputs.items()
         }
-        signature = spec.signature_name or _DEFAULT
-        target = spec.name, spec.version.value, signature, inputs
-        try:
-            outputs = _predict(call, *target)
-        except Refused as error:
-            code, words = error.args
-            context.abort(grpc.StatusCode[code], words)
+        outputs = _predict(call, signature, inputs)
         protos = {k: tf.make_tensor_proto(v) for k, v in outputs.items()}
         return predict_pb2.PredictResponse(outputs=protos)
 

@@ -133,20 +133,6 @@ def test_saved_weights_are_the_main_networks_alone(export):
     )
 
 
-def test_likelihood_of_a_text_is_that_of_its_tokens_without_special_ones(
-    objective_exports,
-):
-    export = objective_exports("electric")
-    answer = export.call("likelihood_ids", **as_ids(ROWS))
-    tokens = answer["token_log_likelihood"]
-    np.testing.assert_allclose(
-        answer["pseudo_log_likelihood"], tokens.sum(axis=1), rtol=1e-5
-    )
-    counts = [[bool(n > 4) for n in row] + [False] * 7 for row in ROWS]
-    np.testing.assert_array_equal(tokens != 0, [row[:7] for row in counts])
-    assert answer["pseudo_log_likelihood"][2] == 0
-
-
 def test_invalid_utf8_is_dropped_and_offsets_stay_in_the_input(loaded):
     data = b"the \xffcat\xc3 sat \xe6\x9d"
     rows = loaded("score_text", texts=encode(data, "the cat sat"))

@@ -94,27 +94,6 @@ def test_strings_are_bytes_and_an_only_output_keeps_its_name(stub, protocol):
     np.testing.assert_allclose(only["score"], [16 / 7, 2], rtol=1e-6)
 
 
-@both_protocols
-@pytest.mark.parametrize(
-    ("target", "inputs", "words"),
-    [
-        ({"version": 9}, {"texts": TEXTS},
-         r"Specific\(electra, 9\).*version 9"),
-        ({"signature": "tag_text"}, {"texts": TEXTS},
-         '(400|FAILED_PRECONDITION): .*"tag_text" not found'),
-        ({"signature": "score_ids"}, IDS | {"input_ids": [[2, 5, 999, 3]] * 2},
-         "(?s)(400|INVALID_ARGUMENT): .*`input_ids` must be 0 to"),
-        ({"model": model_server.SLOW, "timeout": 0.3}, {"texts": TEXTS},
-         "0.3 seconds.*timed out|DEADLINE_EXCEEDED"),
-    ],
-)  # fmt: skip
-def test_errors_are_told_in_the_servers_words(
-    servers, protocol, target, inputs, words
-):
-    with pytest.raises(serving_client.ServerError, match=words):
-        ask(servers, protocol, inputs, **target)
-
-
 def test_what_cannot_be_asked_is_refused():
     for server in ("http://localhost:8501", "localhost:8501/v1", "localhost"):
         with pytest.raises(ValueError, match="be host:port.*neither http://"):

@@ -17,14 +17,6 @@ def parse(folder):
     return text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
 
 
-def test_versions_count_up_and_ignore_what_is_no_version(tmp_path):
-    target = tmp_path, "electra"
-    assert serving_folder.next_version(*target) == tmp_path / "electra" / "1"
-    for name in ("1", "9", "10", ".11.partial-abc", "old", "٣"):
-        (tmp_path / "electra" / name).mkdir(parents=True)
-    assert serving_folder.next_version(*target).name == "11"
-
-
 def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
     report = "\n".join(
         serving_folder.write_settings(tmp_path / "new", "electra")

@@ -66,15 +66,6 @@ def test_every_row_comes_once_an_epoch():
     assert np.bincount(grouped.ravel()).tolist() == [3] * 70
 
 
-def test_rows_of_a_batch_have_nearly_one_length():
-    lengths = np.random.default_rng(0).integers(3, 120, size=4096)
-    grouped = task_data.order_for_training(lengths, 32, 128, 1)
-    assert (grouped.lengths * 32).sum() < 1.1 * lengths.sum()
-    # Long and short batches are mixed: their order is not that of lengths.
-    first, second = np.split(grouped.lengths, 2)
-    assert abs(first.mean() - second.mean()) < 8
-
-
 @pytest.mark.parametrize(
     ("row_lengths", "rows", "lengths"),
     [

@@ -91,15 +91,11 @@ _REGRESSION = {"problem_type": "regression"}
     [
         ({"vocab_size": 25}, r"word_embeddings.weight \(24, 12\).*\(25, 12"),
         ({"num_hidden_layers": 3}, "electra.encoder.layer.2.*is missing"),
-        ({"num_hidden_layers": 1}, "electra.encoder.layer.1.*is not used"),
         # What it is if it is left out is the library's default.
-        ({"vocab_size": ...}, r"word_embeddings.*\(30522, 12\)"),
         ({"num_attention_heads": 3}, "divisible"),
-        ({"num_attention_heads": "2"}, "`num_attention_heads` must be a whole"),
         ({"model_type": "bert"}, "`model_type` must be 'electra'.*'bert'"),
         ({"hidden_act": "gelu_new"}, "hidden_act.*gelu_new"),
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps.*1e-06"),
-        ({"is_decoder": True}, "is_decoder"),
         ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),
         # Of a task, which has to say what the outputs are.
         ({"id2label": {"0": None}}, ""),
@@ -107,8 +103,6 @@ _REGRESSION = {"problem_type": "regression"}
         ({"id2label": _LABELS | {"2": "a"}}, ""),
         ({"id2label": _LABELS | {"2": "c\nd"}}, ""),
         ({"problem_type": "other"}, ""),
-        ({"text_pairs": "false"}, ""),
-        (_REGRESSION | {"regression_value_range": [0, 1, 2]}, ""),
         (_REGRESSION | {"regression_value_range": [0, math.inf]}, ""),
     ],
 )

@@ -7,13 +7,9 @@ import json
 import os
 
 import hypothesis
-import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import strategies as st
 
-from electra_tf.records import manifest
-from electra_tf.records import schema
 from tests.fuzz import targets
 
 _NUM_EXAMPLES = int(os.environ.get("ELECTRA_EXAMPLES", "40"))
@@ -22,7 +18,6 @@ any_of = hypothesis.settings(
     derandomize="ELECTRA_EXAMPLES" not in os.environ, database=None,
     deadline=None, suppress_health_check=list(hypothesis.HealthCheck),
 )  # fmt: skip
-LENGTH = 8
 # What is put in the place of a few bytes of a file.
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9)),
@@ -76,34 +71,5 @@ def test_damaged_files_give_documented_errors(name, tmp_path):
     def check(seed, number, edits, place, value):
         for data in (_edit(seed, edits), _exchange(seed, place, value)):
             targets.run(target, bytes([number]) + data, tmp_path)
-
-    check()
-
-
-def test_rows_come_back_and_damaged_records_are_named(tmp_path):
-    path = tmp_path / "shard"
-    bits = st.lists(st.integers(0, 1), min_size=LENGTH, max_size=LENGTH)
-    ids = st.lists(st.integers(0, 2**31 - 1), min_size=LENGTH, max_size=LENGTH)
-
-    @any_of
-    @hypothesis.given(
-        st.lists(st.tuples(ids, bits, bits), min_size=1, max_size=3), EDITS
-    )
-    def check(rows, edits):
-        columns = zip(*rows, strict=True)
-        features = dict(
-            zip(schema.FEATURE_NAMES, map(np.array, columns), strict=True)
-        )
-        records = schema.serialize_examples(features)
-        parsed = schema.parse_examples(tf.constant(records), LENGTH)
-        for name, value in features.items():
-            np.testing.assert_array_equal(parsed[name], value)
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in records:
-                writer.write(record)
-        whole = path.read_bytes()
-        path.write_bytes(damaged := _edit(whole, edits))
-        damage = manifest.find_damage(path, len(rows), LENGTH)
-        assert (damage is None) == (damaged == whole)
 
     check()

@@ -30,15 +30,6 @@ def _uniform(seed, shape):
     return randomness.uniform_by_stream(seeds, shape)
 
 
-def test_at_least_one_position_is_chosen_and_halves_round_to_even():
-    with pytest.raises(ValueError, match="max_seq_length=5"):
-        masking.max_predictions_per_seq(0.15, 5)
-    lengths = tf.constant([3, 10, 30, 128])
-    found = masking.num_predictions(lengths, 0.15, 19)
-    # 0.45, 1.5, 4.5 and 19.2.
-    assert found.numpy().tolist() == [1, 2, 4, 19]
-
-
 def test_the_largest_eligible_keys_are_chosen():
     eligible = tf.constant([[False, True, True, True, False, True]])
     uniform = tf.constant([[0.99, 0.2, 0.7, 0.0, 0.98, 0.5]])
@@ -130,35 +121,6 @@ def test_scatter_averages_and_never_writes_to_position_zero():
     np.testing.assert_array_equal(
         is_updated, [[0, 1, 0, 1], [0, 0, 1, 0], [0, 1, 1, 0]]
     )
-
-
-def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
-    inputs = _inputs(
-        [
-            [CLS, 11, 12, UNK, SEP, 14, 15, SEP],
-            [CLS, 21, MASK, SEP, PAD, PAD, PAD, PAD],
-            [PAD] * 8,
-        ]
-    )
-
-    def run(rows, seed, draw_fn):
-        return masking.mask_inputs(
-            rows, _uniform(seed, (3, 8)), _uniform(seed + 1, (3, 4)),
-            config.MaskingConfig(mask_prob=0.4), SPECIAL, draw_fn,
-        )  # fmt: skip
-
-    draw_fns = masking.draw_positions, masking.draw_positions_with_replacement
-    for draw_fn in draw_fns:
-        seed = tf.constant([8, 9], tf.int64)
-        eager = run(inputs, seed, draw_fn)
-        compiled = tf.function(run, jit_compile=True, autograph=False)(
-            inputs, seed, draw_fn
-        )
-        for ours, theirs in zip(eager, compiled, strict=True):
-            assert theirs.shape.is_fully_defined()
-            np.testing.assert_array_equal(ours, theirs)
-        # The empty row, as evaluation fills batches up with, weighs nothing.
-        assert not eager[6].numpy()[2].any()
 
 
 def _draw(rows, num, uniform, slots):

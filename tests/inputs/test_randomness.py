@@ -1,7 +1,5 @@
 """Tests of the names that random numbers go by."""
 
-import math
-import re
 from unittest import mock
 
 import numpy as np
@@ -119,26 +117,3 @@ def test_dropout_is_equal_eager_traced_and_compiled(shape):
 
     assert 0.6 < np.mean(draw(2)) < 0.8
     _require_equal_numbers(draw, tf.constant(2))
-
-
-def test_a_step_that_is_compiled_whole_has_wide_arrays_and_packed_choices(
-    monkeypatch,
-):
-    """A TPU pads the last axis to 128."""
-    monkeypatch.setattr(fusion, "has_accelerator", lambda: True)
-
-    def draw(place):
-        with fusion.switched(fusion.Scope.STEP):
-            return (
-                random_bits.draw_uniform(6, (200,), place),
-                random_bits.draw_kept([6, 4, 80], place, 9),
-            )
-
-    compiled = tf.function(draw, jit_compile=True, autograph=False)
-    place = tf.zeros([3], tf.int64)
-    assert compiled(place)[1].shape == (6, 4, 10)
-    program = compiled.experimental_get_compiler_ir(place)(stage="hlo")
-    assert re.search(r"u32\[6,200\]", program)
-    narrow = re.findall(r"u32\[([\d,]+),[14]\]", program)
-    # Sums of some axes' ranges, but nothing with a place for each counter.
-    assert max(math.prod(map(int, n.split(","))) for n in narrow) < 6 * 4 * 10

@@ -131,20 +131,6 @@ def test_rows_have_segments_and_padding(electra):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"max_length": 17}, "`max_length` must be 3 to 16"),
-        ({"pairs": ["dog"], "max_length": 4}, "must be 5 to 16"),
-        ({"pairs": ["dog", "dog"]}, "2 for 1"),
-        ({"texts": "a single text"}, "`texts` must be a list of str"),
-    ],
-)
-def test_what_cannot_be_tokenized_is_refused(electra, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        electra.tokenize(**({"texts": ["cat"]} | arguments))
-
-
-@pytest.mark.parametrize(
     ("objective", "format"),
     [("mlm", "huggingface"), ("two_tower", "electra_tf")],
 )

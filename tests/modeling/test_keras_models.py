@@ -43,19 +43,6 @@ def test_dropout_is_on_in_training_only(kind, features):
     assert np.abs(first - second).max() > 1e-3
 
 
-def test_replicas_share_no_places_of_dropout(
-    features, two_devices, monkeypatch
-):
-    with two_devices.scope():
-        model = _build()
-    monkeypatch.setattr(model, "read_rows", lambda _, seed: seed)
-    found = two_devices.run(lambda: model(features, training=True))
-    seeds = np.array(two_devices.experimental_local_results(found))
-    # Key, part of the batch, place within the step (`randomness`).
-    np.testing.assert_array_equal(seeds[:, 1], [0, 1])
-    np.testing.assert_array_equal(seeds[:, 2] % 1024, 0)
-
-
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_users_model_is_saved_whole(kind, features, tmp_path):
     inputs = {

@@ -1,9 +1,7 @@
 """The small layers against their formulas."""
 
-import json
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,9 +9,7 @@ import tensorflow as tf
 from electra_tf.acceleration import operations
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
-from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from tests.tiny import ENCODER
 
 
 def _differentiate(function, upstream, x, *weights):
@@ -74,31 +70,21 @@ def test_dropout_keeps_the_mean_and_drops_its_share():
     assert layers.dropout(odd, 0.0, seed) is odd
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        lambda: layers.Linear(3, "he_normal", name="dense"),
-        lambda: encoder.Encoder(ENCODER, direction="left_to_right", name="e"),
-        lambda: encoder.Embeddings(ENCODER, dtype="mixed_bfloat16"),
-        lambda: encoder.TransformerBlock(ENCODER),
-        lambda: networks.TokenHead(ENCODER, has_hidden_layer=False),
-        lambda: networks.Discriminator(ENCODER),
-        lambda: networks.CopyingMaskedLM(ENCODER),
-        lambda: networks.MaskedLMGenerator(ENCODER, "head", "electra"),
-        lambda: networks.TwoTowerGenerator(ENCODER),
-        lambda: networks.FixedGenerator(3, np.array([1, 2, 3])),
-        lambda: task_heads.ClassificationHead(3, 1, True),
-        lambda: task_heads.RegressionHead(5),
-        lambda: task_heads.TaggingHead(4, 2),
-        lambda: task_heads.QuestionAnsweringHead(3, False, beam_size=7),
-    ],
-)
-def test_a_layer_is_made_again_from_its_config(layer):
-    first = layer()
-    saved = json.loads(json.dumps(keras.saving.serialize_keras_object(first)))
-    again = keras.saving.deserialize_keras_object(saved)
-    assert type(again) is type(first)
-    assert again.get_config() == first.get_config()
-    shapes = [(v.path, v.shape) for v in first.variables]
-    if first.built:
-        assert [(v.path, v.shape) for v in again.variables] == shapes
+def test_every_start_of_a_beam_has_the_ends_it_would_have_alone():
+    head = task_heads.QuestionAnsweringHead(seed=3, beam_size=4)
+    head.build((None, None, 6))
+    hidden = tf.random.stateless_normal([3, 12, 6], [1, 2])
+    places, lengths = np.arange(12), np.array([[12], [9], [7]])
+    mask = places < lengths
+    features = {"input_mask": mask, "segment_ids": mask & (places >= 4)}
+    features = {n: tf.constant(v, tf.int32) for n, v in features.items()}
+    outputs = head.predict(hidden, features)
+    assert outputs["end_top_index"].shape == (3, 4, 4)
+    for k in range(4):
+        starts = outputs["start_top_index"][:, k]
+        logits = head.compute_end_logits(hidden, features, starts)
+        values, indices = tf.math.top_k(tf.nn.log_softmax(logits), 4)
+        np.testing.assert_allclose(
+            outputs["end_top_log_probs"][:, k], values, atol=1e-5
+        )
+        np.testing.assert_array_equal(outputs["end_top_index"][:, k], indices)

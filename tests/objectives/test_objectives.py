@@ -14,7 +14,6 @@ from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import profiler
-from tests import script_modules
 from tests import tiny
 from tests import tiny_run
 from tests.objectives import tiny_objectives
@@ -196,20 +195,3 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
     for name in ("electro", "no_such_package.objective"):
         with pytest.raises(errors.ConfigError, match=f"{known}'{name}'"):
             registry.find(_named(name))
-
-
-def test_the_script_prints_what_the_original_prints_for_small():
-    small = "--config=configs/pretrain/electra_small.py"
-    done = script_modules.run("plan", "--operations", small)
-    assert done.returncode == 0, done.stderr
-    vocabulary, header, *lines = done.stdout.splitlines()
-    assert vocabulary == "Vocabulary: 30,522 entries."
-    assert header.split() == ["original", "exact"]
-    cells = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in lines}
-    total, exact = map(float, cells["training, all 1,000,000 steps"])
-    assert total == 1.293743798272e18
-    assert 0.5 * total < exact < total
-    assert cells["inference, a row"][0] == "3677281792"
-    step, row = cells["training, a step"], cells["training, a row"]
-    assert [float(s) for s in step] == [128 * float(r) for r in row]
-    assert len({len(line) for line in [header, *lines]}) == 1

@@ -86,17 +86,6 @@ def test_devices_share_rows_and_time_but_not_the_state():
         cost.estimate(settings, device, 3, 10**8)
 
 
-def test_processors_work_on_as_many_parts(monkeypatch):
-    settings, cpu = _load("electra_small"), _find("CPU", "float32")
-    sizes = []
-    for count in (1, 4, 64):
-        monkeypatch.setattr(devices, "num_processors", lambda n=count: n)
-        found = cost.estimate(settings, cpu, 1, 10**7)
-        assert found.cut.num_parts == 16
-        sizes.append(found.activation_bytes)
-    assert sizes == pytest.approx([n * sizes[0] for n in (1, 4, 16)])
-
-
 def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
     small = _load("electra_small")
     for rows, count, is_cpu, expected in (
@@ -116,18 +105,6 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
         settings = schema.replace_fields(small, training=wanted)
         for is_cpu in (False, True):
             assert devices.cut_batch(settings, 1, is_cpu) == (expected, 1)
-
-
-def test_a_run_in_one_phase_is_planned_like_its_phases():
-    plain = _load("electra_small")
-    length, rows = plain.data.max_seq_length, plain.training.train_batch_size
-    parts = schema.replace_fields(
-        plain, data={"phases": f"{length}x{rows}:1000,{length}x{rows}:1"}
-    )
-    own = _find("A100", "bfloat16"), 1, 10**7
-    one, three = (cost.estimate(s, *own) for s in (plain, parts))
-    assert three[1:] == pytest.approx(one[1:])
-    assert three.cut == one.cut
 
 
 def test_the_fewest_micro_batches_that_fit_are_taken():

@@ -104,16 +104,6 @@ def test_a_folder_that_a_killed_process_left_goes_with_the_next(tmp_path):
         assert own in names(tmp_path)
 
 
-def test_a_name_may_be_as_long_as_names_are(tmp_path):
-    for name in ("a" * 255, "\u00e9" * 127):
-        with creating_folder(tmp_path / name) as partial:
-            assert len(os.fsencode(partial.name)) < 200
-        with replacing_file(tmp_path / name / name) as partial:
-            partial.write_text("1")
-        assert names(tmp_path / name) == [name]
-    assert len(names(tmp_path)) == 2
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [("file/p/a", "Not a directory"), ("p/" + "a" * 256 + "/a", "too long")],

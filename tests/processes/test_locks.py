@@ -1,6 +1,5 @@
 """One process at a time works in a folder."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -44,16 +43,6 @@ def test_a_second_process_is_told_of_the_first_until_that_one_is_killed(
     assert list(folder.iterdir()) == []
 
 
-def test_an_empty_folder_goes_and_a_file_in_it_stays(tmp_path):
-    folder = tmp_path / "runs" / "one"
-    with locks.hold(folder):
-        pass
-    assert list(tmp_path.iterdir()) == []
-    with locks.hold(folder):
-        (folder / "config.json").touch()
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
-
-
 def test_several_share_a_folder_and_keep_those_out_that_do_not(tmp_path):
     with locks.hold(tmp_path, is_shared=True):
         with locks.hold(tmp_path, is_shared=True):
@@ -61,22 +50,6 @@ def test_several_share_a_folder_and_keep_those_out_that_do_not(tmp_path):
         busy = pytest.raises(BlockingIOError, match="in use")
         with busy, locks.hold(tmp_path):
             pass
-
-
-def test_a_lock_on_a_file_that_its_owner_has_removed_is_taken_anew(
-    tmp_path, monkeypatch
-):
-    flock, path = fcntl.flock, tmp_path / locks.LOCK_FILE
-
-    def remove_then_lock(*arguments):
-        monkeypatch.setattr(fcntl, "flock", flock)
-        path.unlink()
-        flock(*arguments)
-
-    monkeypatch.setattr(fcntl, "flock", remove_then_lock)
-    busy = pytest.raises(BlockingIOError, match="in use")
-    with locks.hold(tmp_path), busy, locks.hold(tmp_path):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -27,54 +27,6 @@ def test_words_of_contexts_end_at_five_blanks_and_no_others():
         assert text.encode()[start:end] == word
 
 
-def _split(totals, room, stride, least=1):
-    totals = tf.constant(totals, tf.int64)
-    rooms = tf.fill(tf.shape(totals), tf.constant(room, tf.int64))
-    strides = tf.minimum(rooms, stride)
-    return rows_lib.split_windows(totals, rooms, strides, least)
-
-
-def _spans_by_loop(total, room, stride):
-    start = 0
-    while True:
-        count = min(room, total - start)
-        yield start, count
-        if start + count == total:
-            return
-        start += min(count, stride)
-
-
-def _best_by_loop(spans, piece):
-    scores = [
-        min(piece - start, start + length - 1 - piece) + 0.01 * length
-        if start <= piece < start + length
-        else -1.0
-        for start, length in spans
-    ]
-    return scores.index(max(scores))
-
-
-@pytest.mark.parametrize(
-    ("total", "room", "stride"),
-    [
-        *((total, 14, stride) for total in (40, 63) for stride in (4, 5)),
-        (63, 14, 1),
-        (63, 14, 14),
-        # Lengths that differ by more than a hundred outweigh a piece.
-        (700, 314, 290),
-    ],
-)
-def test_the_best_window_is_that_of_a_loop(total, room, stride):
-    spans = list(_spans_by_loop(total, room, stride))
-    assert len(spans) > 2
-    found = _split([5, total], room, stride)
-    pieces = tf.range(total, dtype=tf.int64)
-    best = rows_lib.find_best_window(found, tf.ones([total], tf.int64), pieces)
-    assert best.numpy().tolist() == [
-        _best_by_loop(spans, piece) for piece in range(total)
-    ]
-
-
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
 THE, UN, ABLE, CAT, SAT = (
     VOCABULARY.id_of(token) for token in ("the", "un", "##able", "cat", "sat")

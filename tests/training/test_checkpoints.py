@@ -232,19 +232,6 @@ def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
     return str(caught.value)
 
 
-def test_an_old_checkpoint_that_cannot_go_stops_nothing(
-    tmp_path, monkeypatch, caplog
-):
-    def refuse(path, marker):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(checkpoints.storage, "remove_folder", refuse)
-    for step in (1, 2):
-        _save(tmp_path, step, keep=1)
-    assert f"removed: [Errno 13] Permission denied: '{tmp_path}" in caplog.text
-    assert checkpoints.load_state(checkpoints.latest(tmp_path))["step"] == 2
-
-
 @pytest.mark.parametrize(
     "error",
     [

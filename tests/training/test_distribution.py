@@ -1,10 +1,8 @@
 """Devices train together, or the reason why not is named; their peak rates."""
 
 import json
-import os
 import re
 import socket
-from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -15,7 +13,6 @@ from electra_tf.config import schema
 from electra_tf.training import devices
 from electra_tf.training import distribution
 
-CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 WORKERS = config.TrainingConfig(strategy="multi_worker")
 
 
@@ -58,24 +55,6 @@ def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "index", "cluster", "is_chief"),
-    [
-        ("worker", 0, CLUSTER, True),
-        ("worker", 1, CLUSTER, False),
-        ("chief", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, True),
-        ("worker", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, False),
-    ],
-)
-def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec(cluster), task_type=kind, task_id=index
-    )
-    strategy = mock.Mock(tf.distribute.MultiWorkerMirroredStrategy)
-    strategy.cluster_resolver = resolver
-    assert distribution.is_chief(strategy) == is_chief
-
-
-@pytest.mark.parametrize(
     ("choice", "strategy", "without_gpu", "with_gpu"),
     [
         ("on", "one_device", "STEP", "STEP"),
@@ -94,15 +73,6 @@ def test_xla_compiles_whole_steps_for_tpus_and_gpus_unless_asked(
     assert distribution.xla_scope(settings).name == without_gpu
     gpus.append("GPU:0")
     assert distribution.xla_scope(settings).name == with_gpu
-
-
-def test_xla_rounds_on_gpus_where_a_step_does(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--own=1")
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["GPU"])
-    distribution.configure_process(config.TrainingConfig(deterministic=False))
-    flags = os.environ["XLA_FLAGS"].split()
-    # The last one counts where one is given twice.
-    assert flags == ["--xla_allow_excess_precision=false", "--own=1"]
 
 
 def _start_two_hosts(monkeypatch, one, other):

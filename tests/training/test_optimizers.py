@@ -82,36 +82,6 @@ def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
     require_close(variables, build_optimizer, 5)
 
 
-def test_replicas_stay_equal_inside_a_loop_and_a_condition(
-    build_optimizer, two_devices
-):
-    with two_devices.scope():
-        optimizer, variables = build(build_optimizer)
-    stacked = tf.nest.map_structure(
-        lambda *steps: tf.stack(steps), *map(gradients_of, range(6))
-    )
-
-    def replica_step(step):
-        def update():
-            optimizer.apply_in_replica_context([g[step] for g in stacked])
-            return 0
-
-        # The last step is left out, as a step with overflow would be.
-        tf.cond(step < 5, update, lambda: 0)
-
-    @tf.function
-    def train():
-        for step in tf.range(6):
-            two_devices.run(replica_step, args=(step,))
-
-    train()
-    for variable in [*variables, *optimizer.variables]:
-        first, second = variable.value.values
-        np.testing.assert_array_equal(first.numpy(), second.numpy())
-    assert optimizer.iterations.numpy() == 5
-    require_close(variables, build_optimizer, 5)
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [

@@ -76,22 +76,6 @@ def test_the_first_lines_come_after_seconds_until_the_log_has_its_own(
     assert [line["step"] for line in _written(tmp_path)] == [53]
 
 
-def test_one_of_several_says_rarely_how_far_it_is(tmp_path, capsys, clock):
-    with reporting.RunReport(
-        tmp_path, 0, 200, title="Trial 2 of 5", is_brief=True,
-        work_until=lambda step: step**2,
-    ) as report:  # fmt: skip
-        for step in range(1, 171):
-            clock[0] += 1.0
-            if report.advance(step):
-                report.print("train", step, METRICS)
-    # After 30 and 90 more seconds. Of 40,000 units of work 961 - 1 are done.
-    assert capsys.readouterr().out.splitlines() == [
-        "Trial 2 of 5: 16 %, 31/200, loss 2.500, 0:20:20 left",
-        "Trial 2 of 5: 61 %, 122/200, loss 2.500, 0:03:24 left",
-    ]
-
-
 def test_the_log_and_tensorboard_have_every_number_at_its_step(tmp_path):
     _write_steps(tmp_path, [5, 10])
     assert _written(tmp_path)[2:] == [

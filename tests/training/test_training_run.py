@@ -242,12 +242,6 @@ def test_only_traced_training_is_timed(monkeypatch):
     assert times == [(2.0, 2), (3.0, 3), (3.0, 3)]
 
 
-def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
-    counts, _ = _go_slowly(Run(9, log=9), monkeypatch, 4.0)
-    # Ten seconds at most, so that a request to stop is answered soon.
-    assert counts == [1, 1, 2, 2, 2, 1]
-
-
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_loss_that_is_no_number_stops_before_anything_is_saved(wrong):
     held_out = {16: ({"auc": 0.5, "loss": wrong}, True)}

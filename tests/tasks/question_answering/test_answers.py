@@ -19,10 +19,6 @@ from electra_tf.text.vocabulary import Vocabulary
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 
-# Pieces: The old cat ( 18 ##95 - 18 ) . The cat ##s sat on the mat .
-#         0   1   2   3 4  5    6 7  8 9 10  11  12  13  14 15  16  17
-QUESTION_PIECES = 2
-FIRST = QUESTION_PIECES + 2
 INDEPENDENT = finetuning_config.QuestionAnsweringConfig(
     joint_prediction=False, answerable_classifier=False, max_answer_length=4
 )
@@ -32,29 +28,6 @@ KEEP = TokenizerSettings(strip_accents=False)
 def _rows(tokenizer, examples, length=64, stride=3):
     settings = questions.Settings(max_query_length=8, doc_stride=stride)
     return questions.build_rows(examples, tokenizer, length, settings, False)
-
-
-def _decode(tokenizer, starts, ends, settings):
-    """One question in one row; scores by pieces of the document."""
-    rows = _rows(tokenizer, [example_of()])
-    outputs = {}
-    for name, scores in (("start_logits", starts), ("end_logits", ends)):
-        outputs[name] = [np.full(rows.lengths[0], -9.0, np.float32)]
-        for place, score in scores.items():
-            outputs[name][0][FIRST + place] = score
-    return answers.decode(rows, outputs, settings, False)
-
-
-def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
-    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
-    for start, end in ((0, 4), (5, 4)):
-        found = _decode(tokenizer, {start: 3.0}, {end: 3.0}, settings)
-        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
-        (entry,) = found.nbest["q1"]
-        assert entry["start"] is None and entry["probability"] == 1
-    assert _decode(tokenizer, {0: 3.0}, {3: 3.0}, settings).texts["q1"] == (
-        "The old cat ("
-    )
 
 
 def _learn_and_answer(context, text, start, settings):

@@ -1,4 +1,4 @@
-"""Contexts as pieces, their windows as rows, and the answers to learn."""
+"""Contexts as pieces, and the answers to learn."""
 
 import pytest
 
@@ -9,40 +9,9 @@ from tests.tasks.question_answering.conftest import example_of
 LONG = "the cat sat on the mat . " * 9
 
 
-def _ids(text):
-    return [VOCABULARY.id_of(token) for token in text.split()]
-
-
-def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
-    settings = questions.Settings(max_query_length=query, doc_stride=stride)
-    return questions.build_rows(examples, tokenizer, length, settings, training)
-
-
-@pytest.mark.parametrize("occurrence", [1, 5])
-def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
-    tokenizer, occurrence
-):
-    text = "sat on the"
-    start = LONG.index(text, 25 * occurrence)
-    example = example_of(text, LONG, start)
-    rows = _build([example], tokenizer, training=True)
-    windows = _build([example], tokenizer).details[0].rows.windows
-    first = len(LONG[:start].split())
-    num_inside = 0
-    for row in range(rows.num_rows):
-        begin = int(windows.starts[row])
-        end = begin + int(windows.lengths[row])
-        position = rows.columns["start_position"][row]
-        if begin <= first and first + 3 <= end:
-            num_inside += 1
-            last = rows.columns["end_position"][row]
-            found = rows.ids[row][position : last + 1]
-            assert found.tolist() == _ids(text)
-            assert position == first - begin + rows.segment_starts[row]
-        else:
-            assert position == rows.columns["end_position"][row] == 0
-    assert 0 < num_inside < rows.num_rows
-    assert not rows.columns["is_impossible"].any()
+def _build(examples, tokenizer, length=16):
+    settings = questions.Settings(max_query_length=4, doc_stride=5)
+    return questions.build_rows(examples, tokenizer, length, settings, False)
 
 
 def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):

@@ -7,7 +7,6 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
@@ -73,43 +72,6 @@ def test_an_mrqa_file_is_read_plain_and_compressed(write, name):
     golds, answer = ("cats", "the cats"), records.Answer("cats", 27)
     expected = records.Example("m1", "who sat", CONTEXT, golds, answer)
     assert records.read_squad(path) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("context", "answer", "start", "expected"),
-    [
-        ("a big cat", "big", 2, (1, 2)),
-        ("a big cat", "big cat", 2, (1, 3)),
-        # Case and numbers of blanks do not matter.
-        ("a BIG  cat", "big cat", 2, (1, 3)),
-        # A wrong place in the right word does not either.
-        ("a (big) cat", "big", 4, (1, 2)),
-        ("a big cat", "big", 5, (1, 3)),
-        ("a big cat", "big", 6, None),
-        ("a big cat", "cat", 0, None),
-        # From a blank on, the word before it is covered.
-        ("a big cat", "big", 1, (0, 2)),
-        # Beyond the text, before it, nothing.
-        ("a big cat", "cat", 90, None),
-        ("a big cat", "a", -9, None),
-        ("a big cat", "", 2, None),
-        ("", "a", 0, None),
-        # A blank that splits no words is one in the answer.
-        ("a\u00a0b", "a\u00a0b", 0, None),
-        # The blanks before the only word.
-        (" cat", "cat", 0, (0, 1)),
-        (" big cat", "big", 0, None),
-    ],
-)
-def test_an_answer_is_in_the_words_that_cover_it(
-    context, answer, start, expected
-):
-    place = records.find_answer(example_of(answer, context, start))
-    words = None
-    if place is not None:
-        assert (context[: place[0]] or " ")[-1] in rows_lib.QUESTION_BLANKS
-        words = tuple(len(context[:end].split()) for end in place)
-    assert words == expected
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ import pytest
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging.spans import Span
 
-GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
-
 
 @pytest.mark.parametrize("scheme", spans.SCHEMES)
 def test_spans_survive_every_scheme(scheme):
@@ -51,18 +49,6 @@ def test_spans_are_learned_in_one_scheme():
     # Kinds that meet are two spans in IOB1 alone.
     assert spans.encode_tags(["I-A", "I-B"], "IOB1") == ["S-A", "S-B"]
     assert spans.encode_tags(["I-A", "I-B"], "BIO") == ["B-B", "E-B"]
-
-
-def test_words_without_a_prediction_are_missed_spans_and_wrong():
-    predicted = [["B-NP", "E-NP", None, None], [None]]
-    found = spans.compute_span_scores(GOLD, predicted)
-    assert found["precision"] == 100
-    assert found["recall"] == pytest.approx(100 / 3)
-    # The third word's tag is O, which None must not be taken for.
-    assert spans.compute_accuracy([["O", "O"]], [["O", None]]) == 50
-    assert spans.compute_seqeval_scores(GOLD, predicted)[
-        "seqeval_f1"
-    ] == pytest.approx(50)
 
 
 def test_ill_formed_tags_are_read_leniently_but_not_strictly():
