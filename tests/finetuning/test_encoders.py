@@ -62,20 +62,16 @@ def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
     loaded, tasks_dir
 ):
     before = [variable.numpy() for variable in loaded.encoder.variables]
+    names = NAMES[1:]
     scores = measure.measure_loaded_encoder(
-        loaded,
-        tasks_dir,
-        NAMES,
-        seed=1,
-        max_examples=0,
-        finetune_steps=2,
-        finetune_trials=2,
-    )
+        loaded, tasks_dir, names, seed=1, max_examples=0, finetune_steps=2,
+        finetune_trials=1,
+    )  # fmt: skip
     assert list(scores) == [
-        f"{name}_{how}" for name in NAMES for how in ("probe", "finetune")
+        f"{name}_{how}" for name in names for how in ("probe", "finetune")
     ]
     # Gold numbers of STS-B are two, so ranks are tied: 0.87 at most.
-    assert all(scores[f"{name}_probe"] > 0.85 for name in NAMES)
+    assert all(scores[f"{name}_probe"] > 0.85 for name in names)
     for value, variable in zip(before, loaded.encoder.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 

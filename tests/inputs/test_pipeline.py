@@ -50,29 +50,6 @@ def _training_batches(split, order, num_batches, position=None, *replicas):
     return _global_batches(build, num_batches, *replicas)
 
 
-def test_an_element_has_static_shapes_and_the_rows_of_the_shards(make_split):
-    split = make_split(SIZES)
-    context = tf.distribute.InputContext(1, 0, 2)
-    dataset = pipeline.build_training_dataset(
-        split, _order(split), None, context
-    )
-    rows = tf.TensorSpec([2, 2, 8], tf.int32)
-    assert dataset.element_spec == {
-        "input_ids": rows,
-        "input_mask": rows,
-        "segment_ids": rows,
-        "stream_ids": tf.TensorSpec([2], tf.int64),
-    }
-    element = next(iter(dataset))
-    number = element["input_ids"].numpy()[0, 1, 1]
-    for name, expected in {
-        "input_ids": [101, number, 7, 7, 7, 0, 0, 0],
-        "input_mask": [1, 1, 1, 1, 1, 0, 0, 0],
-        "segment_ids": [0, 0, 0, 1, 1, 0, 0, 0],
-    }.items():
-        np.testing.assert_array_equal(element[name][0, 1], expected)
-
-
 @pytest.mark.parametrize(
     ("num_streams", "shuffle_block"), [(1, 6), (4, 1), (4, 13), (4, 1000)]
 )

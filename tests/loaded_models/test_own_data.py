@@ -54,23 +54,6 @@ def test_the_kind_is_found_in_the_data(tmp_path, rows, kind, first):
         assert first in (tuple(example)[:2], tuple(example)[1:])
 
 
-@pytest.mark.parametrize(
-    ("kind", "row", "label"),
-    [
-        ("multilabel", {"text": "a", "labels": ["x", "y"]}, ("x", "y")),
-        ("multiple_choice", {"question": "a", "choices": ["b", "c"],
-                             "label": 0}, 1.0),
-        ("ranking", {"query": "a", "text": "b", "relevance": 2}, 2.0),
-    ],
-)  # fmt: skip
-def test_a_kind_that_is_given_has_the_columns_of_its_config(
-    tmp_path, kind, row, label
-):
-    settings = _build(tmp_path, [row], own={"kind": kind})
-    (example, *_) = catalog.build_task("own", settings).read_split("train")
-    assert (example.text, example.label) == ("a", label)
-
-
 def test_settings_are_those_of_the_command_with_changes(tmp_path):
     frame = pandas.DataFrame({"review": ["a", "b"], "stars": [1, 5]})
     settings = _build(

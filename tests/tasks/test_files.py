@@ -23,13 +23,6 @@ def _find(folder, folders=("CoLA", "cola"), names=("train.tsv",)):
     return files.find_file(folder, folders, names, "CoLA")
 
 
-@pytest.mark.parametrize("place", ["CoLA", "a/b/COLA"])
-def test_a_file_is_found_by_its_folder_in_any_case(tmp_path, place):
-    path = _write(tmp_path / "top" / place / "train.tsv")
-    assert _find(tmp_path / "top") == path
-    assert _find(path.parent) == path
-
-
 def test_the_nearest_folder_that_has_the_file_counts(tmp_path):
     (tmp_path / "CoLA").mkdir()
     near = _write(tmp_path / "a" / "CoLA" / "train.tsv")

@@ -93,16 +93,6 @@ def _own(**fields):
     return QuestionAnsweringTask.build_own(own_settings(kind="qa", **fields))
 
 
-def test_own_data_has_the_splits_that_are_named(write):
-    path = str(write("own.csv", "question,context,answer\nwho,a cat,cat\n"))
-    own = _own(train_file=path, test_file=path, answer_start_column="")
-    assert (own.name, own.splits) == ("own", ("train", "test"))
-    assert own.dev_splits == ()
-    assert own.read_split("train")[0].golds == ("cat",)
-    with pytest.raises(ValueError, match="splits train, test"):
-        own.read_split("dev")
-
-
 def test_lines_tell_questions_windows_and_what_is_learned(write, tokenizer):
     path = write("train.json", squad_file(QUESTIONS))
     own = _own(train_file=str(path))

@@ -30,16 +30,19 @@ def _rows(tokenizer, examples, length=64, stride=3):
     return questions.build_rows(examples, tokenizer, length, settings, False)
 
 
-def _learn_and_answer(context, text, start, settings):
-    """What a model that learned an own question by heart says of it."""
+def _tokenizer_of(context, settings):
+    """With every character of a context as a token."""
     characters = sorted({*unicodedata.normalize("NFD", context), *context})
     tokens = *characters, *(f"##{character}" for character in characters)
     tokens = {*tokens} - {" ", "## "}
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, *sorted(tokens)), settings)
+    return Tokenizer(Vocabulary((*SPECIAL_TOKENS, *sorted(tokens)), settings))
+
+
+def _learn_and_answer(context, text, start, tokenizer):
+    """What a model that learned an own question by heart says of it."""
     example = example_of(text, context, start)
     place = records.place_answer(example)
     examples = [dataclasses.replace(example, answer=place)]
-    tokenizer = Tokenizer(vocabulary)
     build = functools.partial(questions.build_rows, examples, tokenizer, 128)
     learned, asked = (build(questions.Settings(), b) for b in (True, False))
     outputs = {}
@@ -66,9 +69,10 @@ def test_what_is_learned_is_answered_at_its_place(
     settings, context, text, start
 ):
     place = text, start, start + len(text)
-    assert _learn_and_answer(context, text, start, settings) == place
+    tokenizer = _tokenizer_of(context, settings)
     # The nearest occurrence counts, not the first.
-    assert _learn_and_answer(context, text, start + 1, settings) == place
+    for stated in (start, start + 1):
+        assert _learn_and_answer(context, text, stated, tokenizer) == place
 
 
 def test_every_text_is_what_stands_at_its_offsets(tokenizer):

@@ -22,20 +22,6 @@ def _task(name, folder):
     return glue.build_task(name, settings_of(data_dir=str(folder)))
 
 
-def test_the_mismatched_split_has_a_file_of_its_own(tmp_path):
-    # The reference in tests/golden has splits of the other layouts.
-    header = "\t".join(f"c{i}" for i in range(10))
-    _write(
-        tmp_path,
-        "glue_data/MNLI/dev_mismatched.tsv",
-        f"{header}\tlabel1\tlabel2\tgold_label\n"
-        "0\t1\t1\tg\tx\tx\tx\tx\tIt rains.\tIt is wet.\tneutral\tneutral"
-        "\tentailment\n",
-    )
-    expected = [Example(0, "It rains.", "It is wet.", "entailment")]
-    assert _task("mnli", tmp_path).read_split("dev_mismatched") == expected
-
-
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 
 

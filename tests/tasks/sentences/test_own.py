@@ -87,17 +87,6 @@ def test_labels_are_understood_in_every_form(tmp_path, text, fields, labels):
     assert [example.label for example in examples] == labels
 
 
-def test_a_file_to_predict_needs_no_labels(tmp_path):
-    test_file = _write(tmp_path, "new.tsv", "text\nso so\n")
-    settings = own_settings(test_file=test_file, labels="good, bad")
-    task = catalog.build_task("own", settings)
-    assert task.labels == ("good", "bad")
-    assert task.read_split("test") == [Example(0, "so so")]
-    assert task.splits == ("test",)
-    with pytest.raises(ValueError, match="--config.own.train_file"):
-        task.read_split("train")
-
-
 def test_a_test_file_has_all_labels_or_none(tmp_path):
     for text, labels in (
         ("text,label\nx,good\ny,bad\n", ["good", "bad"]),

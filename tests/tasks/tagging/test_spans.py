@@ -34,13 +34,6 @@ def test_spans_survive_every_scheme(scheme):
     assert spans.find_scheme(sentences) == scheme
 
 
-def test_tags_of_spans_are_told_from_others():
-    for tags in ({"O", "B-X"}, {"S--", "E-X-Y", "I-x"}):
-        assert spans.mark_spans(tags)
-    for tags in ({"O"}, {"O", "B-X", "NN"}, {"c", "i"}, {"B-"}, {"BNP"}, ()):
-        assert not spans.mark_spans(tags)
-
-
 def test_spans_are_learned_in_one_scheme():
     tags = [("B-NP", "I-NP", "O"), ("I-VP",)]
     expected = ("B-NP", "E-NP", "O", "S-VP")

@@ -131,16 +131,6 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
     assert path.read_text().splitlines()[2] == "sat\tVBD\t_"
 
 
-def test_the_metric_overrules_how_tags_look(tmp_path):
-    text = "the B-NP\ncats I-NP\n"
-    assert _own(tmp_path, text).conventions.scheme
-    task = _own(tmp_path, text, metric="accuracy")
-    assert task.labels == ("B-NP", "I-NP")
-    task = _own(tmp_path, "the DT\ncat NN\n", metric="f1")
-    with pytest.raises(errors.DataError, match=r"line 1: .*word 1 \('the'"):
-        task.read_split("train")
-
-
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
