@@ -127,19 +127,6 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
         registry.complete(config.freeze(settings))
 
 
-def test_the_warm_up_is_a_share_of_the_steps_unless_given():
-    for steps, optimizer, expected in (
-        (200, {}, 10),
-        (9, {}, 0),
-        (200, {"warmup_proportion": 0.25}, 50),
-        (200, {"warmup_proportion": 0.0}, 0),
-        (200, {"num_warmup_steps": 199}, 199),
-    ):
-        training = {"num_train_steps": steps}
-        settings = config.freeze({"training": training, "optimizer": optimizer})
-        assert settings.num_warmup_steps == expected
-
-
 @pytest.fixture
 def parse(monkeypatch):
     """Reads the flags of a command, of which one is a config."""

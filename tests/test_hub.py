@@ -1,8 +1,6 @@
 """Models of the hub are taken by name, from a stand-in of it."""
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
 from huggingface_hub import constants
@@ -15,7 +13,6 @@ from tests.formats import tiny_models
 NAME = "google/electra-small-discriminator"
 GENERATOR = "google/electra-small-generator"
 COMMIT = "0" * 40
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -98,28 +95,3 @@ def test_without_the_hub_the_cache_is_used_or_named(hub, monkeypatch):
         f"hub, http://127.0.0.1:9/{GENERATOR}. .* not all in the cache {cache}"
         rf", and no answer \(ConnectError.* into a folder {GENERATOR} here",
     )
-
-
-def test_what_users_of_the_hub_set_holds(hub, tmp_path):
-    """And TensorFlow is not imported to know where a model lies."""
-    code = (
-        "import sys; from electra_tf import installed\n"
-        "try: print(installed.find_model(sys.argv[1]))\n"
-        "except FileNotFoundError as error: print(error)\n"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-
-    def ask(name, **settings):
-        return subprocess.run(
-            [sys.executable, "-c", code, name],
-            env={"HF_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT),
-                 "HF_ENDPOINT": hub.url, **settings},
-            capture_output=True, check=True, text=True,
-        ).stdout.strip()  # fmt: skip
-
-    folder = ask(NAME)
-    assert folder.startswith(str(tmp_path / "home" / "hub"))
-    hub.fetched.clear()
-    assert ask(NAME, HF_HUB_OFFLINE="1") == folder
-    assert "`HF_HUB_OFFLINE`" in ask(GENERATOR, HF_HUB_OFFLINE="1")
-    assert not hub.fetched

@@ -1,14 +1,10 @@
 """The folders are stages, and imports go one way."""
 
 import ast
-import functools
-import graphlib
 import pathlib
 import re
 import subprocess
 import sys
-
-import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 _PAGE = PACKAGE.parent / "CONTRIBUTING.md"
@@ -25,20 +21,10 @@ MODULES = {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 FOLDERS = sorted({path.parent for path in MODULES.values()})
 
 
-def _is_for_types(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith(
-        "TYPE_CHECKING"
-    )
-
-
-@functools.cache
-def _imports(path, with_types=True):
+def _imports(path):
     """The modules of the package that a file imports, at any depth."""
-    tree = ast.parse(path.read_text())
-    if not with_types:
-        tree.body = [node for node in tree.body if not _is_for_types(node)]
     names = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -61,25 +47,6 @@ def test_a_module_imports_only_from_its_own_stage_or_earlier():
         if _stage(other) > _stage(name)
     ]
     assert not late
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_imports_inside_a_folder_go_one_way(folder):
-    """Between its modules and sub-folders, except imports for types."""
-    above = _name(folder / "__init__.py")
-    graph = {}
-    for name, path in MODULES.items():
-        if not name.startswith(f"{above}."):
-            continue
-        own = name.removeprefix(f"{above}.").split(".")[0]
-        others = {
-            other.removeprefix(f"{above}.").split(".")[0]
-            for other in _imports(path, with_types=False)
-            if other.startswith(f"{above}.")
-        }
-        graph.setdefault(own, set()).update(others - {own})
-    # Raises CycleError, which names the circle.
-    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_folders_and_names_are_easy_to_keep_in_mind():

@@ -85,18 +85,6 @@ def _refuses(source, target, message):
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_a_model_starts_another(tmp_path):
-    model = tiny_models.write(tmp_path / "source", "embeddings", "huggingface")
-    target = _target()
-    report = reading.warm_start(tmp_path / "source", target)
-    for name, value in _values(target).items():
-        assert value.tobytes() == model.tensors[name].tobytes()
-    count = len(model.tensors)
-    assert report.startswith(f"restored {count} of {count} variables from ")
-    assert "rows became" not in report
-    assert "fresh" not in report
-
-
 def test_a_longer_position_table_keeps_the_first_rows(source):
     # A dropout rate may differ.
     target = _target(max_position_embeddings=24, hidden_dropout_prob=0.0)

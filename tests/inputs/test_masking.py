@@ -30,19 +30,6 @@ def _uniform(seed, shape):
     return randomness.uniform_by_stream(seeds, shape)
 
 
-def test_the_largest_eligible_keys_are_chosen():
-    eligible = tf.constant([[False, True, True, True, False, True]])
-    uniform = tf.constant([[0.99, 0.2, 0.7, 0.0, 0.98, 0.5]])
-    # Weights as small as those of very frequent pieces keep the order.
-    for pieces in (None, tf.fill([1, 6], 1e-4)):
-        for num, expected in ((2, [2, 5, 0, 0, 0]), (4, [2, 5, 1, 3, 0])):
-            positions, weights = masking.draw_positions(
-                eligible, tf.constant([num]), uniform, 5, pieces
-            )
-            np.testing.assert_array_equal(positions, [expected])
-            np.testing.assert_array_equal(weights, [np.sign(expected)])
-
-
 def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
     counts = np.array([0, 100, 25, 0])
     weights = masking.rareness(counts, power=0.5)
@@ -61,16 +48,6 @@ def test_seldom_pieces_are_chosen_in_proportion_to_their_weights():
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.01)
     with pytest.raises(ValueError, match="token counts"):
         masking.rareness(None, 0.5)
-
-
-def test_draws_with_replacement_pick_the_candidate_of_their_rank():
-    eligible = tf.constant([[False, True, False, True, True, False]])
-    uniform = tf.constant([[0.0, 0.34, 0.999999, 0.33, 0.5]])
-    positions, weights = masking.draw_positions_with_replacement(
-        eligible, tf.constant([4]), uniform, 5
-    )
-    np.testing.assert_array_equal(positions, [[1, 3, 4, 1, 0]])
-    np.testing.assert_array_equal(weights, [[1, 1, 1, 1, 0]])
 
 
 def _mask_row(
@@ -106,21 +83,6 @@ def test_random_tokens_skip_the_special_ids():
     uniform = tf.constant([[0.0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1 - 2**-23]])
     random_ids = masking.random_tokens(uniform, 8, special_ids=(5, 1, 4))
     np.testing.assert_array_equal(random_ids, [[0, 0, 2, 3, 6, 6, 7, 7]])
-
-
-def test_scatter_averages_and_never_writes_to_position_zero():
-    updated, is_updated = masking.scatter_update(
-        tf.constant([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]),
-        updates=tf.constant([[91, 92, 93], [94, 95, 96], [7, 8, 5]]),
-        positions=tf.constant([[3, 1, 0], [2, 3, 0], [1, 1, 2]]),
-        weights=tf.constant([[1.0, 1, 1], [1, 0, 0], [1, 1, 1]]),
-    )
-    np.testing.assert_array_equal(
-        updated, [[10, 92, 12, 91], [20, 21, 94, 23], [30, 7, 5, 33]]
-    )
-    np.testing.assert_array_equal(
-        is_updated, [[0, 1, 0, 1], [0, 0, 1, 0], [0, 1, 1, 0]]
-    )
 
 
 def _draw(rows, num, uniform, slots):

@@ -11,13 +11,6 @@ from electra_tf.acceleration import random_bits
 from electra_tf.inputs import randomness
 
 
-def _draw(step, stream_ids, purpose=randomness.MASK_POSITIONS):
-    seeds = randomness.stream_seeds(
-        7, purpose, step, tf.constant(stream_ids, tf.int64)
-    )
-    return randomness.uniform_by_stream(seeds, (2, 5)).numpy()
-
-
 def test_seeds_are_key_and_counter():
     seeds = randomness.stream_seeds(
         3, randomness.GENERATOR_SAMPLE, 10, tf.constant([1, 3])
@@ -28,14 +21,6 @@ def test_seeds_are_key_and_counter():
     # 3 * 16 + 3 and 10 * 1024.
     seed = randomness.dropout_seed(3, 10, 6)
     np.testing.assert_array_equal(seed, [51, 6, 10 * 1024])
-
-
-def test_draws_follow_the_stream_however_streams_are_dealt():
-    together = _draw(6, [0, 1, 2, 3])
-    assert together.shape == (8, 5)
-    np.testing.assert_array_equal(together[:4], _draw(6, [0, 1]))
-    np.testing.assert_array_equal(together[4:], _draw(6, [2, 3]))
-    np.testing.assert_array_equal(together[4:6], _draw(6, [2]))
 
 
 # Philox4x32-10 of counter 0 and key 0, from the known-answer test vectors of

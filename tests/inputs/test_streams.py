@@ -1,7 +1,6 @@
 """Tests of positions and of the order of examples."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from electra_tf.inputs import streams
@@ -31,15 +30,6 @@ def _pieces(order, epoch, stream, first_block=0):
         for shard, start, count in zip(*map(np.array, pieces), strict=True)
         for record in range(start, start + count)
     ]
-
-
-def test_a_position_advances_over_the_ends_of_epochs():
-    position = streams.Position(2, 3)
-    assert position.advance(1, 5) == streams.Position(2, 4)
-    assert position.advance(2, 5) == streams.Position(3, 0)
-    assert position.advance(13, 5) == streams.Position(5, 1)
-    with pytest.raises(ValueError, match="batch"):
-        streams.Position(batch=-1)
 
 
 def test_every_epoch_lays_the_shards_out_anew():

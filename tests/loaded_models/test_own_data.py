@@ -1,6 +1,5 @@
 """Lists and frames become the files and settings of the task `own`."""
 
-import pandas
 import pytest
 
 from electra_tf import errors
@@ -52,25 +51,6 @@ def test_the_kind_is_found_in_the_data(tmp_path, rows, kind, first):
         assert (example.question, example.golds) == ("who?", ("cat",))
     else:
         assert first in (tuple(example)[:2], tuple(example)[1:])
-
-
-def test_settings_are_those_of_the_command_with_changes(tmp_path):
-    frame = pandas.DataFrame({"review": ["a", "b"], "stars": [1, 5]})
-    settings = _build(
-        tmp_path,
-        frame,
-        frame[:1],
-        own={"kind": "regression", "text_column": "review",
-             "label_column": "stars", "max_value": 5.0},
-        training={"num_train_epochs": 2},
-    )  # fmt: skip
-    own = settings.own
-    assert (own.kind, own.min_value, own.max_value) == ("regression", 0, 5)
-    # Of configs/finetune/own.py.
-    assert settings.optimizer.learning_rate == 3e-4
-    assert settings.training.num_train_epochs == 2
-    assert not settings.training.deterministic
-    assert list(frame.columns) == ["review", "stars"]
 
 
 @pytest.mark.parametrize(

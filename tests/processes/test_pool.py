@@ -1,4 +1,4 @@
-"""Worker processes: results, errors, and sudden death."""
+"""Processes of a pool, and lines of their progress."""
 
 import functools
 import multiprocessing
@@ -16,6 +16,7 @@ import pytest
 from electra_tf.processes import pool
 from electra_tf.processes.pool import ProcessPool
 from electra_tf.processes.pool import WorkerError
+from electra_tf.processes.progress import WorkProgress
 from tests import script_modules
 
 
@@ -179,3 +180,18 @@ def test_a_restarted_script_ends_with_its_parent(tmp_path):
     while pathlib.Path(f"/proc/{child}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
+    with WorkProgress("Building", 1000, "tokens") as line:
+        clock[0] += 5  # processes are starting
+        line.advance(0, 0)
+        for _ in range(6):
+            clock[0] += 4
+            line.advance(100, 5000)
+    assert capsys.readouterr().err.splitlines() == [
+        "Building: 30 %, 15,000 tokens, 1,250/s, 0:00:28 left",
+        "Building: 60 %, 30,000 tokens, 1,250/s, 0:00:16 left",
+        # Sizes are estimates; what has ended is complete.
+        "Building: 100 %, 30,000 tokens, 1,250/s",
+    ]

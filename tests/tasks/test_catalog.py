@@ -17,12 +17,6 @@ def test_every_name_has_a_task(name, tmp_path):
     assert task.num_train_epochs > 0
 
 
-def test_the_originals_names_are_known():
-    for alias, name in catalog.ALIASES.items():
-        assert catalog.build_task(alias, settings_of(names=alias)).name == name
-    assert not set(catalog.ALIASES) & set(catalog.TASK_NAMES)
-
-
 def test_an_unknown_name_lists_the_known_ones_and_the_nearest():
     with pytest.raises(ValueError, match="'colla'.*mean 'cola'.*cola, sst2, "):
         catalog.build_task("colla", settings_of(names="colla"))

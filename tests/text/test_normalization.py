@@ -1,6 +1,5 @@
 """Tables of Unicode 14; words by the original's rules, and their places."""
 
-import json
 import unicodedata
 
 import numpy as np
@@ -8,14 +7,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.text.character_table import load_character_properties
-from electra_tf.text.normalization import Normalizer
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
-from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 from tests.text import unicode_tables
-
-LOWER = TokenizerSettings()
 
 
 def _slices(tokenizer: Tokenizer, text: bytes) -> list[bytes]:
@@ -63,25 +58,6 @@ def test_the_offsets_cut_out_the_word(tokenizer, text, slices):
 def test_invalid_bytes_shift_nothing(tokenizer):
     found = _slices(tokenizer, b"\xff\xfeun\xe2\x82 \xc0caf\xc3\xa9.\xf0")
     assert found == b"un caf\xc3\xa9 caf\xc3\xa9 .".split()
-
-
-def test_the_slice_alone_gives_the_same_word(golden):
-    # Except where a sigma is final: that depends on what stands around.
-    normalizer = Normalizer(LOWER)
-    path = golden / "tokenization" / "tokenization.jsonl"
-    lines = path.read_bytes().splitlines()
-    texts = [json.loads(line)["text"].encode() for line in lines]
-    # Some bytes are knocked out.
-    texts += [text[:5] + b"\xe9" + text[6:] for text in texts]
-    texts = [text for text in texts if "\u03a3".encode() not in text]
-    words = normalizer.split(tf.constant(texts))
-    owners = words.text_splits.numpy()
-    slices = []
-    for number, text in enumerate(texts):
-        for word in range(owners[number], owners[number + 1]):
-            slices.append(text[words.starts[word] : words.ends[word]])
-    alone = normalizer.split(tf.constant(slices))
-    assert alone.words.numpy().tolist() == words.words.numpy().tolist()
 
 
 @pytest.mark.skipif(

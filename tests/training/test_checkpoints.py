@@ -291,3 +291,16 @@ def test_a_folder_of_something_else_is_refused(claimed, tmp_path):
     path.write_text(path.read_text().replace("seed", "quantum", 1))
     with pytest.raises(ValueError, match="'training.quantum'.* newer version"):
         own_run.load_settings(claimed)
+
+
+def test_an_old_checkpoint_that_cannot_go_stops_nothing(
+    tmp_path, monkeypatch, caplog
+):
+    def refuse(path, marker):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoints.storage, "remove_folder", refuse)
+    for step in (1, 2):
+        _save(tmp_path, step, keep=1)
+    assert f"removed: [Errno 13] Permission denied: '{tmp_path}" in caplog.text
+    assert checkpoints.load_state(checkpoints.latest(tmp_path))["step"] == 2

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ from electra_tf.config import schema
 from electra_tf.training import devices
 from electra_tf.training import distribution
 
+CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 WORKERS = config.TrainingConfig(strategy="multi_worker")
 
 
@@ -126,3 +128,21 @@ def test_known_devices_have_the_peak_of_their_data_sheet(
 def test_the_peak_of_a_cpu_is_measured():
     # Between a thermostat and a supercomputer.
     assert 1e8 < devices.peak_flops("1 x CPU", "float32") < 1e14
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "cluster", "is_chief"),
+    [
+        ("worker", 0, CLUSTER, True),
+        ("worker", 1, CLUSTER, False),
+        ("chief", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, True),
+        ("worker", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, False),
+    ],
+)
+def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type=kind, task_id=index
+    )
+    strategy = mock.Mock(tf.distribute.MultiWorkerMirroredStrategy)
+    strategy.cluster_resolver = resolver
+    assert distribution.is_chief(strategy) == is_chief

@@ -1,4 +1,4 @@
-"""The update rules by hand, in replicas, under XLA and in Keras.
+"""The update rules by hand, under XLA and in Keras; rates, and metrics.
 
 Whole trajectories are compared with the originals' in tests/golden.
 """
@@ -7,12 +7,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
+from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training.optimizers import LAMB
 from electra_tf.training.optimizers import AdamWeightDecay
 from electra_tf.training.optimizers import AddonsAdamW
 from electra_tf.training.optimizers import clip_by_global_norm
+from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+from electra_tf.training.schedules import Restarted
 
 SCHEDULE = schedules.PolynomialDecayTimesWarmup(0.1, 20, num_warmup_steps=3)
 BUILDERS = {
@@ -114,6 +118,10 @@ def test_what_an_optimizer_would_not_do_is_refused():
     half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
     with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
         optimizer.build([half])
+    with pytest.raises(ValueError, match="`weight_decay` a number of at least"):
+        AdamWeightDecay(0.1, weight_decay=-0.1)
+    with pytest.raises(ValueError, match="`warmup_proportion` in"):
+        schedules.PolynomialDecayTimesWarmup(0.1, 9, warmup_proportion=1.5)
     with pytest.raises(ValueError, match=r"2 that match none.*'b', 'c'"):
         schedules.resolve_rules((("a", 1.0),), ["a", "b", "c"], "rate")
 
@@ -130,3 +138,72 @@ def test_contiguous_exponents_leave_no_gap_above_the_last_layer():
     }
     values = schedules.resolve_rules(rules, exponents, "learning rate")
     assert values == [0.5**k for k in exponents.values()]
+
+
+# Four steps down from 1, then five down from 2 after a warm-up of 2.
+RESTARTED = Restarted(
+    [
+        PolynomialDecayTimesWarmup(1.0, 4),
+        PolynomialDecayTimesWarmup(2.0, 5, num_warmup_steps=2),
+    ],
+    [0, 4],
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "power"), [(10, 1.0), (7, 0.5), (1000, 2.0), (1_000_000, 1.0)]
+)
+def test_rates_are_exact_to_float32_also_near_the_end(steps, power):
+    warmup = max(4, steps // 100)
+    schedule = PolynomialDecayTimesWarmup(5e-4, steps, warmup, power=power)
+    for t in (0, 1, 2, steps // 3, steps - 2, steps - 1, steps, steps + 5):
+        decay = (1 - min(t, steps) / steps) ** power
+        expected = 5e-4 * decay * min(1, t / warmup)
+        rate = float(schedule(tf.constant(t, tf.int64)))
+        assert rate == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_restarted_schedule_counts_each_part_from_its_start():
+    rates = [float(RESTARTED(step)) for step in range(11)]
+    first = [1.0, 0.75, 0.5, 0.25]
+    second = [0.0, 0.8, 1.2, 0.8, 0.4]
+    np.testing.assert_allclose(rates, [*first, *second, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "schedule", [PolynomialDecayTimesWarmup(0.1, 50, 3, 0.2, 2.0), RESTARTED]
+)
+def test_a_schedule_survives_serialization(schedule):
+    config = keras.saving.serialize_keras_object(schedule)
+    copy = keras.saving.deserialize_keras_object(config)
+    for step in (0, 3, 4, 6, 17):
+        assert float(copy(step)) == float(schedule(step))
+
+
+def test_detection_scores_are_a_worked_example():
+    # Predictions: fake, fake, real, real as for 0; the last is padding.
+    logits = tf.constant([[2.0, 1.0, 0.0, -2.0, 3.0]])
+    labels = tf.constant([[1, 0, 1, 0, 1]])
+    weights = tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]])
+    counts = metrics.detection_statistics(logits, labels, weights)
+    assert metrics.summarize_detection(counts) == {
+        "disc_accuracy": 0.5, "majority_share": 0.5, "disc_precision": 0.5,
+        "disc_recall": 0.5, "disc_auc": 0.75, "replaced_fraction": 0.5,
+    }  # fmt: skip
+
+
+def test_auc_equals_the_rank_statistic():
+    rng = np.random.default_rng(0)
+    fake, real = rng.normal(1, 1, 400), rng.normal(0, 1, 900)
+    logits = np.concatenate([fake, real]).astype("float32")
+    labels = np.repeat([1, 0], [400, 900])
+    counts = metrics.detection_statistics(
+        tf.constant(logits[None]), tf.constant(labels[None]), tf.ones([1, 1300])
+    )
+    expected = stats.mannwhitneyu(fake, real).statistic / (400 * 900)
+    auc = metrics.compute_auc(
+        counts["fake_histogram"].numpy(), counts["real_histogram"].numpy()
+    )
+    assert float(auc) == pytest.approx(expected, abs=2e-3)
+    # Where a class is absent.
+    assert float(metrics.compute_auc(tf.zeros([9]), tf.ones([9]))) == 0.5

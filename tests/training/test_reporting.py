@@ -143,3 +143,8 @@ def test_a_worked_example():
     assert held_out == (
         "valid  100/1000  1d 01:01  37.174                            0.508"
     )
+    # Where there is no room the least important are left out.
+    narrow = reporting.Table(1_000, set(TRAIN), width=50)
+    assert narrow.lines("train", 100, None, TRAIN)[0] == (
+        "     step/total      left    loss    gen     tok/s"
+    )
