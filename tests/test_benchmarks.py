@@ -5,7 +5,6 @@ import sys
 import pytest
 import tensorflow as tf
 from benchmarks import compile as compile_lib
-from benchmarks import device_compiler
 from benchmarks import pretrain
 from benchmarks import programs
 from benchmarks import timing
@@ -80,35 +79,6 @@ def test_others_do_the_same_work(kind, peer):
     sides = pretrain.list_sides(_tiny(), names, kind, "sdpa", sys.executable)
     timing.time_starts(sides, 1)
     assert sides[0].sizes == sides[1].sizes
-
-
-_PROGRAM = """HloModule step
-
-%body (p: (s32[], f32[3,100])) -> (s32[], f32[3,100]) {
-  %p = (s32[], f32[3,100]{1,0}) parameter(0)
-  %stack = f32[3,100]{1,0} get-tuple-element(%p), index=1
-  %near = f32[50]{0:T(128)S(1)} fusion(%stack), kind=kLoop, calls=%f
-  ROOT %t = (s32[], f32[3,100]{1,0}) tuple(%p, %stack)
-}
-
-%condition (p: (s32[], f32[3,100])) -> pred[] {
-  %limit = s32[] constant(3)
-  ROOT %less = pred[] compare(%limit, %limit), direction=LT
-}
-
-ENTRY %main (a: bf16[1000]) -> bf16[1000] {
-  %a = bf16[1000]{0} parameter(0)
-  %b = bf16[1000]{0} fusion(%a), kind=kLoop, calls=%g
-  %w = (s32[], f32[3,100]{1,0}) while(%t), condition=%condition, body=%body
-  ROOT %c = bf16[1000]{0} copy(%b)
-}
-"""
-
-
-def test_a_loop_moves_its_bytes_in_every_turn():
-    # The entry reads and writes 2,000 bytes twice; each of three turns reads a
-    # third of 1,200. What lies in the core's own memory is not counted.
-    assert device_compiler.count_bytes(_PROGRAM) == 4 * 2000 + 1200
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ _LANES = 128  # the width of a TPU's vectors
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
-# From so many counter values on, a loop is worth 0.25 s of compilation.
+# Draws of so many counter values or more are worth 0.25 s of compilation.
 _LARGE_DRAW = 2**15
 _ONE = 0x3F800000  # the bits of the float 1.0, whose fraction is 0
 

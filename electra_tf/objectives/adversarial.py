@@ -244,7 +244,7 @@ class Adversarial(electra.Electra):
     def _relax(
         self, sampled: electra.SampledBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
-        """Returns zeros whose gradient is that of soft samples' embeddings.
+        """Returns zeros with the gradient of the soft samples' embeddings.
 
         Added to the token embeddings, `[B, S, E]`, they change no value.
         """

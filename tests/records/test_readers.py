@@ -128,7 +128,7 @@ _GOOD = '{"text": "x"}\n'
         ("a.txt", "%PDF-1.4\n", "a PDF, .* Save its text"),
         ("a.docx", "PK\x03\x04 and more of a document", "of an office program"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_text_is_named_with_what_to_do(
     tmp_path, name, content, message
 ):
