@@ -19,7 +19,6 @@ from electra_tf.config import schema
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import readers
-from electra_tf.text import accents
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
@@ -67,7 +66,9 @@ def main() -> None:
     corpus = corpus_lib.open_corpus(FLAGS.corpus, options)
     strip_accents = FLAGS.strip_accents
     if strip_accents is None:
-        strip_accents, why = accents.choose(_read_sample(corpus))
+        strip_accents, why = vocabulary_training.choose_accents(
+            _read_sample(corpus)
+        )
         if FLAGS.do_lower_case:
             print(why)
     settings = vocabulary_lib.TokenizerSettings(

@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 # What knows local files alone, and the modules that may call it.
 _ALLOWED = {
     "storage.py", "processes/atomic.py", "processes/locks.py",
-    "processes/pool.py", "processes/stopping.py", "text/character_table.py",
+    "processes/pool.py", "processes/stopping.py", "text/normalization.py",
     # In temporary folders, or copies.
     "export/self_check.py", "export/fresh_process.py",
     "formats/keras_hub_preset.py", "formats/tensor_files.py",

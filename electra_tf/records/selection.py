@@ -24,7 +24,7 @@ from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
-from electra_tf.text import character_table
+from electra_tf.text import vocabulary as vocabulary_lib
 
 FINGERPRINTS = "fingerprints"  # kind of share
 # The files that mark a folder of fingerprints, or of copies, as complete.
@@ -87,7 +87,7 @@ def word_pattern() -> re.Pattern[str]:
         for character in map(chr, range(sys.maxunicode))
         if unicodedata.category(character)[0] == "M"
     )
-    single = character_table.WITHOUT_BLANKS
+    single = vocabulary_lib.WITHOUT_BLANKS
     return re.compile(rf"[{single}]|[^\W{single}](?:[^\W{single}]|[{marks}])*")
 
 

@@ -2,15 +2,158 @@
 
 Cleans the text, separates ideographs, splits at blanks; then, in every word,
 lower-cases, decomposes (NFD), drops marks and splits at punctuation. These are
-the rules of the original's `BasicTokenizer`, with the tables of Unicode 14.
+the rules of the original's `BasicTokenizer`. It asks Python's `unicodedata`,
+which changes with the version of Python. Ids must not, so `unicode_14.npz`
+holds the data of Python 3.11, as made by tests/text/unicode_tables.py.
 """
 
+import functools
+import pathlib
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from electra_tf.text import character_table
 from electra_tf.text.vocabulary import TokenizerSettings
+
+# Bits of a table entry. The combining class takes bits 8 to 15, the number of
+# the replacement (0: the character stays) all bits from 16.
+DROPPED = 1
+BLANK = 2
+IDEOGRAPH = 4
+MARK = 8
+PUNCTUATION = 16
+CASED = 32
+CASE_IGNORABLE = 64
+CLASS_SHIFT = 8
+CHANGE_SHIFT = 16
+
+CAPITAL_SIGMA = 0x3A3
+FINAL_SIGMA = 0x3C2
+_PATH = pathlib.Path(__file__).with_name("unicode_14.npz")
+_PAGE_SIZE = 256
+# The blocks that the original sets apart as "Chinese characters".
+_IDEOGRAPH_BLOCKS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+_CodePoints = tuple[int, ...]
+
+
+class CharacterProperties(NamedTuple):
+    """Properties by code point; arrays are `[0x110000]` bool unless said."""
+
+    other: np.ndarray  # C*: control, format, private use, unassigned
+    space: np.ndarray  # Zs
+    line_separator: np.ndarray  # Zl and Zp
+    nonspacing_mark: np.ndarray  # Mn
+    punctuation: np.ndarray  # P*
+    cased: np.ndarray  # makes a sigma after it final
+    case_ignorable: np.ndarray  # skipped around a sigma
+    combining_class: np.ndarray  # uint8
+    lower: dict[int, _CodePoints]  # what `str.lower()` changes
+    decomposition: dict[int, _CodePoints]  # what NFD changes, in full
+
+
+@functools.lru_cache(maxsize=1)
+def load_character_properties() -> CharacterProperties:
+    """Reads `unicode_14.npz`, once per process."""
+    with np.load(_PATH) as file:
+        arrays = dict(file)
+    lower, decomposition = (
+        {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
+        for name in ("lower", "decomposition")
+    )
+    return CharacterProperties(
+        **arrays, lower=lower, decomposition=decomposition
+    )
+
+
+class CharacterTable(NamedTuple):
+    """The treatment of each code point, in pages; equal blocks share one.
+
+    Entry `pages[code >> 8] + (code & 255)` belongs to a code point. All are
+    int32; replacement number 0 is unused and has length 1.
+    """
+
+    pages: np.ndarray  # [0x1100]
+    entries: np.ndarray  # bits as named above
+    change_starts: np.ndarray  # by number of the replacement
+    change_lengths: np.ndarray
+    change_values: np.ndarray  # code points
+
+
+def build_character_table(settings: TokenizerSettings) -> CharacterTable:
+    """Builds the table for the given casing and accents."""
+    properties = load_character_properties()
+    entries = _compute_flags()
+    entries |= properties.combining_class.astype(np.int32) << CLASS_SHIFT
+    starts, lengths, values = [0], [1], [0]
+    changes = _compute_changes(settings)
+    for number, (code, images) in enumerate(changes.items(), start=1):
+        entries[code] |= number << CHANGE_SHIFT
+        starts.append(len(values))
+        lengths.append(len(images))
+        values.extend(images)
+    blocks: dict[bytes, int] = {}
+    pages = [
+        blocks.setdefault(block.tobytes(), len(blocks) * _PAGE_SIZE)
+        for block in entries.reshape(-1, _PAGE_SIZE)
+    ]
+    joined = np.frombuffer(b"".join(blocks), np.int32)
+    arrays = (np.array(v, np.int32) for v in (starts, lengths, values))
+    return CharacterTable(np.array(pages, np.int32), joined, *arrays)
+
+
+def _compute_flags() -> np.ndarray:
+    """Computes `[0x110000]` int32 flags, which no setting changes."""
+    properties = load_character_properties()
+    dropped = properties.other.copy()
+    dropped[ord("\ufffd")] = True
+    blank = properties.space | properties.line_separator
+    white = list(map(ord, "\t\n\r"))
+    dropped[white], blank[white] = False, True
+    ideograph = np.zeros_like(dropped)
+    for first, last in _IDEOGRAPH_BLOCKS:
+        ideograph[first : last + 1] = True
+    punctuation = properties.punctuation.copy()
+    for code in range(0x21, 0x7F):
+        punctuation[code] |= not chr(code).isalnum()
+    flags = np.zeros(len(dropped), np.int32)
+    for flag, members in (
+        (DROPPED, dropped),
+        (BLANK, blank),
+        (IDEOGRAPH, ideograph & ~dropped),
+        (MARK, properties.nonspacing_mark),
+        (PUNCTUATION, punctuation),
+        (CASED, properties.cased),
+        (CASE_IGNORABLE, properties.case_ignorable),
+    ):
+        flags[members] |= flag
+    return flags
+
+
+def _compute_changes(settings: TokenizerSettings) -> dict[int, _CodePoints]:
+    """Maps characters to what lower-casing and decomposition make of them.
+
+    The images still hold marks. The final sigma is not covered.
+    """
+    lower, parts = load_character_properties()[-2:]
+    if not settings.do_lower_case:
+        return {}
+    if not settings.strip_accents:
+        return lower
+    return {
+        code: sum((parts.get(c, (c,)) for c in lower.get(code, (code,))), ())
+        for code in sorted(lower.keys() | parts)
+    }
 
 
 class Words(NamedTuple):
@@ -56,11 +199,11 @@ class Normalizer(tf.Module):
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.is_stripping
-        table = character_table.build_character_table(settings)
+        table = build_character_table(settings)
         if not splits_ideographs:
-            entries = table.entries & ~character_table.IDEOGRAPH
+            entries = table.entries & ~IDEOGRAPH
             table = table._replace(entries=entries)
-        self._table = character_table.CharacterTable(*map(tf.constant, table))
+        self._table = CharacterTable(*map(tf.constant, table))
 
     def split(self, texts: tf.Tensor) -> Words:
         """Splits `[N]` UTF-8 strings into words; drops invalid bytes."""
@@ -85,10 +228,10 @@ class Normalizer(tf.Module):
         )
         codes = ragged_codes.flat_values
         attributes = self._look_up(codes)
-        is_ideograph = _has(attributes, character_table.IDEOGRAPH)
+        is_ideograph = _has(attributes, IDEOGRAPH)
         is_break = is_ideograph | _shift(is_ideograph)
-        is_break |= _has(attributes, character_table.BLANK)
-        is_break |= mark_positions(ragged_codes.row_starts(), tf.size(codes))
+        is_break |= _has(attributes, BLANK)
+        is_break |= _mark_positions(ragged_codes.row_starts(), tf.size(codes))
         return _Decoded(
             codes=codes,
             attributes=attributes,
@@ -100,13 +243,11 @@ class Normalizer(tf.Module):
     def _fold(self, characters: _Characters) -> _Characters:
         """Lower-cases, and decomposes if accents are to be stripped."""
         is_final_sigma = _find_final_sigmas(characters)
-        changes = tf.bitwise.right_shift(
-            characters.attributes, character_table.CHANGE_SHIFT
-        )
+        changes = tf.bitwise.right_shift(characters.attributes, CHANGE_SHIFT)
         lengths = tf.gather(self._table.change_lengths, changes)
         firsts = tf.cumsum(lengths, exclusive=True)
         num_images = tf.reduce_sum(lengths)
-        is_first = mark_positions(firsts, num_images)
+        is_first = _mark_positions(firsts, num_images)
         owners = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
         # The new position plus the shift is the place in the table.
         shifts = tf.gather(self._table.change_starts, changes) - firsts
@@ -115,7 +256,7 @@ class Normalizer(tf.Module):
             tf.range(num_images) + tf.gather(shifts, owners),
         )
         kept = tf.where(changes == 0, characters.codes, -1)
-        kept = tf.where(is_final_sigma, character_table.FINAL_SIGMA, kept)
+        kept = tf.where(is_final_sigma, FINAL_SIGMA, kept)
         kept = tf.gather(kept, owners)
         codes = tf.where(kept < 0, images, kept)
         sources, chunks = (tf.gather(p, owners) for p in characters[2:])
@@ -137,7 +278,7 @@ def _shift(flags: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], axis=0)
 
 
-def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns `[size]` bool, true at the positions that are below `size`."""
     counts = tf.raw_ops.DenseBincount(
         input=tf.cast(positions, tf.int32),
@@ -148,7 +289,7 @@ def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _keep_visible(decoded: _Decoded) -> _Characters:
-    unseen = character_table.DROPPED | character_table.BLANK
+    unseen = DROPPED | BLANK
     is_seen = ~_has(decoded.attributes, unseen)
     sources = tf.cast(tf.where(is_seen)[:, 0], tf.int32)
     codes, attributes, chunks = (tf.gather(p, sources) for p in decoded[:3])
@@ -161,12 +302,12 @@ def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
     As in `str.lower()`: apart from case-ignorable characters, the character
     before it in the word is cased, and the one after it is not or is absent.
     """
-    is_sigma = characters.codes == character_table.CAPITAL_SIGMA
+    is_sigma = characters.codes == CAPITAL_SIGMA
 
     def examine_neighbours() -> tf.Tensor:
-        is_seen = ~_has(characters.attributes, character_table.CASE_IGNORABLE)
+        is_seen = ~_has(characters.attributes, CASE_IGNORABLE)
         seen = tf.where(is_seen)[:, 0]
-        is_cased = _has(characters.attributes, character_table.CASED)
+        is_cased = _has(characters.attributes, CASED)
         is_cased = tf.pad(tf.gather(is_cased, seen), [[1, 1]])
         chunks = tf.pad(tf.gather(characters.chunks, seen), [[1, 1]])
         position = tf.cumsum(tf.cast(is_seen, tf.int32))
@@ -188,7 +329,7 @@ def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
 
 def _reorder(characters: _Characters) -> _Characters:
     """Puts marks into canonical order (Unicode standard, section 3.11)."""
-    shift = character_table.CLASS_SHIFT
+    shift = CLASS_SHIFT
     classes = tf.bitwise.right_shift(characters.attributes, shift) & 255
     is_start = (classes == 0) | _changes(characters.chunks)
     is_unordered = (classes[1:] < classes[:-1]) & ~is_start[1:]
@@ -208,7 +349,7 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
     Returns the characters left, and for each the largest source of it and the
     marks after it: the word covers them in the text.
     """
-    is_kept = ~_has(characters.attributes, character_table.MARK)
+    is_kept = ~_has(characters.attributes, MARK)
     kept = tf.where(is_kept)[:, 0]
     left = _Characters(*(tf.gather(part, kept) for part in characters))
     owner_chunks = tf.pad(left.chunks, [[1, 0]])
@@ -222,7 +363,7 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
 def _gather_words(
     decoded: _Decoded, characters: _Characters, last_sources: tf.Tensor
 ) -> Words:
-    is_punctuation = _has(characters.attributes, character_table.PUNCTUATION)
+    is_punctuation = _has(characters.attributes, PUNCTUATION)
     is_first = (
         _changes(characters.chunks) | is_punctuation | _shift(is_punctuation)
     )

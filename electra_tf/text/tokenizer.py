@@ -1,16 +1,16 @@
 """Turns text into WordPiece ids, in a TensorFlow graph.
 
-The ids are those of the original's `FullTokenizer`. Most texts take a fast
-path through tensorflow-text. Texts with characters for which its result depends
-on a Unicode version, a locale or neighbours go through `Normalizer`.
+The ids are those of the original's `FullTokenizer`: `Normalizer` makes words,
+tensorflow-text finds their pieces.
 """
 
 import tensorflow as tf
 import tensorflow_text
 
 from electra_tf import errors
-from electra_tf.text import character_table
 from electra_tf.text import normalization
+from electra_tf.text.vocabulary import NO_TOKEN
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
 
 _UNKNOWN_TOKEN = "[UNK]"
@@ -30,22 +30,8 @@ class Tokenizer(tf.Module):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
-        settings = vocabulary.settings
-        self._is_folding = settings.do_lower_case
-        self._is_stripping = settings.is_stripping
-        self._simple_pattern = character_table.simple_text_pattern(settings)
-        self._long_run_pattern = character_table.long_run_pattern(settings)
-        self._normalizer = normalization.Normalizer(settings)
-        self._sentence_pieces = _build_pieces(
-            _matchable_tokens(vocabulary, character_table.IDEOGRAPH),
-            max_bytes=settings.max_word_length,
-            is_split=False,
-        )
-        self._word_pieces = _build_pieces(
-            _matchable_tokens(vocabulary),
-            max_bytes=settings.max_word_length * character_table.MAX_UTF8_BYTES,
-            is_split=True,
-        )
+        self._normalizer = normalization.Normalizer(vocabulary.settings)
+        self._pieces = _build_pieces(vocabulary)
         sizes = [len(t.removeprefix("##")) for t in vocabulary.tokens]
         self._num_characters = tf.constant(sizes)
         # Not by decorators, whose functions hold no reference to the object:
@@ -69,7 +55,7 @@ class Tokenizer(tf.Module):
 
         Returns three ragged tensors, `[N, (pieces)]` int32: the ids, the byte
         offset of their word's first byte, and of the byte after its last one.
-        Several times slower than `tokenize`.
+        Slower than `tokenize`.
         """
         return self._traced_offsets(texts)[:3]
 
@@ -90,15 +76,7 @@ class Tokenizer(tf.Module):
 
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         with tf.device(_DEVICE):
-            is_simple = tf.strings.regex_full_match(texts, self._simple_pattern)
-            simple = self._normalize_simple(tf.where(is_simple, texts, ""))
-            fast = self._sentence_pieces.tokenize(simple)
-            is_left = ~is_simple | self._may_hold_long_words(simple, fast)
-            return tf.cond(
-                tf.reduce_any(is_left),
-                lambda: self._replace_rows(fast, texts, is_left),
-                lambda: fast,
-            )
+            return self.tokenize_words(self._normalizer.split(texts))
 
     def _compute_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Returns ids, the places of their words, and their own."""
@@ -121,92 +99,43 @@ class Tokenizer(tf.Module):
             )
             return ids, *map(ids.with_values, places)
 
-    def _replace_rows(
-        self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
-    ) -> tf.RaggedTensor:
-        words = self._normalizer.split(tf.boolean_mask(texts, is_left))
-        exact = self.tokenize_words(words)
-        place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
-        order = tf.where(is_left, fast.nrows() + place, tf.range(fast.nrows()))
-        return tf.gather(tf.concat([fast, exact], axis=0), order)
-
-    def _normalize_simple(self, texts: tf.Tensor) -> tf.Tensor:
-        if self._is_stripping:
-            texts = tensorflow_text.normalize_utf8(texts, "NFD")
-            texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
-        if self._is_folding:
-            texts = tf.strings.lower(texts)
-        return texts
-
-    def _may_hold_long_words(
-        self, texts: tf.Tensor, pieces: tf.RaggedTensor
-    ) -> tf.Tensor:
-        """Returns whether each text may hold a word that is too long."""
-        unknown = tf.where(pieces.values == self.vocabulary.unk_id)[:, 0]
-        rows = tf.searchsorted(pieces.row_splits, unknown, side="right") - 1
-        has_unknown = normalization.mark_positions(rows, tf.size(texts))
-        return tf.strings.regex_full_match(
-            tf.where(has_unknown, texts, ""), self._long_run_pattern
-        )
-
     def _match(self, words: normalization.Words) -> tf.RaggedTensor:
         """The pieces of each word, `[W, (pieces)]` int32."""
         limit = self.vocabulary.settings.max_word_length
         is_too_long = words.num_characters > limit
         known = tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
-        return self._word_pieces.tokenize(known)
+        return self._pieces.tokenize(known)
 
 
-def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
-    """Replaces tokens that never match by other names.
-
-    With some of them tensorflow-text is wrong: if `a b` is a token, the word
-    `aa` is unknown.
-    """
-    max_length = vocabulary.settings.max_word_length
-    tokens = []
+def _build_pieces(
+    vocabulary: Vocabulary,
+) -> tensorflow_text.FastWordpieceTokenizer:
+    if vocabulary.size == len(SPECIAL_TOKENS):
+        raise errors.DataError(
+            "A vocabulary must hold pieces of words. Received: "
+            f"{vocabulary.size} tokens. Is the file cut off? Take it again."
+        )
+    longest, tokens = vocabulary.settings.max_word_length, list[str]()
     for number, token in enumerate(vocabulary.tokens):
         content = token.removeprefix(_CONTINUATION_PREFIX)
-        is_matchable = token == _UNKNOWN_TOKEN or (
-            len(content) <= max_length
-            and _occurs_in_words(token, content, breaks)
-        )
-        tokens.append(token if is_matchable else f"[{number}]")
-        if is_matchable and len(content.encode()) > _MAX_TOKEN_BYTES:
+        # The library refuses some tokens that no word can hold.
+        can_match = "\0" not in content and 0 < len(content) <= longest
+        if can_match and len(content.encode()) > _MAX_TOKEN_BYTES:
             raise errors.DataError(
                 f"Token {token[:20]!r}... of line {number + 1} must take at "
                 f"most {_MAX_TOKEN_BYTES} bytes. Replace it by an unused name."
             )
-    return tokens
-
-
-def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
-    if content.isascii() and content.isalnum():
-        return True
-    unfit = character_table.DROPPED | character_table.BLANK
-    if len(token) > 1:
-        unfit |= character_table.PUNCTUATION | breaks
-    flags = character_table.compute_flags()
-    return bool(content) and not any(flags[ord(c)] & unfit for c in content)
-
-
-def _build_pieces(
-    tokens: list[str], max_bytes: int, is_split: bool
-) -> tensorflow_text.FastWordpieceTokenizer:
-    try:
-        return tensorflow_text.FastWordpieceTokenizer(
-            vocab=tokens,
-            suffix_indicator=_CONTINUATION_PREFIX,
-            max_bytes_per_word=max_bytes,
-            token_out_type=tf.int32,
-            unknown_token=_UNKNOWN_TOKEN,
-            no_pretokenization=is_split,
-        )
-    except RuntimeError as error:
-        raise errors.DataError(
-            f"A vocabulary must hold pieces of words. Received: {len(tokens)} "
-            f"tokens ({error}) Is the file cut off? Take it again."
-        ) from error
+        is_kept = can_match or token == _UNKNOWN_TOKEN
+        tokens.append(token if is_kept else f"{NO_TOKEN}at_{number}]")
+    return tensorflow_text.FastWordpieceTokenizer(
+        vocab=tokens,
+        suffix_indicator=_CONTINUATION_PREFIX,
+        # UTF-8 takes up to four for a character.
+        max_bytes_per_word=4 * longest,
+        token_out_type=tf.int32,
+        unknown_token=_UNKNOWN_TOKEN,
+        no_pretokenization=True,
+    )
 
 
 def _by_text(

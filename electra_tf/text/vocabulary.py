@@ -26,6 +26,11 @@ VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
 NO_TOKEN = "[no_token_"
 """Beginning of the names of rows that no text has."""
+WITHOUT_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+)
+"""The characters of scripts that put no blanks between words, as a range of a
+pattern: each counts as a word where words are compared."""
 
 # A vocabulary with a larger share of tokens with capitals is a cased one.
 _CASED_SHARE = 0.01

@@ -103,10 +103,9 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
             devices = {node.device for node in function.node_def}
             assert devices <= {"", "/device:CPU:0"}
     ops = {node.op for node in nodes}
-    # Servers have these of TensorFlow Text; more would have to be looked up.
+    # Servers have this of TensorFlow Text; more would have to be looked up.
     assert {op for op in ops if "Tokenize" in op or "UTF8" in op} == {
         "FastWordpieceTokenizeWithOffsets",
-        "NormalizeUTF8",
     }
     assert "MatMul" in ops
     assert not re.search("PyFunc|Xla|Random", " ".join(ops))

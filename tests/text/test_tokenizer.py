@@ -30,8 +30,7 @@ def _pieces(tokenizer: Tokenizer, text: str | bytes) -> list[str]:
 
 
 def test_tokens_that_no_word_can_hold_do_no_harm():
-    # The library drops the word "aa" if "a b" is a token, and refuses "\0"
-    # and tokens of more than 256 bytes.
+    # The library refuses "\0" and tokens of more than 256 bytes.
     odd = ["a b", "\0", "##\0", "##", "don't", "..", "##.", "\u4e2d\u6587"]
     odd += ["[X]", "[12]", "###", "\u200b", "b\u200b", "x" * 300, "##\u4e2d"]
     tokenizer = _tokenizer("a", "##a", "b", ".", "#", *odd)
@@ -114,7 +113,7 @@ def _check(vocabulary: Vocabulary, texts: list[bytes]) -> None:
     ],
 )
 def test_every_assigned_character_follows_the_rules(mode):
-    # Neighbours of a kind share a line, so that many lines are simple.
+    # Neighbours share a line.
     codes = [
         code
         for code in range(0x110000)

@@ -8,11 +8,11 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from electra_tf.text import accents
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.vocabulary_training import choose_accents
 from electra_tf.text.vocabulary_training import count_words
 from electra_tf.text.vocabulary_training import train_vocabulary
 from tests import script_modules
@@ -106,7 +106,7 @@ def test_words_longer_than_any_piece_teach_nothing_and_are_told(caplog):
 )
 def test_marks_that_are_letters_of_the_script_are_kept(text, strips, told):
     for spelled in (text, unicodedata.normalize("NFD", text)):
-        chosen, why = accents.choose(spelled)
+        chosen, why = choose_accents(spelled)
         assert chosen == strips
         assert told in why
 

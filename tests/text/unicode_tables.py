@@ -8,7 +8,7 @@ import unicodedata
 
 import numpy as np
 
-from electra_tf.text import character_table
+from electra_tf.text import normalization
 
 UNICODE_VERSION = "14.0.0"
 
@@ -38,7 +38,6 @@ def compute_tables() -> dict[str, np.ndarray]:
         "punctuation": np.char.startswith(names, "P"),
         "cased": cased,
         "case_ignorable": follows_cased & ~cased,
-        "stable": np.array([_is_stable(c) for c in characters]),
         "combining_class": np.array(classes, np.uint8),
         "lower": _images(characters, str.lower),
         "decomposition": _images(characters, _decompose),
@@ -57,19 +56,5 @@ def _decompose(character: str) -> str:
     return unicodedata.normalize("NFD", character)
 
 
-def _is_stable(character: str) -> bool:
-    """Whether any Unicode library of any age treats the character alike."""
-    old = unicodedata.ucd_3_2_0
-    decomposed = _decompose(character)
-    return (
-        not unicodedata.category(character).startswith("C")
-        and decomposed == old.normalize("NFD", character)
-        and all(
-            unicodedata.category(part) == old.category(part)
-            for part in {character, *decomposed}
-        )
-    )
-
-
 if __name__ == "__main__":
-    np.savez_compressed(character_table._PATH, **compute_tables())
+    np.savez_compressed(normalization._PATH, **compute_tables())

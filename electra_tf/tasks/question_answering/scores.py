@@ -15,12 +15,12 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 
-from electra_tf.text import character_table
+from electra_tf.text import vocabulary as vocabulary_lib
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 # A word, or a character of a script without blanks.
 _CHARACTERS = re.compile(
-    rf"[{character_table.WITHOUT_BLANKS}]|[^\s{character_table.WITHOUT_BLANKS}]+"
+    rf"[{vocabulary_lib.WITHOUT_BLANKS}]|[^\s{vocabulary_lib.WITHOUT_BLANKS}]+"
 )
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
