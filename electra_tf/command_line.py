@@ -32,11 +32,8 @@ from electra_tf.processes import pool
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
-# Flags that take a file of configs/, and where else to take one from.
-_CONFIG_FLAGS = {
-    "config": "electra-new-config writes one of your own for pre-training.",
-    "study": "electra-study --list shows those there are.",
-}
+# A value of the config, which may be the next argument; `no` makes it false.
+_OVERRIDE = re.compile(r"--?(no)?config\.([\w.]+)(?:=(.*))?", re.DOTALL)
 _USER_ERRORS = (
     *(ValueError, ArithmeticError, OSError, ImportError, MemoryError),
     errors.ExportError,
@@ -69,155 +66,125 @@ def run(
     )
 
 
-def find_configs(argv: list[str]) -> list[str]:
-    """Replaces names of installed configs in the arguments by their paths.
-
-    `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
-    arguments. Raises `ConfigError` if there is none.
-    """
-    replaced, waiting = [], ""
-    for argument in argv:
-        flag, equals, path = argument.partition("=")
-        if waiting:
-            argument = _find_config(argument, waiting)
-        name = flag.lstrip("-") if flag.startswith("-") else ""
-        if name in _CONFIG_FLAGS and equals:
-            argument = f"{flag}={_find_config(path, name)}"
-        waiting = name if name in _CONFIG_FLAGS and not equals else ""
-        replaced.append(argument)
-    return replaced
-
-
-def _find_config(path: str, flag: str) -> str:
-    config_path = installed.find_config(path)
-    name = config_path.partition(":")[0]
-    if not pathlib.Path(name).is_file():
-        near = schema_lib.find_near(name, installed.config_names())
-        raise errors.ConfigError(
-            f"There is no {flag} {name or repr(name)}. {near}"
-            + _CONFIG_FLAGS[flag]
-        )
-    return config_path
-
-
 def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
-    """Parses the flags; a mistake ends the process with one line and code 2."""
+    """Parses the flags; a mistake ends the process with one line and code 2.
+
+    The flag `config` names a file and becomes its settings.
+    """
+    known = flags.FLAGS
     try:
-        argv, open_fields = take_open_fields(find_configs(argv), schema)
-        for argument in argv[1:]:
-            if argument.startswith("--config."):
-                check_override(argument.split("=")[0].lstrip("-"), schema)
-        rest = _parse_flags(argv)
-        if "config" in flags.FLAGS:
-            for section in flags.FLAGS.config or ():
-                vars(schema())[section]  # or `KeyError`
-            _set_open_fields(open_fields)
+        overrides = []
+        if "config" in known:
+            argv, overrides = take_overrides(argv)
+        rest = known(argv)
+        path = known["config"].value if "config" in known else None
+        if path is not None:
+            known.config = _load_config(path, overrides, schema)
+        elif overrides:
+            raise flags.Error(f"--config.{overrides[0][0]} needs --config.")
         return rest
     except SystemExit:
         # After --help, absl would exit with 1.
         sys.exit(0)
     except BrokenPipeError:
         sys.exit(_end_quietly())
-    except Exception as error:
-        text = _explain_config(error, argv, schema)
-        if not text and not isinstance(error, errors.ConfigError | flags.Error):
-            text = (
-                f"--config must have the sections {', '.join(vars(schema()))}, "
-                "returned by its function get_config(). "
-                f"Received: one that differs by {error}. Files of "
-                "configs/pretrain are for electra-pretrain, those of "
-                "configs/finetune for electra-finetune."
-            )
+    except (errors.ConfigError, flags.Error) as error:
         if "--show_traceback" in argv:
             raise
-        print(f"error: {text or _explain_flag(error)}", file=sys.stderr)
+        text = f"{error}"
+        if isinstance(error, flags.Error):
+            text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", text)
+            text = re.sub(r"flags \w+=.*?: (?=[A-Z])", "", text).strip()
+            text = f"{text}{'.' * (text[-1] not in '.?')} See --help."
+        print(f"error: {text}", file=sys.stderr)
         sys.exit(2)
 
 
-def take_open_fields(
-    argv: list[str], schema: type = config.ExperimentConfig
-) -> tuple[list[str], list[tuple[str, str, Any]]]:
-    """Takes `--config.section.field=value` of open sections out of `argv`.
+def take_overrides(
+    argv: list[str],
+) -> tuple[list[str], list[tuple[str, str | bool]]]:
+    """Takes `--config.section.field=value` out of the arguments.
 
-    The fields of an open section, as `objective` is one, depend on a value in
-    it, so that flags cannot be declared for them. As with other flags, the
-    value may be the next argument, and a field without one is true. Returns the
-    other arguments, and section, field and value of each override.
+    As with other flags, the value may be the next argument, and a field without
+    one is true. Returns the other arguments; `section.field` and value of each.
     """
-    sections = [n for n, v in vars(schema()).items() if isinstance(v, dict)]
-    if not sections or "config" not in flags.FLAGS:
-        return argv, []
-    pattern = rf"--?(no)?config\.({'|'.join(sections)})\.(\w+)(?:=(.*))?"
-    rest, fields = list[str](), list[tuple[str, str, Any]]()
-    waiting = list(reversed(argv))
+    rest, overrides = list[str](), list[tuple[str, str | bool]]()
+    waiting = argv[::-1]
     while waiting:
         argument = waiting.pop()
-        match = re.fullmatch(pattern, argument, re.DOTALL)
+        match = _OVERRIDE.fullmatch(argument)
         if match is None:
             rest.append(argument)
             continue
-        negation, section, field, text = match.groups()
-        is_flag = not waiting or re.match(r"-+[A-Za-z]", waiting[-1])
-        if text is None:
-            text = str(not negation) if negation or is_flag else waiting.pop()
-        fields.append((section, field, _parse_value(field, text)))
-    return rest, fields
+        negation, place, value = match.groups()
+        is_bare = not waiting or re.match(r"-+[A-Za-z]", waiting[-1])
+        if value is None:
+            value = not negation if negation or is_bare else waiting.pop()
+        overrides.append((place, value))
+    return rest, overrides
 
 
-def _parse_value(field: str, text: str) -> Any:
-    """The Python literal or the truth value that a text spells, or the text."""
-    if field == "name":
-        return text
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
+def _load_config(
+    path: str, overrides: Sequence[tuple[str, str | bool]], schema: type
+) -> Any:
+    """Returns the settings of a file, with values of the command line."""
+    sections = dataclasses.asdict(schema())
     try:
-        return ast.literal_eval(text)
+        settings = config.run_file(path)
+        differing = sorted(settings.keys() ^ sections.keys())
+    except Exception as error:
+        raise errors.ConfigError(_explain(error, path, sections)) from error
+    if differing:
+        raise errors.ConfigError(
+            f"--config must have the sections {', '.join(sections)}. Received: "
+            f"one that differs by {', '.join(differing)}. Files of "
+            "configs/pretrain are for electra-pretrain, those of "
+            "configs/finetune for electra-finetune."
+        )
+    known = [f"--config.{s}.{f}" for s, own in sections.items() for f in own]
+    for place, value in overrides:
+        section, _, field = place.partition(".")
+        # The fields of `objective` are known to the class that it names.
+        is_open = isinstance(getattr(schema(), section, None), dict)
+        if not is_open and f"--config.{place}" not in known:
+            raise errors.ConfigError(
+                f"There is no setting --config.{place}. "
+                f"{schema_lib.find_near(f'--config.{place}', known)}All "
+                f"settings stand in {schema.__module__.replace('.', '/')}.py."
+            )
+        fields = settings[section]
+        if not isinstance(fields.get(field), str):
+            value = _parse_value(value)
+        with fields.ignore_type():
+            fields[field] = value
+    return settings
+
+
+def _parse_value(text: str | bool) -> Any:
+    """Returns the Python literal or truth value that a text spells, or it."""
+    if f"{text}".lower() in ("true", "false"):
+        return f"{text}".lower() == "true"
+    try:
+        return ast.literal_eval(f"{text}")
     except (ValueError, SyntaxError):
         return text
 
 
-def _set_open_fields(fields: Sequence[tuple[str, str, Any]]) -> None:
-    for section, field, value in fields:
-        if flags.FLAGS.config is None:
-            raise flags.Error(f"--config.{section}.{field} needs --config.")
-        settings = flags.FLAGS.config[section]
-        with settings.unlocked():
-            if field in settings:
-                del settings[field]  # Its type would convert the value.
-            settings[field] = value
-
-
-def _parse_flags(argv: list[str]) -> list[str]:
-    """As `flags.FLAGS`; a config flag looks for its overrides in `sys.argv`."""
-    given, sys.argv = sys.argv, argv
-    try:
-        return flags.FLAGS(argv)
-    finally:
-        sys.argv = given
-
-
-def _explain_config(
-    error: BaseException, argv: list[str], schema: type
-) -> str | None:
-    """File, line and cause of an error in a config file of `argv`."""
-    paths = [argument.split("=", 1)[-1].partition(":")[0] for argument in argv]
-    files, text = {os.path.abspath(path) for path in paths[1:]}, None
+def _explain(error: BaseException, given: str, sections: Any) -> str:
+    """Says what is wrong with a config file, with the line if there is one."""
+    file = os.path.abspath(installed.find_config(given).partition(":")[0])
+    text = f"{error}"
+    if not isinstance(error, errors.ConfigError):
+        text = f"--config={given}: {type(error).__name__}: {error}"
     # The deepest cause is the one of the line in the file.
     for cause in _causes(error):
         places = [x[:2] for x in traceback.extract_tb(cause.__traceback__)]
         if isinstance(cause, SyntaxError):
             places.append((cause.filename or "", cause.lineno))
         for path, line in places:
-            if os.path.abspath(path) in files:
-                text = f"{path}, line {line}: {_describe(cause, schema)}"
+            if os.path.abspath(path) == file:
+                text = f"{path}, line {line}: {_describe(cause, sections)}"
     return text
-
-
-def _explain_flag(error: BaseException) -> str:
-    text = re.sub(r"flag (--\w+)=None: .*", r"\1 must be given.", f"{error}")
-    noise = r"flags \w+=.*?: (?=[A-Z])|Error whilst(?s:.*)\n(?=\w+: )"
-    text = re.sub(noise, "", text).strip().replace("\n", " ")
-    return f"{text}{'.' * (text[-1] not in '.?')} See --help."
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -226,34 +193,14 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _describe(error: BaseException, schema: type) -> str:
-    """The message; for an unknown name, the nearest known one."""
+def _describe(error: BaseException, sections: Any) -> str:
+    """Returns the message; for an unknown name, the nearest known one."""
     name = re.search(r"[\"'](\w+)\\?[\"'](?! has no)", str(error))
     if name is None or not isinstance(error, AttributeError | NameError):
         return getattr(error, "msg", None) or f"{error}"
-    parts = [part for path in _settings(schema) for part in path.split(".")]
-    near = schema_lib.find_near(name[1], [*parts, *vars(config)])
+    fields = [field for own in sections.values() for field in own]
+    near = schema_lib.find_near(name[1], [*sections, *fields, *vars(config)])
     return f"There is no {name[1]!r}. {near}".strip()
-
-
-def _settings(schema: type) -> list[str]:
-    return [
-        f"config.{section}.{field}"
-        for section, fields in dataclasses.asdict(schema()).items()
-        for field in fields
-    ]
-
-
-def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
-    """Raises `ConfigError` unless `config.section.field` is in the schema."""
-    known = [f"--{setting}" for setting in _settings(schema)]
-    if f"--{name}" not in known:
-        home = schema.__module__.replace(".", "/")
-        raise errors.ConfigError(
-            f"There is no setting --{name}. "
-            f"{schema_lib.find_near(f'--{name}', known)}All settings stand in "
-            f"{home}.py."
-        )
 
 
 def _open_closed_streams() -> None:

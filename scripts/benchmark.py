@@ -32,7 +32,6 @@ from benchmarks import curve
 from benchmarks import pretrain
 from benchmarks import report
 from benchmarks import timing
-from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import installed
@@ -58,7 +57,7 @@ _NUM_COMPARED = 64
 flags.DEFINE_enum(
     "kind", None, [*_KINDS], "What to time; may be the first argument."
 )
-config_flags.DEFINE_config_file("config", None, "A pre-training config.")
+flags.DEFINE_string("config", None, "A pre-training config.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
 flags.DEFINE_integer("rounds", 5, "Rounds; each side has a block in each.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)

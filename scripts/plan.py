@@ -13,14 +13,13 @@ the config's length.
 import sys
 
 from absl import flags
-from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
 from electra_tf.text import vocabulary
 
 FLAGS = flags.FLAGS
-config_flags.DEFINE_config_file("config", None, "Also the first argument.")
+flags.DEFINE_string("config", None, "Also the first argument.")
 flags.DEFINE_string("device", "", "Such as A100; without, all known ones.")
 flags.DEFINE_integer("count", 1, "Devices that train together.", 1)
 flags.DEFINE_bool("operations", False, "Count operations by part instead.")

@@ -24,7 +24,6 @@ import sys
 from collections.abc import Sequence
 
 from absl import flags
-from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import installed
@@ -35,7 +34,7 @@ from electra_tf.processes import locks
 from electra_tf.tasks import files
 
 FLAGS = flags.FLAGS
-config_flags.DEFINE_config_file("config", None, "A file of configs/finetune.")
+flags.DEFINE_string("config", None, "A file of configs/finetune.")
 flags.DEFINE_string("output_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "pretrained_dir",

@@ -13,7 +13,6 @@ import shlex
 import sys
 
 from absl import flags
-from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
@@ -24,7 +23,7 @@ from electra_tf.processes import pool
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-config_flags.DEFINE_config_file("config", None, "A file of configs/pretrain.")
+flags.DEFINE_string("config", None, "A file of configs/pretrain.")
 flags.DEFINE_string("model_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "init_from",

@@ -8,12 +8,14 @@ graph exists.
 
 import dataclasses
 import os
+import pathlib
 import runpy
 from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
 
+from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.config.schema import require as require
@@ -52,15 +54,26 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def run_file(
-    path: str | os.PathLike[str], argument: str = ""
-) -> ml_collections.ConfigDict:
-    """Runs a config file, as `--config` takes it; returns its settings.
+    path: str | os.PathLike[str],
+    argument: str = "",
+    function: str = "get_config",
+) -> Any:
+    """Calls the function of a config file that `--config` or `--study` names.
 
-    `argument` is that of `get_config`, as in `FILE:ARGUMENT`.
+    `argument` is that of the function, as in `FILE:ARGUMENT`. Raises
+    `ConfigError` if there is no such file, or it has no such function.
     """
     name, _, own = installed.find_config(os.fspath(path)).partition(":")
-    arguments = filter(None, [argument or own])
-    return runpy.run_path(name)["get_config"](*arguments)
+    if not pathlib.Path(name).is_file():
+        near = schema.find_near(name, installed.config_names())
+        raise errors.ConfigError(
+            f"There is no {function.removeprefix('get_')} {name or repr(name)}"
+            f". {near}electra-new-config writes a config of your own, "
+            "electra-study --list names the studies."
+        )
+    defined = runpy.run_path(name)
+    require(function in defined, f"{name} must have a function {function}().")
+    return defined[function](*filter(None, [argument or own]))
 
 
 def load_file(

@@ -6,9 +6,7 @@ number of steps. No arm is a checkpoint in the middle of a longer run.
 
 import bisect
 import dataclasses
-import pathlib
 import re
-import runpy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -163,17 +161,7 @@ def load_study(name: str) -> Study:
 
     What stands after a colon, as in `table1.py:192x4:600M`, is its argument.
     """
-    match = re.fullmatch(r"(.*\.py)(?::(.*))?", name)
-    file, argument = match.groups() if match else (name, None)
-    path = pathlib.Path(file)
-    defined = runpy.run_path(str(path)) if path.is_file() else {}
-    schema.require(
-        "get_study" in defined,
-        f"There is no study in {path}. Expected a file with a function "
-        "get_study() that returns an electra_tf.studies.definition.Study, "
-        "as in configs/studies.",
-    )
-    return defined["get_study"](*([argument] if argument else []))
+    return config.run_file(name, function="get_study")
 
 
 def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
