@@ -182,9 +182,7 @@ class _CloudPath(gpath.PosixGPath):
                 yield from child.glob(rest) if rest else [child]
 
     def rglob(self, pattern: str) -> Iterator["_CloudPath"]:
-        walk = _raising_os_errors(lambda folder: list(folder.walk()))
-        for folder, _, names in walk(self):
-            yield from (folder / n for n in fnmatch.filter(names, pattern))
+        return self.glob(f"**/{pattern}")
 
     def stat(self) -> Any:
         statistics = self._backend.gfile.stat(str(self))

@@ -109,6 +109,6 @@ def test_a_store_that_fails_damages_no_corpus(folder, monkeypatch):
     monkeypatch.setattr(tf.io.gfile.GFile, "read", fail)
     with pytest.raises(OSError, match=f"{folder}/a.txt: connection reset"):
         list(corpus_lib.open_source(corpus.sources[0], corpus.options))
-    monkeypatch.setattr(tf.io.gfile, "walk", fail)
+    monkeypatch.setattr(tf.io.gfile, "listdir", fail)
     with pytest.raises(OSError, match="connection reset"):
         list(folder.rglob("*"))

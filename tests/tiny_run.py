@@ -17,9 +17,9 @@ import tensorflow as tf
 from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
 
 from electra_tf import config
-from electra_tf.config import schema as config_schema
+from electra_tf.config import schema
+from electra_tf.records import examples
 from electra_tf.records import manifest
-from electra_tf.records import schema
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
@@ -27,7 +27,7 @@ from tests import tiny
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = REPOSITORY / "scripts" / "run_pretraining.py"
-replace = config_schema.replace_fields
+replace = schema.replace_fields
 # More examples than one batch holds, not a multiple of it, in unequal shards.
 NUM_TRAIN, NUM_HELD_OUT = 105, 21
 
@@ -59,7 +59,7 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
         own = {name: value[index::num_shards] for name, value in rows.items()}
         path = folder / f"pretrain_data.tfrecord-{index:05d}"
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in schema.serialize_examples(own):
+            for record in examples.serialize_examples(own):
                 writer.write(record)
         shards.append(
             manifest.Shard(
@@ -83,7 +83,7 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
         shards=tuple(shards), token_counts=manifest.TOKEN_COUNTS_FILE,
         invalid_utf8={},
     )  # fmt: skip
-    (folder / manifest.MANIFEST_FILE).write_text(config_schema.to_json(content))
+    (folder / manifest.MANIFEST_FILE).write_text(schema.to_json(content))
 
 
 def header(length: int) -> bytes:

@@ -21,7 +21,7 @@ from electra_tf import storage
 from electra_tf.inputs import masking
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
-from electra_tf.records.schema import FORM
+from electra_tf.records.examples import FORM
 from electra_tf.text.vocabulary import Vocabulary
 
 # At this rate 73 GB take 24 minutes and a tenth of a core.

@@ -17,8 +17,8 @@ import tensorflow as tf
 from electra_tf import storage
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import Split
+from electra_tf.records import examples
 from electra_tf.records import manifest
-from electra_tf.records import schema
 
 # More than TensorFlow's 256 KiB, for shards on network storage.
 _READ_BUFFER_BYTES = 1 << 20
@@ -63,7 +63,7 @@ def build_training_dataset(
     ).batch(share.num_streams, drop_remainder=True)
     return _deal(
         records,
-        lambda serialized: schema.parse_examples(
+        lambda serialized: examples.parse_examples(
             tf.reshape(serialized, [-1]),
             split.max_seq_length,
             split.vocabulary,
@@ -92,7 +92,7 @@ def build_evaluation_dataset(
 
     def parse_local_rows(serialized: tf.Tensor) -> Element:
         local = serialized[first_row : first_row + num_rows]
-        parsed = schema.parse_examples(
+        parsed = examples.parse_examples(
             local, split.max_seq_length, split.vocabulary
         )
         padding = [[0, num_rows - tf.size(local)], [0, 0]]

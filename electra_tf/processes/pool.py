@@ -217,10 +217,8 @@ def _serve(
     environment: Mapping[str, str],
 ) -> None:
     """The main function of a process: works until the pipe is closed."""
-    # Ctrl-C in a terminal reaches a whole process group. Only the parent shall
-    # get it, and pass it on once.
-    os.setpgrp()
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    parent: Any = multiprocessing.parent_process()
+    _follow(parent.pid)
     os.environ.update(environment)
     shorten_logs()
     if log is not None and storage.is_local(log):
@@ -252,12 +250,10 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
     `command` is its path and arguments. Returns the last exit code, as a shell
     has it. It is not restarted after a signal or an exit code of `FINAL_CODES`.
     """
-    program = f"from {__name__} import _run_script; _run_script()"
+    begin = f"from {__name__} import _run_script as run; run({os.getpid()})"
     with stopping.StopRequest() as stop:
         for restart in range(1, max_restarts + 2):
-            process = subprocess.Popen(
-                [sys.executable, "-c", program, *command], stdin=subprocess.PIPE
-            )
+            process = subprocess.Popen([sys.executable, "-c", begin, *command])
             while process.poll() is None and not stop.signal_name:
                 time.sleep(_POLL_SECONDS)
             if process.poll() is None:
@@ -276,19 +272,26 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
     return code
 
 
-def _run_script() -> None:
-    """Runs the script of the command line until the parent has ended."""
-
-    def end_with_the_parent() -> None:
-        # Nothing is written to this pipe; it closes when the parent ends.
-        sys.stdin.read()
-        os._exit(os.EX_TEMPFAIL)
-
-    # Only the parent shall get Ctrl-C; it passes it on.
-    os.setpgrp()
-    threading.Thread(target=end_with_the_parent, daemon=True).start()
+def _run_script(parent: int) -> None:
+    """Runs the script of the command line, at most as long as its parent."""
+    _follow(parent)
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def _follow(parent: int) -> None:
+    """Lets this process end with the one of a number, and get its signals."""
+    # Ctrl-C in a terminal reaches a whole process group. Only the parent shall
+    # get it, and pass it on once.
+    os.setpgrp()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_SECONDS)
+        # Files appear complete or not at all, so nothing is damaged.
+        os._exit(os.EX_TEMPFAIL)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _sendable(
@@ -302,13 +305,6 @@ def _sendable(
     if isinstance(error, ValueError | OSError):
         return error
     return WorkerError(f"At {task}:\n{traceback.format_exc()}")
-
-
-def _end_with_the_parent() -> None:
-    parent: Any = multiprocessing.parent_process()
-    multiprocessing.connection.wait([parent.sentinel])
-    # Files appear complete or not at all, so nothing is damaged.
-    os._exit(os.EX_TEMPFAIL)
 
 
 def _write_output_to(path: pathlib.Path) -> None:

@@ -22,8 +22,8 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.processes import progress
-from electra_tf.records.schema import FORM
-from electra_tf.records.schema import parse_examples
+from electra_tf.records.examples import FORM
+from electra_tf.records.examples import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 MANIFEST_FILE = "manifest.json"

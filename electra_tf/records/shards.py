@@ -29,10 +29,10 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.records import manifest
 from electra_tf.records import readers
+from electra_tf.records.examples import serialize_examples
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import Shard
 from electra_tf.records.readers import Document
-from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"

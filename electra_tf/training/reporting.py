@@ -13,7 +13,7 @@ import pathlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -284,22 +284,6 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
-# Title and metrics of each panel.
-_PANELS = (
-    ("masked-LM loss", ("mlm_loss", "all_loss")),
-    ("masked-LM loss at [MASK]", ("mlm_masked_loss",)),
-    ("masked-LM accuracy at [MASK]", ("mlm_accuracy",)),
-    ("restored share of wrong samples", ("restored_accuracy",)),
-    ("generator loss", ("gen_loss",)),
-    ("generator loss at [MASK]", ("masked_loss",)),
-    ("discriminator loss", ("disc_loss",)),
-    ("generator accuracy at [MASK]", ("masked_accuracy", "sampled_accuracy")),
-    ("discriminator", ("disc_auc", "disc_precision", "disc_recall")),
-    ("replaced fraction", ("replaced_fraction",)),
-    ("generator entropy, nats", ("generator_entropy",)),
-    ("reward", ("reward",)),
-    ("learning rate", ("learning_rate",)),
-)
 # Horizontal lines in the panels: a metric's value for a unigram model.
 _BASELINES = {
     "mlm_masked_loss": "unigram_entropy",
@@ -314,40 +298,36 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     lines = read_lines(model_dir / "metrics.jsonl")
     if not lines:
         return None
-    reported = {name for line in lines for name in line}
-    panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
-    num_rows = max(1, -(-len(panels) // 3))
-    path, size = model_dir / "training_curves.png", (13, 1.2 + 3.5 * num_rows)
-    drawing = figures.saving_figure(path, num_rows, 3, size, sharex=True)
+    reported = dict.fromkeys(name for line in lines for name in line)
+    others = {"step", "split", "timing", *_BASELINES.values()}
+    names = [name for name in reported if name not in others]
+    num_rows = max(1, -(-len(names) // 4))
+    path, size = model_dir / "training_curves.png", (16, 1.2 + 3 * num_rows)
+    drawing = figures.saving_figure(path, num_rows, 4, size, sharex=True)
     with drawing as (figure, axes):
-        for axis, (title, names) in zip(axes, panels, strict=False):
-            _draw_panel(axis, title, names, lines)
-        for axis in axes[len(panels) :]:
+        for axis, name in zip(axes, names, strict=False):
+            _draw_panel(axis, name, lines)
+        for axis in axes[len(names) :]:
             axis.set_visible(False)
         figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
         figure.tight_layout()
     return path
 
 
-def _draw_panel(
-    axis: Any, title: str, names: Sequence[str], lines: list[dict[str, Any]]
-) -> None:
-    for color, name in enumerate(names):
-        short = name.removeprefix("disc_").removesuffix("_accuracy")
-        prefix = f"{short}, " if len(names) > 1 else ""
-        for split, style, label, alpha in (
-            ("train", "-", "training", 0.7),
-            ("validation", "o--", "held-out", 1.0),
-        ):
-            points = [n for n in lines if n["split"] == split and name in n]
-            if points:
-                curve = [n["step"] for n in points], [n[name] for n in points]
-                look = {"color": f"C{color}", "alpha": alpha, "markersize": 4}
-                axis.plot(*curve, style, label=prefix + label, **look)
-        baseline = _BASELINES.get(name, "")
-        for value in {line[baseline] for line in lines if baseline in line}:
-            axis.axhline(value, linestyle="--", color="gray", label="unigram")
-    axis.set_title(title)
+def _draw_panel(axis: Any, name: str, lines: list[dict[str, Any]]) -> None:
+    for split, style, label, alpha in (
+        ("train", "-", "training", 0.7),
+        ("validation", "o--", "held-out", 1.0),
+    ):
+        own = [line for line in lines if line["split"] == split]
+        if own := [line for line in own if name in line]:
+            curve = [n["step"] for n in own], [n[name] for n in own]
+            look = {"color": "C0", "alpha": alpha, "markersize": 4}
+            axis.plot(*curve, style, label=label, **look)
+    baseline = _BASELINES.get(name, "")
+    for value in {line[baseline] for line in lines if baseline in line}:
+        axis.axhline(value, linestyle="--", color="gray", label="unigram")
+    axis.set_title(name)
     axis.set_xlabel("step")
     axis.grid(alpha=0.3)
     if axis.get_lines():

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inputs.dataset import Split
-from electra_tf.records import schema
+from electra_tf.records import examples
 
 LENGTH = 8
 
@@ -32,7 +32,7 @@ def number_examples(first, count, length=LENGTH):
 def write_shard(path, features):
     """Writes features as one TFRecord file."""
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in schema.serialize_examples(features):
+        for record in examples.serialize_examples(features):
             writer.write(record)
 
 

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.records.examples import FEATURE_NAMES
+from electra_tf.records.examples import FORM
+from electra_tf.records.examples import serialize_examples
 from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
 from electra_tf.records.manifest import verify_dataset
-from electra_tf.records.schema import FEATURE_NAMES
-from electra_tf.records.schema import FORM
-from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.records import schema
+from electra_tf.records import examples
 from tests import tiny
 
 
@@ -30,10 +30,10 @@ def test_records_are_byte_equal_to_those_of_tensorflow(largest_id, length):
         "input_mask": rng.integers(0, 2, shape, np.int32),
         "segment_ids": rng.integers(0, 2, shape, np.int32),
     }
-    records = schema.serialize_examples(features)
+    records = examples.serialize_examples(features)
     assert records == [tensorflow_record(features, i) for i in range(4)]
     empty = {name: rows[:0] for name, rows in features.items()}
-    assert schema.serialize_examples(empty) == []
+    assert examples.serialize_examples(empty) == []
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_records_are_byte_equal_to_those_of_tensorflow(largest_id, length):
 def test_rows_hold_whole_texts_and_padding(ids, mask, segments, is_good):
     columns = ids.split(), [*mask], [*segments]
     rows = (np.array([column], np.int32) for column in columns)
-    features = dict(zip(schema.FEATURE_NAMES, rows, strict=True))
-    records = tf.constant(schema.serialize_examples(features))
+    features = dict(zip(examples.FEATURE_NAMES, rows, strict=True))
+    records = tf.constant(examples.serialize_examples(features))
     try:
-        schema.parse_examples(records, len(mask), tiny.VOCABULARY)
+        examples.parse_examples(records, len(mask), tiny.VOCABULARY)
     except tf.errors.InvalidArgumentError as error:
         assert "Rows must be texts, each" in str(error)
         assert not is_good

@@ -11,9 +11,9 @@ import tensorflow as tf
 from electra_tf.records import manifest
 from electra_tf.records import shards
 from electra_tf.records import writer
+from electra_tf.records.examples import parse_examples
 from electra_tf.records.manifest import Index
 from electra_tf.records.manifest import Manifest
-from electra_tf.records.schema import parse_examples
 from electra_tf.records.writer import claim_folder
 from tests import script_modules
 from tests.full_disk import largest_file

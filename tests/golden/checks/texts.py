@@ -10,8 +10,8 @@ import re
 
 import tensorflow as tf
 
+from electra_tf.records import examples
 from electra_tf.records import readers
-from electra_tf.records import schema
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import build_features
 from tests.golden import comparison
@@ -75,7 +75,7 @@ def _check_record_file(path, run):
     """`...-K-of-N` holds the examples K, K + N, ... of the first run."""
     features, _ = _build_run(path.parent, run)
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    parsed = schema.parse_examples(
+    parsed = examples.parse_examples(
         tf.constant(records, tf.string), run["max_seq_length"]
     )
     index, num_files = map(int, re.findall(r"\d+", path.name)[-2:])
