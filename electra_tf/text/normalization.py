@@ -76,40 +76,28 @@ def load_character_properties() -> CharacterProperties:
     )
 
 
-class CharacterTable(NamedTuple):
-    """The treatment of each code point, in pages; equal blocks share one.
+def build_character_table(
+    settings: TokenizerSettings,
+) -> tuple[np.ndarray, np.ndarray, list[_CodePoints]]:
+    """Builds the table of how casing and accents treat each code point.
 
-    Entry `pages[code >> 8] + (code & 255)` belongs to a code point. All are
-    int32; replacement number 0 is unused and has length 1.
+    Equal blocks share a page: entry `pages[code >> 8] + (code & 255)` of
+    `entries` belongs to a code point. Returns pages, `[0x1100]` int32, entries,
+    int32, and replacements by their number; number 0 is unused.
     """
-
-    pages: np.ndarray  # [0x1100]
-    entries: np.ndarray  # bits as named above
-    change_starts: np.ndarray  # by number of the replacement
-    change_lengths: np.ndarray
-    change_values: np.ndarray  # code points
-
-
-def build_character_table(settings: TokenizerSettings) -> CharacterTable:
-    """Builds the table for the given casing and accents."""
     properties = load_character_properties()
     entries = _compute_flags()
     entries |= properties.combining_class.astype(np.int32) << CLASS_SHIFT
-    starts, lengths, values = [0], [1], [0]
     changes = _compute_changes(settings)
-    for number, (code, images) in enumerate(changes.items(), start=1):
+    for number, code in enumerate(changes, start=1):
         entries[code] |= number << CHANGE_SHIFT
-        starts.append(len(values))
-        lengths.append(len(images))
-        values.extend(images)
     blocks: dict[bytes, int] = {}
     pages = [
         blocks.setdefault(block.tobytes(), len(blocks) * _PAGE_SIZE)
         for block in entries.reshape(-1, _PAGE_SIZE)
     ]
     joined = np.frombuffer(b"".join(blocks), np.int32)
-    arrays = (np.array(v, np.int32) for v in (starts, lengths, values))
-    return CharacterTable(np.array(pages, np.int32), joined, *arrays)
+    return np.array(pages, np.int32), joined, [(0,), *changes.values()]
 
 
 def _compute_flags() -> np.ndarray:
@@ -199,11 +187,11 @@ class Normalizer(tf.Module):
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.is_stripping
-        table = build_character_table(settings)
+        pages, entries, changes = build_character_table(settings)
         if not splits_ideographs:
-            entries = table.entries & ~IDEOGRAPH
-            table = table._replace(entries=entries)
-        self._table = CharacterTable(*map(tf.constant, table))
+            entries = entries & ~IDEOGRAPH
+        self._pages, self._entries = tf.constant(pages), tf.constant(entries)
+        self._changes = tf.ragged.constant(changes, tf.int32)
 
     def split(self, texts: tf.Tensor) -> Words:
         """Splits `[N]` UTF-8 strings into words; drops invalid bytes."""
@@ -219,8 +207,8 @@ class Normalizer(tf.Module):
         return _gather_words(decoded, characters, last_sources)
 
     def _look_up(self, codes: tf.Tensor) -> tf.Tensor:
-        pages = tf.gather(self._table.pages, tf.bitwise.right_shift(codes, 8))
-        return tf.gather(self._table.entries, pages + (codes & 255))
+        pages = tf.gather(self._pages, tf.bitwise.right_shift(codes, 8))
+        return tf.gather(self._entries, pages + (codes & 255))
 
     def _decode(self, texts: tf.Tensor) -> _Decoded:
         ragged_codes, ragged_starts = tf.strings.unicode_decode_with_offsets(
@@ -231,7 +219,7 @@ class Normalizer(tf.Module):
         is_ideograph = _has(attributes, IDEOGRAPH)
         is_break = is_ideograph | _shift(is_ideograph)
         is_break |= _has(attributes, BLANK)
-        is_break |= _mark_positions(ragged_codes.row_starts(), tf.size(codes))
+        is_break |= _differ(ragged_codes.value_rowids())
         return _Decoded(
             codes=codes,
             attributes=attributes,
@@ -244,21 +232,12 @@ class Normalizer(tf.Module):
         """Lower-cases, and decomposes if accents are to be stripped."""
         is_final_sigma = _find_final_sigmas(characters)
         changes = tf.bitwise.right_shift(characters.attributes, CHANGE_SHIFT)
-        lengths = tf.gather(self._table.change_lengths, changes)
-        firsts = tf.cumsum(lengths, exclusive=True)
-        num_images = tf.reduce_sum(lengths)
-        is_first = _mark_positions(firsts, num_images)
-        owners = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
-        # The new position plus the shift is the place in the table.
-        shifts = tf.gather(self._table.change_starts, changes) - firsts
-        images = tf.gather(
-            self._table.change_values,
-            tf.range(num_images) + tf.gather(shifts, owners),
-        )
+        images = tf.gather(self._changes, changes)
+        owners = images.value_rowids()
         kept = tf.where(changes == 0, characters.codes, -1)
         kept = tf.where(is_final_sigma, FINAL_SIGMA, kept)
         kept = tf.gather(kept, owners)
-        codes = tf.where(kept < 0, images, kept)
+        codes = tf.where(kept < 0, images.flat_values, kept)
         sources, chunks = (tf.gather(p, owners) for p in characters[2:])
         return _Characters(codes, self._look_up(codes), sources, chunks)
 
@@ -267,7 +246,7 @@ def _has(attributes: tf.Tensor, flag: int) -> tf.Tensor:
     return (attributes & flag) != 0
 
 
-def _changes(values: tf.Tensor) -> tf.Tensor:
+def _differ(values: tf.Tensor) -> tf.Tensor:
     """Returns whether a value differs from the one before, or is the first."""
     first = tf.ones_like(values[:1], tf.bool)
     return tf.concat([first, values[1:] != values[:-1]], axis=0)
@@ -276,16 +255,6 @@ def _changes(values: tf.Tensor) -> tf.Tensor:
 def _shift(flags: tf.Tensor) -> tf.Tensor:
     """Returns the flag of the position before each position."""
     return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], axis=0)
-
-
-def _mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns `[size]` bool, true at the positions that are below `size`."""
-    counts = tf.raw_ops.DenseBincount(
-        input=tf.cast(positions, tf.int32),
-        size=size,
-        weights=tf.zeros([0], tf.int32),
-    )
-    return counts > 0
 
 
 def _keep_visible(decoded: _Decoded) -> _Characters:
@@ -331,7 +300,7 @@ def _reorder(characters: _Characters) -> _Characters:
     """Puts marks into canonical order (Unicode standard, section 3.11)."""
     shift = CLASS_SHIFT
     classes = tf.bitwise.right_shift(characters.attributes, shift) & 255
-    is_start = (classes == 0) | _changes(characters.chunks)
+    is_start = (classes == 0) | _differ(characters.chunks)
     is_unordered = (classes[1:] < classes[:-1]) & ~is_start[1:]
 
     def sort() -> _Characters:
@@ -365,7 +334,7 @@ def _gather_words(
 ) -> Words:
     is_punctuation = _has(characters.attributes, PUNCTUATION)
     is_first = (
-        _changes(characters.chunks) | is_punctuation | _shift(is_punctuation)
+        _differ(characters.chunks) | is_punctuation | _shift(is_punctuation)
     )
     firsts = tf.where(is_first)[:, 0]
     num_codes = tf.size(characters.codes, out_type=tf.int64)
