@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-import tensorflow as tf
 from benchmarks import compile as compile_lib
 from benchmarks import pretrain
 from benchmarks import programs
@@ -12,7 +11,6 @@ from benchmarks import timing
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.finetuning import model as finetuning_model
 from tests import tiny
 
 _TINY = schema.replace_fields(
@@ -90,17 +88,6 @@ def test_every_step_has_a_program(work, kind, num_replicas, tmp_path):
     path = tmp_path / "step.hlo"
     programs.write_program(_TINY, path, work, kind, num_replicas)
     assert (b"all-reduce" in path.read_bytes()) == (num_replicas > 1)
-
-
-def test_an_operation_that_xla_does_not_know_is_named(monkeypatch, tmp_path):
-    def predict(model, name, features):
-        return tf.strings.as_string(features["task_id"])
-
-    monkeypatch.setattr(
-        finetuning_model.FinetuningModel, "predict_task", predict
-    )
-    with pytest.raises(ValueError, match="predict. Received: AsString"):
-        programs.write_program(_TINY, tmp_path / "step.hlo", "predict")
 
 
 @pytest.mark.extra("compilers")

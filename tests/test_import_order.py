@@ -18,7 +18,6 @@ def _name(path):
 
 
 MODULES = {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-FOLDERS = sorted({path.parent for path in MODULES.values()})
 
 
 def _imports(path):
@@ -47,13 +46,6 @@ def test_a_module_imports_only_from_its_own_stage_or_earlier():
         if _stage(other) > _stage(name)
     ]
     assert not late
-
-
-def test_folders_and_names_are_easy_to_keep_in_mind():
-    for folder in FOLDERS:
-        modules = {p.stem for p in folder.glob("*.py")} - {"__init__"}
-        assert len(modules) <= 12, folder
-        assert not modules & {"utils", "util", "helpers", "common", "misc"}
 
 
 def test_importing_the_package_does_not_import_tensorflow():

@@ -165,6 +165,22 @@ def test_several_share_a_folder_and_keep_those_out_that_do_not(tmp_path):
             pass
 
 
+def test_without_locks_a_folder_is_used_and_what_failed_goes(
+    tmp_path, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    folder = tmp_path / "runs" / "one"
+    with locks.hold(folder):
+        assert folder.is_dir()
+    assert names(tmp_path) == []
+    with pytest.raises(KeyError), creating_folder(folder):
+        raise KeyError
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("make", "received"),
     [
