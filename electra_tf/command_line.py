@@ -48,12 +48,16 @@ def run(
     main: Callable[[], int | None],
     required: Sequence[str] = (),
     schema: type = config.ExperimentConfig,
+    first: str = "",
 ) -> None:
     """Parses flags, calls `main`, exits with its code, 0 for None.
 
     `required` names flags that must be given; `schema` is whose settings
-    `--config.section.field` may override.
+    `--config.section.field` may override; the first argument may be the value
+    of the flag `first`.
     """
+    if first and len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = f"--{first}={sys.argv[1]}"
     # Imports and traces make millions of objects that stay. To look for garbage
     # after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)

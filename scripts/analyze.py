@@ -8,8 +8,6 @@ was measured already is shown again, one that was stopped goes on.
 docs/analysis.md says what each analysis asks and what it takes.
 """
 
-import sys
-
 from absl import flags
 
 from electra_tf import command_line
@@ -24,9 +22,7 @@ flags.DEFINE_string("data", "", "What the analysis reads.")
 flags.DEFINE_string("output_dir", "analysis", "For its folder.")
 flags.DEFINE_float("mask_prob", 0.15, "Share that the generator fills.")
 flags.DEFINE_string("other_model", "", "What the model is compared with.")
-flags.DEFINE_integer(
-    "limit", 0, "Sentences, pairs or utterances; 0: as usual.", 0
-)
+flags.DEFINE_integer("limit", 0, "Items that are taken; 0: as usual.", 0)
 flags.DEFINE_integer("seed", 1, "Of all that is drawn.", 0)
 
 
@@ -37,11 +33,13 @@ def main() -> None:
     from analyses import analysis
     from analyses import report
 
+    from electra_tf.loaded_models import pretrained
+
     asked = None
     if FLAGS.analysis != _REPORT:
         asked = analysis.find_analysis(FLAGS.analysis)
     if not FLAGS.data:
-        what = asked.data if asked else "a corpus, to show sentences of"
+        what = asked.DATA if asked else "a corpus, to show sentences of"
         raise ValueError(f"--data must be {what}. Received: nothing.")
     request = analysis.Request(
         FLAGS.data,
@@ -51,17 +49,15 @@ def main() -> None:
         FLAGS.model,
         FLAGS.other_model,
     )
-    electra = analysis.load(model)
+    electra = pretrained.load_pretrained(model)
     output_dir = storage.path(FLAGS.output_dir)
     if asked is None:
         print(f"Page: {report.write(electra, request, output_dir)}")
         return
     findings = analysis.run(FLAGS.analysis, electra, request, output_dir)
-    print(findings.describe(asked.question))
+    print(findings.describe(analysis.question_of(asked)))
     print(f"Picture: {output_dir / FLAGS.analysis / analysis.PICTURE}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = f"--analysis={sys.argv[1]}"
-    command_line.run(main, required=["analysis", "model"])
+    command_line.run(main, ["analysis", "model"], first="analysis")

@@ -12,12 +12,10 @@ r"""Times training steps, exports, dataset builds, input, or start-up.
     electra-benchmark compile --config=CONFIG --batch_size=128 \
         --devices=v3,v4 --peer_python=PYTHON
 
-electra_tf, transformers and KerasHub do the same work in turn. Compare ratios
-within one run only, because machines differ and are noisy. --peer_python is an
-interpreter with torch and transformers; docs/performance.md explains the
-columns. `compile` runs nothing: the compilers of TPUs and GPUs say what a step
-in bfloat16 takes. There --peer_python is an interpreter with jax, libtpu and
-JAX's plugin for CUDA.
+electra_tf, transformers and KerasHub do the same work in turn: compare ratios
+within one run. --peer_python is an interpreter with torch and transformers, for
+`compile` one with jax and the compilers of TPUs and GPUs, which say what a step
+in bfloat16 takes. docs/performance.md explains kinds and columns.
 """
 
 import contextlib
@@ -54,39 +52,19 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Texts whose scores are compared before they are timed.
 _NUM_COMPARED = 64
-flags.DEFINE_enum(
-    "kind", None, [*_KINDS], "What to time; may be the first argument."
-)
+flags.DEFINE_enum("kind", None, [*_KINDS], "Also the first argument.")
 flags.DEFINE_string("config", None, "A pre-training config.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
 flags.DEFINE_integer("rounds", 5, "Rounds; each side has a block in each.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
-flags.DEFINE_list(
-    "precisions",
-    ["float32", "bfloat16"],
-    "Precisions of training steps; curve takes the first.",
-)
-flags.DEFINE_multi_enum(
-    "sides", [], pretrain.SIDES, "Whose training step to time; repeatable."
-)
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Of steps.")
+flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Whose step to time.")
 flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
-flags.DEFINE_enum(
-    "peer_attention", "sdpa", ["sdpa", "eager"], "Attention of transformers."
-)
-flags.DEFINE_list(
-    "devices",
-    [*compile_lib.DEVICES],
-    "compile: kinds of TPU and GPU, one core of each.",
-)
-flags.DEFINE_enum(
-    "work", "pretrain", compile_lib.WORKS, "compile: what a step does."
-)
-flags.DEFINE_string(
-    "task", "classification", "compile: kind of task to finetune or predict."
-)
-flags.DEFINE_enum(
-    "replicas", "1", ["1", "8"], "compile: cores that add up their gradients."
-)
+flags.DEFINE_enum("peer_attention", "sdpa", ["sdpa", "eager"], "Theirs.")
+flags.DEFINE_list("devices", [*compile_lib.DEVICES], "compile: a core of each.")
+flags.DEFINE_enum("work", "pretrain", compile_lib.WORKS, "compile: of a step.")
+flags.DEFINE_string("task", "classification", "compile: a kind of task.")
+flags.DEFINE_enum("replicas", "1", ["1", "8"], "compile: adding cores.")
 flags.DEFINE_string("saved_model", None, "infer: an export.")
 flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
 flags.DEFINE_list("batch_sizes", ["1", "64"], "infer: texts of a batch.")
@@ -141,7 +119,6 @@ def _compare(unit: str) -> None:
 
 
 def _compile() -> None:
-    """Prints what a core of each kind of device takes."""
     FLAGS.config.training.jit_compile = "on"  # as accelerators do
     facts = compile_lib.compile_step(
         pretrain.prepare(FLAGS.config, "bfloat16", FLAGS.batch_size),
@@ -254,6 +231,4 @@ def _time(sides: list[timing.Side]) -> list[timing.Side]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = f"--kind={sys.argv[1]}"
-    command_line.run(main, required=["kind"])
+    command_line.run(main, required=["kind"], first="kind")

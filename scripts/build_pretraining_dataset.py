@@ -21,37 +21,26 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.writer import build_dataset
 from electra_tf.records.writer import run_task
 
-flags.DEFINE_multi_string(
-    "corpus", [], "File, folder, tfds:NAME[:FIELD] or python_docs; repeatable."
-)
+flags.DEFINE_multi_string("corpus", [], "File, folder, tfds:NAME, python_docs.")
 flags.DEFINE_alias("corpus_dir", "corpus")
 flags.DEFINE_string("vocab_file", None, "vocab.txt, or the folder it is in.")
 flags.DEFINE_alias("vocab", "vocab_file")
 flags.DEFINE_string("output_dir", None, "Dataset folder.")
 flags.DEFINE_integer("max_seq_length", 128, "Tokens per example.")
 flags.DEFINE_integer("num_processes", 1, "Parallel processes.")
-flags.DEFINE_multi_string(
-    "beam_option", None, "Apache Beam instead, e.g. --runner=FlinkRunner."
-)
+flags.DEFINE_multi_string("beam_option", None, "As --runner=FlinkRunner.")
 flags.DEFINE_integer("num_out_files", 0, "Training shards; 0 goes by size.")
 flags.DEFINE_float("validation_fraction", 0.01, "Documents held out, 0-1.")
 flags.DEFINE_integer("seed", 0, "Seed of all random numbers.")
 flags.DEFINE_bool("keep_overflow", False, "Carry over what is cut off.")
 flags.DEFINE_bool("packed", False, "Put several short documents into a row.")
 flags.DEFINE_bool("original_order", False, "Order all as the original does.")
-flags.DEFINE_string(
-    "corpus_format", "auto", "Or text, jsonl, wiki, archive, parquet, arrow."
-)
-flags.DEFINE_bool(
-    "blanks_separate_docs",
-    True,
-    "Blank lines, JSON objects and table rows end documents; else files do.",
-)
+flags.DEFINE_string("corpus_format", "auto", "Or text, jsonl, parquet, ...")
+flags.DEFINE_bool("blanks_separate_docs", True, "Blank lines end documents.")
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
-flags.DEFINE_enum(
-    "deduplicate", "", ["", "exact", "near"], "Drop repeated documents."
-)
+_DEDUPLICATE = ["", "exact", "near"]
+flags.DEFINE_enum("deduplicate", "", _DEDUPLICATE, "Drop repeated documents.")
 flags.DEFINE_list("corpus_weights", [], "Shares of words, e.g. 0.7,0.3.")
 flags.DEFINE_bool("resume", False, "Complete what is missing.")
 flags.DEFINE_string("task", "", "This machine's share: 3/64 is 3 of 0-63.")

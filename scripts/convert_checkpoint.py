@@ -9,6 +9,9 @@ Every tensor finds its place, or the command fails and lists those that do not.
 What was written is read back and compared bit by bit before it gets its name.
 """
 
+import dataclasses
+from typing import Any
+
 from absl import flags
 from absl import logging
 
@@ -18,30 +21,19 @@ from electra_tf import storage
 
 FLAGS = flags.FLAGS
 _FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
-flags.DEFINE_string(
-    "input",
-    None,
-    "A folder, the prefix of a TF1 checkpoint, tiny-en, or a name of the hub.",
-)
+flags.DEFINE_string("input", None, "A folder, TF1 prefix, or name of the hub.")
 flags.DEFINE_string("output_dir", None, "Folder to create; must not exist.")
 flags.DEFINE_enum("from", "", ("", *_FORMATS), "Format of the input, if given.")
 flags.DEFINE_enum("to", None, _FORMATS, "Format to write.")
 flags.DEFINE_string("generator_input", "", "A lone discriminator's generator.")
 flags.DEFINE_string("vocab_file", "", "vocab.txt or its folder, if missing.")
 flags.DEFINE_list("labels", [], "Of outputs, if the files do not name them.")
-flags.DEFINE_bool(
-    "text_pairs", False, "A classifier takes pairs, if its files do not say."
-)
+flags.DEFINE_bool("text_pairs", False, "A classifier takes pairs.")
 flags.DEFINE_string("drop", "", "Regular expression of our names to leave out.")
 flags.DEFINE_string("checkpoint", "latest", "Of a run; or best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Of a run of ours: the moving average.")
 flags.DEFINE_string("task", "", "Of a trial with several, which one.")
-flags.DEFINE_enum(
-    "weights",
-    "float32",
-    ["float32", "bfloat16"],
-    "bfloat16 rounds them; --to=electra_tf then stores them in half the space.",
-)
+flags.DEFINE_enum("weights", "float32", ["float32", "bfloat16"], "Or rounded.")
 for _name in ("input", "output_dir"):
     # An empty path would be the current folder.
     flags.register_validator(
@@ -60,19 +52,11 @@ def main() -> None:
     from electra_tf.export import conversion
     from electra_tf.formats import portable
 
-    generator, vocabulary = FLAGS.generator_input, FLAGS.vocab_file
-    options = conversion.ConversionOptions(
-        source_format=getattr(FLAGS, "from"),
-        generator_path=storage.path(generator) if generator else None,
-        vocabulary_path=storage.path(vocabulary) if vocabulary else None,
-        labels=tuple(FLAGS.labels),
-        has_pairs=FLAGS.text_pairs,
-        drop=FLAGS.drop,
-        checkpoint=FLAGS.checkpoint,
-        use_average=FLAGS.use_average,
-        task=FLAGS.task,
-        is_rounded=FLAGS.weights == "bfloat16",
-    )
+    values: dict[str, Any] = FLAGS.flag_values_dict()
+    values["source_format"] = values["from"]
+    names = [f.name for f in dataclasses.fields(conversion.ConversionOptions)]
+    told = {name: values[name] for name in names}
+    options = conversion.ConversionOptions(**told)
     output_dir = storage.path(FLAGS.output_dir)
     written = conversion.convert(source, FLAGS.to, output_dir, options)
     print("\n".join(portable.describe(written)))

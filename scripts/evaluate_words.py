@@ -25,11 +25,6 @@ flags.DEFINE_integer("seed", 1, "Of sentences, gaps and swaps.", 0)
 flags.DEFINE_string("swaps", "", "Table of sentence, word, replacement.")
 flags.DEFINE_multi_string("text", [], "With [MASK] to show filled; repeatable.")
 flags.DEFINE_bool("json", False, "Print the numbers alone, as JSON.")
-flags.register_validator(
-    "swaps",
-    lambda path: not path or storage.path(path).is_file(),
-    message="--swaps must be a file that is there.",
-)
 
 
 def main() -> None:
@@ -44,19 +39,15 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from analyses import word_tests
 
-    from electra_tf.formats import reading
     from electra_tf.loaded_models import pretrained
 
     results, seed = {}, FLAGS.seed
     if FLAGS.swaps:
         swaps = word_tests.read_swaps(storage.path(FLAGS.swaps))
+    electra = pretrained.load_pretrained(model)
     if FLAGS.sentences:
-        drawn = word_tests.read_sentences(
-            FLAGS.sentences, FLAGS.num_sentences, seed
-        )
-    read = reading.read_model(model)
-    electra = pretrained.PretrainedModel.from_portable(read)
-    if FLAGS.sentences:
+        count = FLAGS.num_sentences
+        drawn = word_tests.read_sentences(FLAGS.sentences, count, seed)
         results["sentences"] = word_tests.run(electra, drawn, seed)
     if FLAGS.swaps:
         ranked = word_tests.rank_swaps(electra, swaps)

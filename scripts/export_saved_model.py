@@ -22,45 +22,19 @@ from electra_tf import installed
 from electra_tf import storage
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string(
-    "model_dir",
-    None,
-    "A pre-training run, a trial, or a fine-tuning: its best trial.",
-)
+flags.DEFINE_string("model_dir", None, "A run, a trial, or a fine-tuning.")
 flags.DEFINE_string("export_dir", None, "Folder to create; must not exist.")
-flags.DEFINE_string(
-    "serving_dir", None, "Instead: TensorFlow Serving's folder, gets a version."
-)
+flags.DEFINE_string("serving_dir", None, "Instead: that of a server.")
 flags.DEFINE_string("model_name", None, "What clients ask the server for.")
-flags.DEFINE_string(
-    "server_dir", None, "Path of --serving_dir at the server. Default: /models."
-)
+flags.DEFINE_string("server_dir", None, "--serving_dir at the server.")
 flags.DEFINE_string("task", "", "Of a trial with several, the one to export.")
-flags.DEFINE_string(
-    "checkpoint",
-    "latest",
-    "latest (of a trial that stopped early: that of its scores), best (lowest "
-    "held-out loss, or highest dev score), or a checkpoint's folder.",
-)
+flags.DEFINE_string("checkpoint", "latest", "latest, best, or its folder.")
 flags.DEFINE_bool("use_average", False, "Take the weights' moving average.")
-flags.DEFINE_enum(
-    "precision", "float32", config.PRECISIONS, "Of the matrix products."
-)
+flags.DEFINE_enum("precision", "float32", config.PRECISIONS, "Of products.")
 _WEIGHTS = ["float32", "bfloat16", "int8"]
 flags.DEFINE_enum("weights", "float32", _WEIGHTS, "How to store them.")
-flags.DEFINE_enum(
-    "device",
-    "cpu",
-    ["cpu", "any"],
-    "cpu: CPUs alone, and fast. any: accelerators too, a batch at once.",
-)
-flags.DEFINE_integer(
-    "max_length",
-    0,
-    "Tokens at which texts are cut, with [CLS] and [SEP]. 0: the model's "
-    "number of positions; of a trial the length of its rows.",
-    lower_bound=0,
-)
+flags.DEFINE_enum("device", "cpu", ["cpu", "any"], "any: accelerators too.")
+flags.DEFINE_integer("max_length", 0, "Of texts in tokens; 0: as trained.", 0)
 
 
 def main() -> None:

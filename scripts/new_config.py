@@ -12,7 +12,6 @@ The file runs at once; the settings that you may want to change stand in it.
 import dataclasses
 import pathlib
 import shlex
-import sys
 
 from absl import flags
 
@@ -23,9 +22,7 @@ from electra_tf.processes import atomic
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("file", None, "What to write; also the first argument.")
-flags.DEFINE_string(
-    "size", None, "small, base, large or [mlm:]WIDTHxDEPTH[:TOKENS[:LENGTH]]."
-)
+flags.DEFINE_string("size", None, "small, base, large, or as above.")
 
 # What the file shows; a line for each group.
 _SHOWN = """
@@ -70,6 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = f"--file={sys.argv[1]}"
-    command_line.run(main, required=["file", "size"])
+    command_line.run(main, required=["file", "size"], first="file")

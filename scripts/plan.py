@@ -10,8 +10,7 @@ Times are estimates; docs/pretraining.md compares them with measured runs.
 the config's length.
 """
 
-import sys
-
+import pandas
 from absl import flags
 
 from electra_tf import command_line
@@ -96,8 +95,7 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
             cut = need.cut.num_parts if need.cut else "do not fit"
             print(
                 f"{FLAGS.count:>4} {device.name:<7} {device.precision:<10} "
-                f"{cut:>13} "
-                f"{need.state_bytes / 1e9:9.2f} "
+                f"{cut:>13} {need.state_bytes / 1e9:9.2f} "
                 f"{need.activation_bytes / 1e9:15.2f} "
                 f"{need.tokens_per_second:11,.0f} "
                 f"{need.hours:10,.{0 if need.hours > 100 else 2}f}"
@@ -110,15 +108,12 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
 
 
 def _print_operations(settings: config.ExperimentConfig) -> None:
-    original, exact = (_count(settings, n) for n in ("original", "exact"))
-    width = max(map(len, original))
-    print(f"{'':{width}}  {'original':>20}  {'exact':>20}")
-    for title, count in original.items():
-        print(f"{title:{width}}  {count:20.15g}  {exact[title]:20.15g}")
+    columns = {name: _count(settings, name) for name in ("original", "exact")}
+    table = pandas.DataFrame(columns)
+    print(table.to_string(float_format="{:20.15g}".format))
 
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
-    """Title to operations, in the order of the lines."""
     from electra_tf.pretraining import cost
 
     counted, counts = cost.Cost(settings, name), {}
@@ -136,6 +131,4 @@ def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = f"--config={sys.argv[1]}"
-    command_line.run(main, required=["config"])
+    command_line.run(main, required=["config"], first="config")

@@ -1,16 +1,12 @@
 r"""Recomputes optimizer references with tensorflow-addons itself.
 
-This runs in an environment of its own (Python 3.11, tensorflow 2.15.1,
-tensorflow-addons 0.23.0: scripts/requirements-addons.lock), because
-tensorflow-addons cannot be imported beside Keras 3. It needs nothing else of
-this project. For every case `<name>.json` that names an optimizer of
-tensorflow-addons, the gradients in `<name>.npz` are fed to that optimizer,
-and the values after every update are compared with the stored ones.
-
     python scripts/recompute_addons.py \
         --golden_dir tests/golden/reference/optimizer
 
-Exit status: 0 if every trajectory agrees, 1 if one does not.
+This runs in an environment of its own (scripts/requirements-addons.lock). For
+every case `<name>.json` that names an optimizer of tensorflow-addons, the
+gradients in `<name>.npz` are fed to that optimizer, and the values after every
+update are compared with the stored ones. Exits with 1 if one does not agree.
 """
 
 import argparse
@@ -46,10 +42,6 @@ OPTIONS = (
 def build_optimizer(config: Config, factor: float = 1.0) -> Any:
     """The optimizer of a case; `factor` multiplies what it calls `base_`."""
     kind = re.split(r"[. ]", config["optimizer"])[-1]
-    if kind not in ("AdamW", "LAMB"):
-        raise ValueError(
-            f"Expected AdamW or LAMB of tensorflow-addons. Received: {kind}."
-        )
     options = {key: config[key] for key in OPTIONS if key in config}
     for key in ("learning_rate", "weight_decay"):
         value = config.get(key)
@@ -63,9 +55,7 @@ def build_optimizer(config: Config, factor: float = 1.0) -> Any:
     return getattr(tfa.optimizers, kind)(**options)
 
 
-def build_multi_optimizer(
-    config: Config, variables: Mapping[str, tf.Variable]
-) -> Any:
+def build_multi_optimizer(config: Config, variables: Mapping[str, Any]) -> Any:
     """One optimizer per depth, as tensorflow-addons' users wrote it."""
     (top,) = re.findall(r"\*\* \((\d+) - d\)", config["rule"])
     pairs = []
@@ -78,9 +68,7 @@ def build_multi_optimizer(
     return tfa.optimizers.MultiOptimizer(pairs)
 
 
-def make_gradient(
-    config: Config, name: str, step: int, stored: np.ndarray
-) -> Any:
+def make_gradient(config: Config, name: str, step: int, stored: Any) -> Any:
     """The stored gradient, or rows of it with the indices the case lists."""
     sentence = config.get("sparse_gradient") or ""
     if not sentence.startswith(f"{name}:"):
@@ -126,12 +114,10 @@ def check_case(path: Path, output_dir: Path | None) -> bool:
     values = recompute(config, arrays)
     # NumPy's maximum keeps a NaN, Python's may lose it.
     error = np.max([np.abs(values[k] - arrays[k]).max() for k in values])
-    verdict = "pass" if error <= TOLERANCE else "MISS"
     updates = len(next(iter(values.values()))) - 1
-    print(
-        f"{path.stem:34}  {updates:7}  {error:13.2g}  {TOLERANCE:9.2g}  "
-        f"{verdict}"
-    )
+    verdict = "pass" if error <= TOLERANCE else "MISS"
+    numbers = f"{updates:7}  {error:13.2g}  {TOLERANCE:9.2g}"
+    print(f"{path.stem:34}  {numbers}  {verdict}")
     if output_dir is not None:
         output_dir.mkdir(parents=True, exist_ok=True)
         (output_dir / path.name).write_text(json.dumps(config), "utf-8")
@@ -143,8 +129,7 @@ def check_case(path: Path, output_dir: Path | None) -> bool:
 def main() -> int:
     """Compares every case of a folder; the exit status."""
     parser = argparse.ArgumentParser(description="Recomputes references.")
-    text = "folder with <name>.json and <name>.npz"
-    parser.add_argument("--golden_dir", type=Path, required=True, help=text)
+    parser.add_argument("--golden_dir", type=Path, required=True)
     text = "also write the recomputed cases here, in the same layout"
     parser.add_argument("--output_dir", type=Path, help=text)
     flags = parser.parse_args()

@@ -20,8 +20,8 @@ import json
 import pathlib
 import re
 import shlex
-import sys
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -39,9 +39,8 @@ flags.DEFINE_string("output_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "pretrained_dir",
     None,
-    "model_dir of a pre-training run, a model in another format, tiny-en, a "
-    "name of the hub such as google/electra-small-discriminator, or a "
-    "fine-tuned trial or search, whose encoder is taken.",
+    "A run, tiny-en, a name of the hub, a model in another format, or a "
+    "fine-tuning, whose encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")
@@ -49,13 +48,19 @@ flags.DEFINE_bool("random_init", False, "Start from random weights.")
 flags.DEFINE_integer("trials", 1, "Trainings with different seeds.")
 flags.DEFINE_integer("parallel_trials", 1, "Trials that run side by side.")
 flags.DEFINE_list("do", ["train", "eval"], "Of train, eval, predict.")
-flags.DEFINE_multi_string(
-    "search",
-    [],
-    "Numbers of a field to try: learning_rate=1e-4,3e-4. Given again for "
-    "another field, all combinations are trained and ranked.",
-)
+flags.DEFINE_multi_string("search", [], "As learning_rate=1e-4,3e-4.")
 flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
+
+
+@flags.multi_flags_validator(
+    ["config"],
+    "Give --config=configs/finetune/own.py:KIND for your own files, where KIND "
+    f"is one of {', '.join(finetuning_config.TASK_KINDS)}; or --config="
+    "configs/finetune/table7.py:SIZE, with small, base or large, for GLUE, "
+    "SQuAD and the like. Both come with the package.",
+)
+def _has_config(given: dict[str, Any]) -> bool:
+    return given["config"] is not None
 
 
 def main() -> None:
@@ -111,9 +116,7 @@ def main() -> None:
         print(f"\nDev examples with gold and prediction: {listed}")
     first, *others = catalog.build_tasks(settings)
     name = first.name if others else ""
-    print(
-        "\nTo try it in the browser, predict, export, serve, load it in Python:"
-    )
+    print("\nTo try it, predict, export, serve, and load it in Python:")
     print("\n".join(list_next_commands(output_dir, first.input_names, name)))
 
 
@@ -156,27 +159,7 @@ def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
     )
 
 
-def require_config(argv: Sequence[str]) -> None:
-    """Ends the process with a sentence if no `--config` is given."""
-    names = {argument.lstrip("-").partition("=")[0] for argument in argv[1:]}
-    is_asking = any(name.startswith(("help", "flagfile")) for name in names)
-    if "config" not in names and not is_asking and names != {"h"}:
-        print(
-            "error: --config must say what is learned: "
-            "--config=configs/finetune/own.py:KIND is for your own files, "
-            f"where KIND is one of {', '.join(finetuning_config.TASK_KINDS)}; "
-            "--config=configs/finetune/table7.py:SIZE, with small, base or "
-            "large, is for GLUE, SQuAD and the like. Both come with the "
-            "package. See --help.",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-
-
 if __name__ == "__main__":
-    require_config(sys.argv)
     command_line.run(
-        main,
-        required=["config", "output_dir"],
-        schema=finetuning_config.FinetuningConfig,
+        main, ["output_dir"], schema=finetuning_config.FinetuningConfig
     )

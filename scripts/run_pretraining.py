@@ -25,26 +25,9 @@ from electra_tf.records import manifest
 FLAGS = flags.FLAGS
 flags.DEFINE_string("config", None, "A file of configs/pretrain.")
 flags.DEFINE_string("model_dir", None, "Folder for everything written.")
-flags.DEFINE_string(
-    "init_from",
-    "",
-    "A model to start from, with a fresh optimizer: a run, a Hugging Face "
-    "folder or a name of the hub, a KerasHub preset, a TF1 checkpoint, or "
-    "tiny-en. Short for --config.training.init_from.",
-)
-flags.DEFINE_bool(
-    "extend",
-    False,
-    "Make the run in model_dir longer, to --config.training.num_train_steps. "
-    "Its learning-rate schedule is stretched over all steps.",
-)
-flags.DEFINE_integer(
-    "max_restarts",
-    0,
-    "Start again from the last checkpoint after a crash or the loss of another "
-    "host, so many times.",
-    0,
-)
+flags.DEFINE_string("init_from", "", "Short for --config.training.init_from.")
+flags.DEFINE_bool("extend", False, "Stretch the schedule over more steps.")
+flags.DEFINE_integer("max_restarts", 0, "After a crash or a lost host.", 0)
 
 
 def main() -> int | None:

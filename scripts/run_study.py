@@ -11,7 +11,6 @@ docs/studies.md says what it writes.
 """
 
 import pathlib
-import sys
 from typing import Any
 
 from absl import flags
@@ -24,16 +23,12 @@ from electra_tf.records import manifest
 FLAGS = flags.FLAGS
 flags.DEFINE_string("study", None, "A file of configs/studies, and :ARGUMENT.")
 flags.DEFINE_string("dataset_dir", None, "Pre-training records.")
-flags.DEFINE_string("tasks_dir", None, "Else the study's, or none.")
+flags.DEFINE_string("tasks_dir", None, "Official files; without, no tasks.")
 flags.DEFINE_string("output_dir", None, "Everything goes there.")
 flags.DEFINE_list("seeds", [], "Seeds; none: those of the study.")
-flags.DEFINE_list(
-    "arms", [], "Arms, or an arm at one budget (mlm_x0.5); none: all."
-)
+flags.DEFINE_list("arms", [], "Arms, at one budget as mlm_x0.5; none: all.")
 flags.DEFINE_integer("num_parallel", 1, "Runs at a time.")
-flags.DEFINE_integer(
-    "num_train_steps", 0, "Of the reference arm; 0: the study's.", 0
-)
+flags.DEFINE_integer("num_train_steps", 0, "Of the reference arm.", 0)
 flags.DEFINE_bool("list", False, "Print the plan, or all studies, and end.")
 # Of `make pretrain`; for --list without a dataset.
 _USUAL_VOCABULARY = 8192
@@ -77,7 +72,7 @@ def main() -> int:
     size = _USUAL_VOCABULARY
     if folder:
         size = dataset.load_vocabulary(storage.path(folder)).size
-    tasks = FLAGS.tasks_dir or study.tasks_dir
+    tasks = FLAGS.tasks_dir
     plan = definition.plan_study(
         study,
         size,
@@ -106,6 +101,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.argv[1] = f"--study={sys.argv[1]}"
-    command_line.run(main)
+    command_line.run(main, first="study")

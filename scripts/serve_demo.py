@@ -17,13 +17,9 @@ from electra_tf import command_line
 from electra_tf import installed
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string(
-    "model", "", "A model of any kind, its name on the hub, or an export."
-)
+flags.DEFINE_string("model", "", "A model, its name on the hub, or an export.")
 flags.DEFINE_string("generator", "", "A second model, for its generator.")
-flags.DEFINE_string(
-    "saved_model", "", "An export that scores words; --model then fills masks."
-)
+flags.DEFINE_string("saved_model", "", "Scores; --model then fills masks.")
 flags.DEFINE_string("task", "", "Of a model with several, the one to show.")
 flags.DEFINE_string("host", "127.0.0.1", "0.0.0.0 opens it to others.")
 flags.DEFINE_integer("port", 8000, "0 for any that is free.", 0, 65535)
@@ -51,9 +47,8 @@ def main() -> None:
 
     loaded = None
     if model:
-        loaded = electra_tf.load(
-            model, generator_path=generator, task=FLAGS.task
-        )
+        others = {"generator_path": generator, "task": FLAGS.task}
+        loaded = electra_tf.load(model, **others)
     shown = server.build_demo_model(loaded, export)
     server.serve(server.DemoServer(shown, FLAGS.host, FLAGS.port))
 

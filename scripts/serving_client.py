@@ -24,17 +24,16 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from absl import flags
 
 from electra_tf import command_line
-from electra_tf.config import schema
+from electra_tf.text import terminal
 
 PROTOCOLS = ("rest", "grpc")
 DEFAULT_SIGNATURE = "serving_default"
 _MAX_SHOWN = 300  # characters of an answer that is no JSON
 _MAX_NUMBERS = 12  # of a list that are shown
-# TensorFlow would cut off what is larger, and ask for another id.
-_INT32 = range(-(2**31), 2**31)
 _SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
 # Where a token's word is in the text, and which tokens are no padding.
 _PLACES = {"word_starts", "word_ends", "input_mask"}
@@ -44,9 +43,7 @@ Answers = dict[str, list[Any]]
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("protocol", "rest", PROTOCOLS, "How to ask.")
-flags.DEFINE_string(
-    "server", None, "host:port. Default: localhost, 8501 (REST) or 8500 (gRPC)."
-)
+flags.DEFINE_string("server", None, "host:port; else localhost.")
 flags.DEFINE_string("model", "electra", "Its name at the server.")
 flags.DEFINE_integer("version", 0, "0: what the server takes.", 0)
 flags.DEFINE_string("signature", "", "Empty: the default one.")
@@ -94,15 +91,13 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
             "or localhost:8500 (gRPC)."
         )
     for name, rows in inputs.items():
-        is_list = isinstance(rows, list | tuple)
-        if not is_list or not (_are_texts(rows) or _are_ids(rows)):
+        if not (_are_texts(rows) or _are_ids(rows)):
             raise ValueError(
                 f"`{name}` must be a list of rows: texts, or lists of int32 of "
                 'one length, as in ["a text"] or [[2, 9, 3]]. Received: '
                 f"{rows!r:.80}."
             )
     ask = {"rest": _predict_by_rest, "grpc": _predict_by_grpc}
-    schema.require_choice("protocol", protocol, ask)
     return ask[protocol](target, inputs)
 
 
@@ -111,20 +106,17 @@ def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
 
     A token's number stands behind its word, where the server says which.
     """
-    for number in range(len(next(iter(inputs.values()), ()))):
+    for number in range(len(next(iter(inputs.values())))):
         row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
         answer = {name: values[number] for name, values in answers.items()}
         yield " | ".join(map(_show, row.values()))
-        mask = answer.get("input_mask", ())
-        words = []
+        mask, words = answer.get("input_mask", ()), []
         if "texts" in row and set(answer) >= _PLACES:
-            text = _to_bytes(row["texts"])
+            text = terminal.to_bytes(row["texts"])
             spans = zip(answer["word_starts"], answer["word_ends"], strict=True)
-            words = [
-                text[i:j].decode("utf-8", "replace") or "-" for i, j in spans
-            ]
+            words = [_show(text[i:j]) or "-" for i, j in spans]
         for name in sorted({*answer} - _PLACES - {"input_ids"}):
-            value = answer[name]
+            value, shown = answer[name], ""
             is_by_token = isinstance(value, list) and len(value) == len(mask)
             # One vector for the sentence may be as long as the row.
             if mask and is_by_token and name != "sentence_features":
@@ -132,14 +124,12 @@ def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
                 if words and not isinstance(value[0], list):
                     pairs = zip(words, value, strict=False)
                     shown = "  ".join(f"{w} {_show(v)}" for w, v in pairs)
-                    yield f"  {name}: {shown}"
-                    continue
-            yield f"  {name}: {_show(value)}"
+            yield f"  {name}: {shown or _show(value)}"
 
 
 def _show(value: Any) -> str:
     if isinstance(value, str | bytes):
-        return _to_bytes(value).decode("utf-8", "replace")
+        return terminal.to_bytes(value).decode("utf-8", "replace")
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
@@ -150,16 +140,19 @@ def _show(value: Any) -> str:
     return str(value)
 
 
-def _are_texts(rows: Sequence[Any]) -> bool:
-    return all(isinstance(row, str | bytes) for row in rows)
+def _are_texts(rows: Any) -> bool:
+    is_list = isinstance(rows, list | tuple)
+    return is_list and all(isinstance(row, str | bytes) for row in rows)
 
 
-def _are_ids(rows: Sequence[Any]) -> bool:
-    if not all(isinstance(row, list | tuple) for row in rows):
-        return False
-    ids = [item for row in rows for item in row]
-    is_int32 = all(type(item) is int and item in _INT32 for item in ids)
-    return is_int32 and len({len(row) for row in rows}) == 1
+def _are_ids(rows: Any) -> bool:
+    try:
+        ids = np.array(rows)
+    except ValueError:
+        return False  # rows of different lengths
+    # TensorFlow would cut off what is larger, and ask for another id.
+    is_int = ids.ndim == 2 and ids.dtype == int
+    return is_int and bool((ids == ids.astype(np.int32)).all())
 
 
 def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
@@ -195,7 +188,7 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
         request.model_spec.version.value = target.version
     for name, rows in inputs.items():
         is_text = _are_texts(rows)
-        values = [_to_bytes(row) for row in rows] if is_text else rows
+        values = [terminal.to_bytes(row) for row in rows] if is_text else rows
         request.inputs[name].CopyFrom(
             tf.make_tensor_proto(values, tf.string if is_text else tf.int32)
         )
@@ -210,16 +203,11 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
                 f"{target.server} refused the request or did not answer by "
                 f"gRPC. {error.code().name}: {error.details()} ({target})"
             ) from error
-    return {
-        name: tf.make_ndarray(tensor).tolist()
-        for name, tensor in response.outputs.items()
-    }
+    outputs = response.outputs
+    return {name: tf.make_ndarray(outputs[name]).tolist() for name in outputs}
 
 
-def _ask(
-    address: str, target: Target, field: str, body: bytes | None = None
-) -> Any:
-    """One field of the server's answer."""
+def _ask(address: str, target: Target, field: str, body: Any = None) -> Any:
     headers = {"Content-Type": "application/json"} if body else {}
     request = urllib.request.Request(address, body, headers)
     try:
@@ -259,17 +247,10 @@ def _ask(
     return answer[field]
 
 
-def _to_bytes(text: str | bytes) -> bytes:
-    # Bytes that were no UTF-8 on a command line become them again.
-    if isinstance(text, bytes):
-        return text
-    return text.encode("utf-8", "surrogateescape")
-
-
 def to_json(value: Any) -> Any:
     """Answers as JSON holds them: bytes as text, or `{"b64": ...}`."""
     if isinstance(value, str | bytes):
-        data = _to_bytes(value)
+        data = terminal.to_bytes(value)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
@@ -283,7 +264,7 @@ def to_json(value: Any) -> Any:
 
 def _from_json(value: Any) -> Any:
     if isinstance(value, str):
-        return _to_bytes(value)
+        return terminal.to_bytes(value)
     if isinstance(value, list):
         return [_from_json(item) for item in value]
     if isinstance(value, dict):

@@ -23,32 +23,18 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
 FLAGS = flags.FLAGS
-flags.DEFINE_multi_string(
-    "corpus", None, "File, folder, tfds:NAME or python_docs."
-)
+flags.DEFINE_multi_string("corpus", None, "File, folder or tfds:NAME.")
 flags.DEFINE_string("corpus_format", "auto", "As for the dataset.")
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
 flags.DEFINE_alias("text_column", "text_field")
 flags.DEFINE_string("output_dir", None, "Folder to write into.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.")
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case.")
-flags.DEFINE_bool(
-    "strip_accents",
-    None,
-    "Remove accents, if lower-casing; by default unless they are letters.",
-)
+flags.DEFINE_bool("strip_accents", None, "Default: by a sample.")
 flags.DEFINE_integer("max_word_length", 200, "Longer words are [UNK].")
 flags.DEFINE_integer("num_unused", 0, "Slots for later tokens.", lower_bound=0)
-flags.DEFINE_float(
-    "character_coverage",
-    0.9995,
-    "Share of text whose characters are tokens.",
-    lower_bound=0.0,
-    upper_bound=1.0,
-)
-flags.DEFINE_integer(
-    "min_frequency", 2, "How often two pieces meet to be one.", lower_bound=1
-)
+flags.DEFINE_float("character_coverage", 0.9995, "Of the text.", 0.0, 1.0)
+flags.DEFINE_integer("min_frequency", 2, "Of two pieces that meet.", 1)
 
 _SAMPLE = 1 << 22  # characters that the choice of accents goes by
 
@@ -88,7 +74,6 @@ def main() -> None:
 
 
 def _read_sample(corpus: corpus_lib.Corpus) -> str:
-    """Reads the beginning of every source, each as much."""
     lines = list[str]()
     for source in corpus.sources:
         left = _SAMPLE // len(corpus.sources)
@@ -102,7 +87,6 @@ def _read_sample(corpus: corpus_lib.Corpus) -> str:
 
 
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:
-    """Yields the corpus line by line and shows how far it is."""
     print("\n".join(corpus_lib.preview(corpus)), file=sys.stderr)
     title = f"Reading {corpus.name}"
     total = sum(source.num_bytes for source in corpus.sources)

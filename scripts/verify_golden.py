@@ -26,9 +26,7 @@ def main() -> int:
     """Checks, prints the table, and says how it went."""
     folder = pathlib.Path(FLAGS.golden_dir)
     if not FLAGS.golden_dir or not folder.is_dir():
-        return _fail(
-            f"expected a folder as --golden_dir. Received: {FLAGS.golden_dir}"
-        )
+        return _fail(f"--golden_dir must be a folder. Received: {folder}")
     if not (_CHECKOUT / "tests" / "golden").is_dir():
         return _fail(
             f"expected the checks in tests/golden of {_CHECKOUT}. Received "

@@ -95,7 +95,7 @@ def test_mistaken_flags_are_one_sentence():
     commands.append(["run_finetuning", "--config.own.dev_file=a.csv"])
     given, unknown, bare = script_modules.run_in_forks(commands)
     assert given.returncode == unknown.returncode == bare.returncode == 2
-    assert "own.py:KIND is for your own files" in bare.stderr
+    assert "own.py:KIND for your own files" in bare.stderr
     assert given.stderr.startswith("error: --model must be given. See --help.")
     message = "error: Unknown command line flag 'xyzzy'. See --help."
     assert unknown.stderr.startswith(message)

@@ -26,7 +26,7 @@ def pretrained(tmp_path_factory):
     tiny_electra.write_run(folder / "run")
     shipped = folder / "pretrained"
     shipped.mkdir()
-    options = conversion.ConversionOptions(is_rounded=True)
+    options = conversion.ConversionOptions(weights="bfloat16")
     conversion.convert(folder / "run", reading.OURS, shipped / NAME, options)
     (shipped / "no-model").mkdir()
     return shipped

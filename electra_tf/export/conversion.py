@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf import storage
 from electra_tf import version as version_lib
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
@@ -30,6 +31,7 @@ from electra_tf.formats import pairs
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
+from electra_tf.formats.portable import PortableModel
 from electra_tf.processes import atomic
 from electra_tf.tasks import base
 from electra_tf.tasks.sentences import glue
@@ -44,18 +46,18 @@ _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """Options of a conversion."""
+    """Options of a conversion, the flags of its command."""
 
     source_format: str = ""  # one of `reading.FORMATS`; empty to find out
-    generator_path: pathlib.Path | None = None  # a masked LM that belongs to it
-    vocabulary_path: pathlib.Path | None = None  # `vocab.txt` or its folder
+    generator_input: str = ""  # path of a masked LM that belongs to it
+    vocab_file: str = ""  # `vocab.txt` or its folder
     labels: Sequence[str] = ()  # instead of what the files say
-    has_pairs: bool = False  # a classifier whose files do not say it
+    text_pairs: bool = False  # a classifier whose files do not say it
     drop: str = ""  # regular expression of paths of tensors to leave out
     checkpoint: str = "latest"  # of a run of ours: `latest`, `best` or a folder
     use_average: bool = False  # of a run of ours, take the moving average
     task: str = ""  # of a trial with several, the one to take
-    is_rounded: bool = False  # whether weights are rounded to bfloat16
+    weights: str = "float32"  # or rounded to `bfloat16`
 
 
 def convert(
@@ -63,7 +65,7 @@ def convert(
     target_format: str,
     output_dir: pathlib.Path,
     options: ConversionOptions | None = None,
-) -> portable.PortableModel:
+) -> PortableModel:
     """Writes a model in another format, and returns it with notes.
 
     Raises `OSError` if `output_dir` exists or cannot be written or there is no
@@ -74,8 +76,8 @@ def convert(
     schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
     model = read_model(source, options)
-    path = options.vocabulary_path
-    if path is not None:
+    if options.vocab_file:
+        path = storage.path(options.vocab_file)
         # Of a file, or of a folder of any format.
         sizes, own = model.encoder, model.vocabulary
         vocabulary = tokenizer_files.load_if_there(path, sizes)
@@ -89,8 +91,8 @@ def convert(
                 f"tokens are others, {vocabulary.settings}"
             )
         model = dataclasses.replace(model, vocabulary=vocabulary)
-    model = _describe_task(model, options)
-    if options.is_rounded:
+    model = _tell_task(model, options)
+    if options.weights == "bfloat16":
         model = portable.round_weights(model)
     if options.drop:
         model = _drop(model, options.drop)
@@ -98,8 +100,8 @@ def convert(
 
 
 def save(
-    model: portable.PortableModel, target_format: str, output_dir: pathlib.Path
-) -> portable.PortableModel:
+    model: PortableModel, target_format: str, output_dir: pathlib.Path
+) -> PortableModel:
     """Writes a model in one of `SAVED_FORMATS`; otherwise as `convert`."""
     schema.require_choice("format", target_format, SAVED_FORMATS)
     if target_format == SAVED_MODEL:
@@ -121,7 +123,7 @@ def save(
 
 def read_model(
     path: pathlib.Path, options: ConversionOptions | None = None
-) -> portable.PortableModel:
+) -> PortableModel:
     """Reads a model of any format, pre-trained or fine-tuned.
 
     `path` may also be a trial, or a fine-tuning, which means its best trial.
@@ -135,7 +137,7 @@ def read_model(
         idle = {
             "--use_average": options.use_average,
             "--checkpoint": options.checkpoint.removeprefix("latest"),
-            "--generator_input": options.generator_path,
+            "--generator_input": options.generator_input,
             "--from": options.source_format.replace(reading.OURS, ""),
         }
     given = " ".join(f"{flag}={v}" for flag, v in idle.items() if v)
@@ -147,42 +149,42 @@ def read_model(
     if trial is not None:
         return portable_trial.read_trial(trial, options.task)
     model = reading.read_model(path, options.source_format, *which)
-    if options.generator_path is not None:
-        model = pairs.join(model, reading.read_model(options.generator_path))
+    if options.generator_input:
+        model = pairs.join(model, reading.read_model(options.generator_input))
     return portable_trial.with_known_labels(model)
 
 
-def _describe_task(
-    model: portable.PortableModel, options: ConversionOptions
-) -> portable.PortableModel:
+def _tell_task(
+    model: PortableModel, options: ConversionOptions
+) -> PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
     kind = base.find_kind(task.kind) if task else None
     takes_labels = bool(kind and kind.outputs_are_labels) or not labels
-    takes_pairs = bool(kind and kind.takes_pairs)
-    if not takes_labels or (options.has_pairs and not takes_pairs):
-        raise ValueError(
-            "--labels are those of classification or tagging, --text_pairs is "
-            "for classification and regression. Received: one of them for a "
-            f"model of {task.kind if task else 'no'} task. Leave it out."
-        )
+    takes_pairs = bool(kind and kind.takes_pairs) or not options.text_pairs
+    schema.require(
+        takes_labels and takes_pairs,
+        "--labels are those of classification or tagging, --text_pairs is for "
+        "classification and regression. Received: one of them for a model of "
+        f"{task.kind if task else 'no'} task. Leave it out.",
+    )
     if task is None:
         return model
     outputs = model.tensors.get(f"{task.head}/dense/bias", task.labels)
-    if labels and not len(set(labels)) == len(labels) == len(outputs):
-        raise ValueError(
-            f"--labels must differ, and be {len(outputs)} as the model's "
-            f"outputs. Received: {','.join(labels)}."
-        )
-    has_pairs = task.has_pairs or options.has_pairs
-    if has_pairs and task.name in glue.TASKS:
+    schema.require(
+        not labels or len(set(labels)) == len(labels) == len(outputs),
+        f"--labels must differ, and be {len(outputs)} as the model's outputs. "
+        f"Received: {','.join(labels)}.",
+    )
+    has_pairs = task.has_pairs or options.text_pairs
+    if has_pairs and (known := glue.TASKS.get(task.name)):
         # Whether named tasks have pairs is known, not told.
-        if not glue.TASKS[task.name].has_pairs:
-            raise errors.ModelError(
-                f"The task {task.name!r} reads single texts. Received: text "
-                f"pairs for {model.origin}. Leave --text_pairs out, or call "
-                "the task `own` in its files."
-            )
+        schema.require(
+            known.has_pairs,
+            f"The task {task.name!r} reads single texts. Received: text pairs "
+            f"for {model.origin}. Leave --text_pairs out, or call the task "
+            "`own` in its files.",
+        )
         has_pairs = False
     labels = labels or task.labels
     task = dataclasses.replace(task, labels=labels, has_pairs=has_pairs)
@@ -191,10 +193,7 @@ def _describe_task(
     return model
 
 
-def _drop(
-    model: portable.PortableModel, pattern: str
-) -> portable.PortableModel:
-    """The model without the parts that a pattern matches."""
+def _drop(model: PortableModel, pattern: str) -> PortableModel:
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
         if not dropped:
@@ -224,14 +223,13 @@ def _drop(
             f"--drop must leave whole parts. Received: {pattern!r}, after "
             f"which {error}"
         ) from error
-    return rest.with_notes(
-        f"dropped {len(dropped)} tensors by --drop={pattern}"
-    )
+    note = f"dropped {len(dropped)} tensors by --drop={pattern}"
+    return rest.with_notes(note)
 
 
 def write(
-    model: portable.PortableModel, target_format: str, folder: pathlib.Path
-) -> portable.PortableModel:
+    model: PortableModel, target_format: str, folder: pathlib.Path
+) -> PortableModel:
     """Writes a model, and returns it as the format states it."""
     task = model.task
     if task and target_format == reading.OURS:
@@ -252,9 +250,7 @@ def write(
     return reading.write(model, target_format, folder)
 
 
-def require_equal(
-    written: portable.PortableModel, stored: portable.PortableModel
-) -> None:
+def require_equal(written: PortableModel, stored: PortableModel) -> None:
     """Raises `ModelError` unless what was read back is equal bit by bit."""
     none = np.empty(0)
     problems = []
@@ -283,9 +279,7 @@ def require_equal(
         )
 
 
-def write_card(
-    model: portable.PortableModel, folder: pathlib.Path, name: str
-) -> None:
+def write_card(model: PortableModel, folder: pathlib.Path, name: str) -> None:
     """Writes the README.md of every model in a folder, named as on the hub."""
     table = export_metadata.read_table("readme.toml")["card"]
     task, sizes, history = model.task, model.encoder, model.history

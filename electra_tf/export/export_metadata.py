@@ -144,12 +144,10 @@ def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
 def add_signatures(kind: str) -> None:
     """Documents the signatures that a kind of task of the user's own has."""
     texts = _find_kind(kind).export_texts()
-    SIGNATURES.update(
-        {k: Signature(**v) for k, v in texts.get("signatures", {}).items()}
-    )
-    TENSORS.update(
-        {k: TensorMeaning(**v) for k, v in texts.get("tensors", {}).items()}
-    )
+    signatures = texts.get("signatures", {}).items()
+    SIGNATURES.update({k: Signature(**v) for k, v in signatures})
+    tensors = texts.get("tensors", {}).items()
+    TENSORS.update({k: TensorMeaning(**v) for k, v in tensors})
 
 
 def _render_readme(metadata: ExportMetadata) -> str:
@@ -188,7 +186,6 @@ def _render_readme(metadata: ExportMetadata) -> str:
 
 
 def _describe_results(metadata: ExportMetadata) -> list[str]:
-    """Labels and scores of a fine-tuned model."""
     lines = []
     if labels := metadata.labels:
         shown = ", ".join(f"`{name}`" for name in labels[:_MAX_LISTED])

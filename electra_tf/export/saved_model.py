@@ -5,6 +5,7 @@ another name, loaded in a fresh process that must give this process' numbers
 (`self_check`), and renamed. `export_metadata` describes the files.
 """
 
+import dataclasses
 import pathlib
 from typing import Annotated, Any, NamedTuple
 
@@ -23,14 +24,15 @@ from electra_tf.export.models import finetuned
 from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
 from electra_tf.finetuning import model as finetuning_model
+from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
-from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.formats import reading
 from electra_tf.objectives import registry
 from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
 
@@ -72,28 +74,9 @@ class Trained(NamedTuple):
     module: Any  # an `ExportedModule`
     checkpoint: pathlib.Path
     settings: str  # text of config.json
-    origin: dict[str, Any]  # fields of `ExportMetadata`
-    model: Any = None  # of a task, as a Keras model
-
-    def describe(
-        self, folder: pathlib.Path, options: ExportOptions
-    ) -> export_metadata.ExportMetadata:
-        """Describes an export of it; `folder` is that of the run or trial."""
-        module, checkpoint = self.module, self.checkpoint
-        return export_metadata.ExportMetadata(
-            kind=module.kind,
-            signatures=tuple(module.signature_names),
-            checkpoint=f"{folder.resolve().name}/{checkpoint.name}",
-            step=checkpoints.step_of(checkpoint),
-            precision=options.precision,
-            stored_weights=options.weights,
-            device=options.device,
-            max_length=module.max_length,
-            num_positions=module.num_positions,
-            electra_tf=version.VERSION,
-            tensorflow=tf.__version__,
-            **self.origin,
-        )
+    metadata: export_metadata.ExportMetadata
+    described: portable.PortableModel  # without tensors
+    keras_model: Any = None  # of a task
 
 
 def export(
@@ -113,16 +96,15 @@ def export(
     trial = results.find_trial(model_dir, task)
     if trial is not None:
         trained = load_task(trial, task, options)
-    elif task:
-        raise ValueError(
-            f"Only fine-tuned trials have tasks. Received: --task={task} for "
-            f"{model_dir}, which is none. Leave it out, or name a trial."
-        )
     else:
+        schema.require(
+            not task,
+            f"Only fine-tuned trials have tasks. Received: --task={task} for "
+            f"{model_dir}, which is none. Leave it out, or name a trial.",
+        )
         trained = load_run(model_dir, options)
     module = trained.module
     module.prepare(options.weights, options.device)
-    metadata = trained.describe(trial or model_dir, options)
     target = export_dir, installed.EXPORTED, "--export_dir"
     with atomic.creating_folder(*target) as folder:
         extra = folder / export_metadata.EXTRA_FOLDER
@@ -132,12 +114,11 @@ def export(
             module.tokenizer.vocabulary.save(extra)
             (extra / "config.json").write_text(trained.settings, "utf-8")
             serving_folder.write_warm_up(extra, module)
-            metadata.write(folder)
+            trained.metadata.write(folder)
         except (OSError, tf.errors.OpError) as error:
             raise atomic.not_written(export_dir, error) from error
-        difference = self_check.check(
-            folder, module, self_check.TOLERANCES[options.precision]
-        )
+        tolerance = self_check.TOLERANCES[options.precision]
+        difference = self_check.check(folder, module, tolerance)
     return ExportedModel(export_dir, trained.checkpoint, difference)
 
 
@@ -146,7 +127,6 @@ def load_run(
 ) -> Trained:
     """Loads the main network of a pre-training run, on the CPU."""
     settings = own_run.load_settings(model_dir)
-    vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
     objective = registry.find(settings)
     last = objective.stages(registry.complete(settings))[-1]
@@ -158,20 +138,24 @@ def load_run(
             checkpoint,
             last,
         )
-    how = options.precision, options.use_average
-    network = pretrained.load_network(settings, vocabulary, checkpoint, *how)
-    module = pretrained.build_module(
-        objective.answer if hasattr(network, "head") else None,
-        network,
-        tokenizer_lib.Tokenizer(vocabulary),
-        options.max_length,
+    model = own_run.read_model(model_dir, str(checkpoint), options.use_average)
+    # The CPU always has room, an accelerator may be in use.
+    with tf.device("/CPU:0"):
+        main = reading.build_networks(model, options.precision).main
+    tokenizer = tokenizer_lib.Tokenizer(model.require_vocabulary())
+    parts = objective.answer, main, tokenizer
+    module = pretrained.build_module(*parts, options.max_length)
+    metadata = _describe(
+        module,
+        checkpoint,
+        options,
+        trained_length=settings.data.max_seq_length,
+        objective=settings.objective["name"],
+        weights="average" if options.use_average else "model",
     )
-    origin = {
-        "trained_length": settings.data.max_seq_length,
-        "objective": settings.objective["name"],
-        "weights": "average" if options.use_average else "model",
-    }
-    return Trained(module, checkpoint, config.to_json(settings), origin)
+    described = dataclasses.replace(model, tensors={})
+    about = checkpoint, config.to_json(settings), metadata
+    return Trained(module, *about, described)
 
 
 def load_task(
@@ -184,49 +168,65 @@ def load_task(
             f"--use_average for the fine-tuned trial {folder}. Leave it out; "
             "fine-tuning can start from them."
         )
-    description = trial_lib.read_description(folder)
-    settings, sizes = description.settings, description.encoder
-    vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    known = description.labels, description.conventions
-    prepared = task_data.PreparedTasks(
-        settings, vocabulary, sizes.max_position_embeddings, *known
-    )
-    name = results.choose_task(folder, list(prepared.tasks), name)
-    task, length = prepared.tasks[name], prepared.lengths[name]
-    checkpoint = (
-        trial_lib.final_checkpoint(folder, settings)
-        if options.checkpoint == "latest"
-        else checkpoints.find(folder, options.checkpoint)
-    )
-    # The CPU always has room, an accelerator may be in use.
+    model = portable_trial.read_trial(folder, name, options.checkpoint)
+    history: portable_trial.History = model.history
+    task, length = history.prepared, history.row_length
+    seed = history.description.settings.training.seed
     with tf.device("/CPU:0"):
-        encoder = finetuning_model.build_encoder(sizes, options.precision)
-        head = task.build_head(
-            sizes.hidden_size, settings.training.seed, encoder.dtype_policy
-        )
-        variables = [*encoder.variables, *head.variables]
-        checkpoints.load_weights(checkpoint, {v.path: v for v in variables})
+        encoder = reading.build_encoder(model, options.precision)
+        width, dtype = encoder.hidden_size, encoder.dtype_policy
+        head = task.build_head(width, seed, dtype)
+        reading.assign({v.path: v for v in head.variables}, model)
         module = finetuned.FinetunedModule(
             encoder,
             head,
-            tokenizer_lib.Tokenizer(vocabulary),
+            tokenizer_lib.Tokenizer(model.require_vocabulary()),
             task,
             options.max_length or length,
         )
-        model = finetuning_model.FinetuningModel(encoder, {name: head})
-    result = trial_lib.read_result(folder)
-    scores = result.scores.get(name, {}) if result else {}
-    origin = {
-        "trained_length": length,
-        "task": name,
-        "labels": tuple(task.labels),
-        "scores": {split: dict(s.metrics) for split, s in scores.items()},
-        "seed": settings.training.seed,
-        "source": description.source,
+        keras_model = finetuning_model.FinetuningModel(
+            encoder, {task.name: head}
+        )
+    scores = history.result.scores.get(task.name, {}) if history.result else {}
+    metadata = _describe(
+        module,
+        history.checkpoint,
+        options,
+        trained_length=length,
+        task=task.name,
+        labels=tuple(task.labels),
+        scores={split: dict(s.metrics) for split, s in scores.items()},
+        seed=seed,
+        source=history.description.source,
         **task.describe_export(),
-    }
-    text = schema.to_json(description)
-    return Trained(module, checkpoint, text, origin, model)
+    )
+    text = schema.to_json(trial_lib.read_description(folder))
+    about = history.checkpoint, text, metadata
+    described = dataclasses.replace(model, tensors={})
+    return Trained(module, *about, described, keras_model)
+
+
+def _describe(
+    module: exported_module.ExportedModule,
+    checkpoint: pathlib.Path,
+    options: ExportOptions,
+    **fields: Any,
+) -> export_metadata.ExportMetadata:
+    folder = checkpoint.resolve().parents[1]
+    return export_metadata.ExportMetadata(
+        kind=module.kind,
+        signatures=tuple(module.signature_names),
+        checkpoint=f"{folder.name}/{checkpoint.name}",
+        step=checkpoints.step_of(checkpoint),
+        precision=options.precision,
+        stored_weights=options.weights,
+        device=options.device,
+        max_length=module.max_length,
+        num_positions=module.num_positions,
+        electra_tf=version.VERSION,
+        tensorflow=tf.__version__,
+        **fields,
+    )
 
 
 def _save_graphs(
@@ -239,7 +239,6 @@ def _save_graphs(
     with tf.device("/CPU:0" if is_cpu else None):
         functions = module.trace_signatures()
     policy = tf.saved_model.experimental.VariablePolicy.SAVE_VARIABLE_DEVICES
-    options = tf.saved_model.SaveOptions(
-        experimental_variable_policy=policy if is_cpu else None
-    )
+    saved = policy if is_cpu else None
+    options = tf.saved_model.SaveOptions(experimental_variable_policy=saved)
     tf.saved_model.save(module, str(folder), functions, options)

@@ -53,8 +53,8 @@ def check(
 ) -> float:
     """Returns how far the export is from the module that it was made from.
 
-    A model that magnifies rounding, as one that a high learning rate made
-    collapse, may be further from it than the tolerance, by its own measure.
+    A model that magnifies rounding, as a collapsed one does, may be further
+    from it than the tolerance, by its own measure.
     """
     long_text = "longer than the model " * module.max_length
     batches = [
@@ -131,12 +131,6 @@ def compare(
     tolerance: float,
 ) -> float:
     """The largest difference of two sets of answers, name to array."""
-    if set(expected) != set(received):
-        raise errors.ExportError(
-            "The saved model must answer with the documented names. Missing: "
-            f"{sorted(set(expected) - set(received))}, unknown: "
-            f"{sorted(set(received) - set(expected))}."
-        )
     differences = {}
     for name, value in expected.items():
         answer, output = received[name], name.rpartition("/")[2]

@@ -32,34 +32,43 @@ class History(NamedTuple):
     task: portable.PortableTask
     description: trial_lib.TrialDescription  # settings of this task
     result: trial_lib.TrialResult | None  # scores of this task, if any
+    prepared: base.Task  # with its labels and conventions
+    row_length: int  # most tokens of a row
+    checkpoint: pathlib.Path
 
 
 def read_trial(
-    folder: pathlib.Path, name: str = "", is_whole: bool = True
+    folder: pathlib.Path, name: str = "", which: str = "latest"
 ) -> portable.PortableModel:
-    """Reads one task of a trial; without weights unless `is_whole`."""
+    """Reads one task of a trial.
+
+    The weights are those of its scores, or of `which` checkpoint.
+    """
     description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     networks.resolve_vocab_size(description.encoder, vocabulary.size, folder)
     try:
-        tasks = task_data.PreparedTasks(
+        prepared = task_data.PreparedTasks(
             description.settings,
             vocabulary,
             description.encoder.max_position_embeddings,
             description.labels,
             description.conventions,
-        ).tasks
+        )
     except (ValueError, LookupError) as error:
         raise errors.ModelError(
             f"{folder / trial_lib.CONFIG_FILE} must describe tasks and "
             f"their labels. Received: {error} Restore the file."
         ) from error
-    task = tasks[results.choose_task(folder, list(tasks), name)]
-    settings = description.settings
-    checkpoint = trial_lib.final_checkpoint(folder, settings)
-    others = [other for other in tasks if other != task.name]
+    name = results.choose_task(folder, list(prepared.tasks), name)
+    task, settings = prepared.tasks[name], description.settings
+    if which == "latest":
+        checkpoint = trial_lib.final_checkpoint(folder, settings)
+    else:
+        checkpoint = checkpoints.find(folder, which)
+    others = [other for other in prepared.tasks if other != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
-    tensors = checkpoints.load_tensors(checkpoint, "model") if is_whole else {}
+    tensors = checkpoints.load_tensors(checkpoint, "model")
     labels = description.labels.get(task.name, ())
     conventions = (description.conventions or {}).get(task.name)
     portable_task = portable.describe_task(task, labels, conventions)
@@ -77,6 +86,7 @@ def read_trial(
     if result is not None:
         scores = {n: v for n, v in result.scores.items() if n == task.name}
         result = dataclasses.replace(result, scores=scores)
+    about = portable_task, description, result
     model = portable.PortableModel(
         {p: v for p, v in tensors.items() if not p.startswith(left_out)},
         description.encoder,
@@ -85,10 +95,9 @@ def read_trial(
         step=checkpoints.step_of(checkpoint),
         origin=f"trial {checkpoint}",
         notes=tuple(f"left out the head of {other}" for other in others),
-        history=History(portable_task, description, result),
+        history=History(*about, task, prepared.lengths[name], checkpoint),
     )
-    if is_whole:
-        portable.check(model)
+    portable.check(model)
     return model
 
 

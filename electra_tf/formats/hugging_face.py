@@ -34,11 +34,6 @@ from electra_tf.tasks import base
 from electra_tf.tasks.question_answering import answering_task
 
 CONFIG_FILE = "config.json"
-# Class to the part that it has beside its encoder.
-_HEAD_PARTS = {
-    "ElectraForPreTraining": portable.REPLACED_TOKEN_HEAD,
-    "ElectraForMaskedLM": portable.MASKED_LM_HEAD,
-}
 _ENCODER = "ElectraModel"
 # Buffers of older releases, and the tied table that some files repeat.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
@@ -110,7 +105,6 @@ def exchange_segments(tensors: Tensors) -> Arrays:
 
 
 def _read_span_head(tensors: Tensors, head: str) -> Arrays:
-    """Splits the one layer into start and end."""
     arrays = dict(tensors)
     for variable in ("kernel", "bias"):
         both = arrays.pop(f"{head}/outputs/{variable}")
@@ -140,66 +134,73 @@ def _write_span_head(tensors: Tensors, head: str) -> Arrays:
     return portable.drop_part(tensors, head) | joined
 
 
+_names = parameter_names.hugging_face
+_SENTENCE: Any = {
+    "read": _read_sentence_head,
+    "write": _write_sentence_head,
+    "has_hidden_layer": True,
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class HeadClass:
-    """A class of transformers for tasks; `Task.hugging_face` names one.
+    """A class of transformers: an encoder, perhaps with a head.
 
-    `read` and `write` take a model's tensors, and the beginning of the paths of
-    its head. They turn the head of the class into ours and back.
+    Of a task's head, `read` and `write` take a model's tensors, and the
+    beginning of the paths of the head; they turn it into ours and back.
     """
 
     name: str
-    table: parameter_names.NameTable
-    read: Callable[[Tensors, str], Arrays]
-    write: Callable[[Tensors, str], Tensors]
+    told_by: str  # beginning of the names of tensors that tell it
+    part: str = ""  # of a pre-trained model, beside the encoder
+    table: parameter_names.NameTable = parameter_names.HUGGING_FACE
+    read: Callable[[Tensors, str], Arrays] | None = None
+    write: Callable[[Tensors, str], Tensors] | None = None
     has_hidden_layer: bool = False  # before the output layer
     names_outputs: bool = True  # whether its config lists labels
     note: str = ""  # of what reading changed
 
 
-_names = parameter_names.hugging_face
-_SENTENCE = _read_sentence_head, _write_sentence_head
-HEAD_CLASSES: Mapping[str, HeadClass] = {
-    head.name: head
-    for head in (
-        HeadClass(
-            "ElectraForSequenceClassification",
-            _names("classifier.out_proj", "classifier.dense"),
-            *_SENTENCE,
-            has_hidden_layer=True,
-        ),
-        HeadClass(
-            "ElectraForMultipleChoice",
-            _names("classifier", "sequence_summary.summary"),
-            *_SENTENCE,
-            has_hidden_layer=True,
-        ),
-        HeadClass(
-            "ElectraForTokenClassification",
-            _names("classifier"),
-            lambda tensors, _: exchange_segments(tensors),
-            lambda tensors, _: exchange_segments(tensors),
-            note="exchanged segments 0 and 1, words are in 1 here",
-        ),
-        HeadClass(
-            "ElectraForQuestionAnswering",
-            _names("qa_outputs"),
-            _read_span_head,
-            _write_span_head,
-            names_outputs=False,
-        ),
-    )
-}
-_CLASSES = (*_HEAD_PARTS, _ENCODER, *HEAD_CLASSES)
-# Tensors that only models of a class have, of which a config may be silent.
-_TOLD_BY = {
-    "discriminator_predictions.": "ElectraForPreTraining",
-    "generator_predictions.": "ElectraForMaskedLM",
-    "sequence_summary.": "ElectraForMultipleChoice",
-    "classifier.out_proj.": "ElectraForSequenceClassification",
-    "classifier.": "ElectraForTokenClassification",
-    "qa_outputs.": "ElectraForQuestionAnswering",
-}
+_CLASSES = (
+    HeadClass(
+        "ElectraForPreTraining",
+        "discriminator_predictions.",
+        portable.REPLACED_TOKEN_HEAD,
+    ),
+    HeadClass(
+        "ElectraForMaskedLM", "generator_predictions.", portable.MASKED_LM_HEAD
+    ),
+    HeadClass(
+        "ElectraForMultipleChoice",
+        "sequence_summary.",
+        table=_names("classifier", "sequence_summary.summary"),
+        **_SENTENCE,
+    ),
+    HeadClass(
+        "ElectraForSequenceClassification",
+        "classifier.out_proj.",
+        table=_names("classifier.out_proj", "classifier.dense"),
+        **_SENTENCE,
+    ),
+    HeadClass(
+        "ElectraForTokenClassification",
+        "classifier.",
+        table=_names("classifier"),
+        read=lambda tensors, _: exchange_segments(tensors),
+        write=lambda tensors, _: exchange_segments(tensors),
+        note="exchanged segments 0 and 1, words are in 1 here",
+    ),
+    HeadClass(
+        "ElectraForQuestionAnswering",
+        "qa_outputs.",
+        table=_names("qa_outputs"),
+        read=_read_span_head,
+        write=_write_span_head,
+        names_outputs=False,
+    ),
+    HeadClass("ElectraModel", ""),
+)
+HEAD_CLASSES: Mapping[str, HeadClass] = {each.name: each for each in _CLASSES}
 _WRAPPERS = r"((module|_orig_mod|model)\.)+"
 
 _MAX_LABELS = 100_000
@@ -218,7 +219,7 @@ class _Config:
 
     model_type: Literal["electra"] = "electra"
     architectures: (
-        tuple[Annotated[str, schema.one_of(*_CLASSES)]] | tuple[()] | None
+        tuple[Annotated[str, schema.one_of(*HEAD_CLASSES)]] | tuple[()] | None
     ) = None
     hidden_act: Literal["gelu"] = "gelu"
     layer_norm_eps: _Epsilon = 1e-12
@@ -249,7 +250,7 @@ def read_model(path: pathlib.Path) -> PortableModel:
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
-    """Reads a model that lies in one folder; raises `ModelError`."""
+    """Reads a model of one encoder as the class that its config names."""
     file = path / CONFIG_FILE
     stated = schema.read_object(file, errors.ModelError)
     names = stated.get("id2label")
@@ -266,24 +267,28 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     arrays, source = tensor_files.read_tensors(path, expected)
     arrays, notes = _take_plain_names(arrays)
     if known.architectures:
-        (architecture,) = known.architectures
+        head = HEAD_CLASSES[known.architectures[0]]
     else:
-        architecture = _find_class(arrays)
-        notes.append(f"{CONFIG_FILE} names no class, it is an {architecture}")
-    task, table = None, parameter_names.HUGGING_FACE
-    if (head := HEAD_CLASSES.get(architecture)) is not None:
-        task, table = _read_task(known, head, stated, file), head.table
+        # A config may be silent of its class.
+        head = next(
+            each
+            for each in _CLASSES
+            if any(name.startswith(each.told_by) for name in ("", *arrays))
+        )
+        notes.append(f"{CONFIG_FILE} names no class, it is an {head.name}")
+    task = None
+    if head.read is not None:
+        task = _read_task(known, head, stated, file)
         width, outputs = encoder.hidden_size, f"{task.head}/outputs"
         expected |= (
             portable.task_shapes(task, width, {})
             if head.names_outputs
             else portable.linear_shapes(outputs, width, 2)
         )
-    elif architecture != _ENCODER:
-        expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
-    notes += parameter_names.precision_notes(
-        str(value.dtype) for value in arrays.values()
-    )
+    elif head.part:
+        expected |= portable.part_shapes(head.part, model)
+    kinds = (str(value.dtype) for value in arrays.values())
+    notes += parameter_names.precision_notes(kinds)
     if (repeated := arrays.pop(_TIED_OUTPUT, None)) is not None:
         if not np.array_equal(repeated, arrays.get(_TABLE, ())):
             raise errors.ModelError(
@@ -293,12 +298,13 @@ def _read_one(path: pathlib.Path) -> PortableModel:
             )
         notes.insert(0, f"{_TIED_OUTPUT} is the token table, kept once")
     has_prefix = any(name.startswith("electra.") for name in arrays)
-    if architecture == _ENCODER and not has_prefix:
+    if head.name == _ENCODER and not has_prefix:
         arrays = {f"electra.{name}": arrays[name] for name in arrays}
+    origin = f"{source}, by its {CONFIG_FILE},"
     tensors = parameter_names.take(
-        arrays, expected, table, f"{source}, by its {CONFIG_FILE},", _NO_WEIGHTS
+        arrays, expected, head.table, origin, _NO_WEIGHTS
     )
-    if task is not None and head is not None:
+    if task is not None and head.read is not None:
         tensors = head.read(tensors, task.head)
         has_hidden = f"{task.head}/hidden/kernel" in tensors
         task = dataclasses.replace(task, has_hidden_layer=has_hidden)
@@ -309,7 +315,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         encoder,
         vocabulary=vocabulary,
         task=task,
-        origin=f"Hugging Face {architecture} {path}",
+        origin=f"Hugging Face {head.name} {path}",
         notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
     )
 
@@ -328,15 +334,6 @@ def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
     prefix = shared[0]
     arrays = {n.removeprefix(prefix): arrays[n] for n in arrays}
     return arrays, [f"took {prefix} off the names of all tensors"]
-
-
-def _find_class(arrays: Arrays) -> str:
-    told = (
-        name
-        for beginning, name in _TOLD_BY.items()
-        if any(tensor.startswith(beginning) for tensor in arrays)
-    )
-    return next(told, _ENCODER)
 
 
 def _read_task(
@@ -402,7 +399,8 @@ def _require_labels(labels: tuple[str, ...], source: str) -> None:
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     """Writes what `from_pretrained` reads; returns the model as stated."""
     model = portable.state_initializers(model)
-    known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
+    heads = {each.part for each in _CLASSES}
+    known = {portable.MAIN, portable.GENERATOR, *heads}
     if model.task is not None:
         known = {portable.MAIN, portable.TASK_HEADS}
     if model.trained_by.answer is networks.Answer.ENERGY:
@@ -421,30 +419,28 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 
 
 def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
-    architecture, tensors = _ENCODER, model.tensors
-    table, stated = parameter_names.HUGGING_FACE, {}
-    if model.task is not None:
-        architecture = base.find_kind(model.task.kind).hugging_face
-        if architecture not in HEAD_CLASSES:
+    tensors, task, stated = model.tensors, model.task, {}
+    if task is not None:
+        head = HEAD_CLASSES.get(base.find_kind(task.kind).hugging_face)
+        if head is None or head.write is None:
             raise errors.ModelError(
-                "Hugging Face has no class for tasks of the kind "
-                f"{model.task.kind!r}. "
-                f"Leave the head out: {portable.without(portable.TASK_HEADS)}."
+                f"Hugging Face has no class for a task of {task.kind!r}. Leave "
+                f"the head out: {portable.without(portable.TASK_HEADS)}."
             )
-        head = HEAD_CLASSES[architecture]
-        tensors, table = head.write(tensors, model.task.head), head.table
-        stated = _task_fields(model.task, head, model.origin)
-    for name, part in _HEAD_PARTS.items():
-        architecture = name if part in model.parts else architecture
-    arrays = table.split_all(tensors)
-    if architecture == _ENCODER:
+        tensors = head.write(tensors, task.head)
+        stated = _task_fields(task, head, model.origin)
+    else:
+        own = (each for each in _CLASSES if each.part in model.parts)
+        head = next(own, HEAD_CLASSES[_ENCODER])
+    arrays = head.table.split_all(tensors)
+    if head.name == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
     # transformers refuses files that do not name their framework. The library
     # that saves them itself would let only the owner read them.
     content = safetensors.numpy.save(arrays, {"format": "pt"})
     (folder / tensor_files.SAFETENSORS_FILE).write_bytes(content)
     fields = {
-        "architectures": [architecture],
+        "architectures": [head.name],
         "model_type": "electra",
         **dataclasses.asdict(model.encoder),
         "hidden_act": "gelu",
@@ -460,9 +456,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         )
 
 
-def _task_fields(
-    task: PortableTask, head: HeadClass, origin: str
-) -> dict[str, Any]:
+def _task_fields(task: PortableTask, head: HeadClass, origin: str) -> Any:
     fields: dict[str, Any] = {"finetuning_task": task.name}
     kind = base.find_kind(task.kind)
     if head.names_outputs:

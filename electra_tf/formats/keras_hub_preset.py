@@ -22,6 +22,7 @@ from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
+from electra_tf.formats.portable import PortableModel
 from electra_tf.text import vocabulary as vocabulary_lib
 
 CONFIG_FILE = "config.json"
@@ -65,13 +66,11 @@ class _Tokenizer:
     special_tokens_in_strings: Literal[False] = False
 
 
-def read_model(path: pathlib.Path) -> portable.PortableModel:
+def read_model(path: pathlib.Path) -> PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
     # The sizes first, because KerasHub would begin to build any.
     encoder = _read_sizes(path / CONFIG_FILE)
-    model = portable.PortableModel(
-        {}, encoder, origin=f"KerasHub preset {path}"
-    )
+    model = PortableModel({}, encoder, origin=f"KerasHub preset {path}")
     expected = portable.part_shapes(portable.MAIN, model)
     width = encoder.hidden_size
     pooler = portable.linear_shapes(_POOLER, width, width)
@@ -181,16 +180,13 @@ def _load_backbone(path: pathlib.Path) -> Any:
     import keras_hub  # Takes seconds.
 
     try:
-        return keras_hub.models.ElectraBackbone.from_preset(
-            str(path.resolve()), dtype="float32"
-        )
+        backbone = keras_hub.models.ElectraBackbone
+        return backbone.from_preset(str(path.resolve()), dtype="float32")
     except Exception as error:  # The libraries raise whatever comes up.
         raise _damaged(path, error) from error
 
 
-def write(
-    model: portable.PortableModel, folder: pathlib.Path
-) -> portable.PortableModel:
+def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     """Writes what `ElectraBackbone.from_preset` reads.
 
     Returns the model with what a preset can state, and notes on the rest.

@@ -133,9 +133,7 @@ def from_original_hparams(
         raise errors.ConfigError(text) from error
 
 
-def _refuse_unknown(
-    kind: str, given: Iterable[str], known: Iterable[str]
-) -> None:
+def _refuse_unknown(kind: str, given: Iterable[str], known: list[str]) -> None:
     for key in given:
         require(
             key in known,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf import storage
+from electra_tf.config import EncoderConfig
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.formats import original_hparams
@@ -144,24 +144,18 @@ def read_model(path: pathlib.Path) -> PortableModel:
 
 
 def _describe(checkpoint: OriginalCheckpoint) -> PortableModel:
-    """Finds out task and sizes; the tensors stay as they are."""
     origin = f"TF1 checkpoint {checkpoint.path}"
     variables, task = _name_task(checkpoint.variables, origin)
-    model = PortableModel(
-        variables, config.EncoderConfig(), task=task, origin=origin
-    )
+    model = PortableModel(variables, EncoderConfig(), task=task, origin=origin)
     hparams_file = storage.path(checkpoint.path).with_name(HPARAMS_FILE)
     if not hparams_file.exists():
         return _infer_sizes(model)
     model = _read_hparams(hparams_file, model)
-    return dataclasses.replace(
-        model, origin=f"{origin}, by its {HPARAMS_FILE},"
-    )
+    origin += f", by its {HPARAMS_FILE},"
+    return dataclasses.replace(model, origin=origin)
 
 
-def _name_task(
-    variables: Arrays, origin: str
-) -> tuple[Arrays, PortableTask | None]:
+def _name_task(variables: Arrays, origin: str) -> tuple[Arrays, Any]:
     """Returns the variables, the head under our name of its task, and that."""
     heads = portable.take_part(variables, portable.TASK_HEADS)
     scopes = sorted({name.split("/")[1] for name in heads})
@@ -195,20 +189,19 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
     objective = "" if model.task else settings.objective["name"]
-    return dataclasses.replace(
-        model, encoder=settings.encoder, objective=objective
-    )
+    encoder = settings.encoder
+    return dataclasses.replace(model, encoder=encoder, objective=objective)
 
 
 def _infer_sizes(model: PortableModel) -> PortableModel:
     main, tensors = portable.MAIN, model.tensors
-    encoder = _infer_encoder(model, main, main)
+    encoder = _infer_sizes_of(model, main, main)
     generator, tying = None, model.tying
     if encoders := model.generator_parts:
         is_own = f"{encoders[0]}/embeddings/word_embeddings" in tensors
         tying = "none" if is_own else "embeddings"
         owner = encoders[0] if is_own else main
-        generator = _infer_encoder(model, encoders[0], owner)
+        generator = _infer_sizes_of(model, encoders[0], owner)
     elif model.has_both_heads:
         generator, tying = encoder, "all"
     return dataclasses.replace(
@@ -219,9 +212,7 @@ def _infer_sizes(model: PortableModel) -> PortableModel:
     )
 
 
-def _infer_encoder(
-    model: PortableModel, name: str, owner: str
-) -> config.EncoderConfig:
+def _infer_sizes_of(model: PortableModel, name: str, owner: str) -> Any:
     """Reads sizes off the tensors; `owner` is whose embeddings it has."""
     tables, blocks = f"{owner}/embeddings", f"{name}/encoder/layer_"
     sizes = {}
@@ -242,7 +233,7 @@ def _infer_encoder(
             )
         sizes[size] = shape[axis]
     layers = {p.split("/")[2] for p in model.tensors if p.startswith(blocks)}
-    return config.EncoderConfig(
+    return EncoderConfig(
         **sizes,
         num_hidden_layers=len(layers),
         num_attention_heads=max(1, sizes["hidden_size"] // _HEAD_WIDTH),

@@ -91,9 +91,8 @@ def read_model(
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = load_tensors(checkpoint, settings, use_average)
-    encoder = networks.resolve_vocab_size(
-        settings.encoder, vocabulary.size, path
-    )
+    sizes = settings.encoder, vocabulary.size, path
+    encoder = networks.resolve_vocab_size(*sizes)
     model = portable.PortableModel(
         tensors,
         encoder,

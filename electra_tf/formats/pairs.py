@@ -6,9 +6,10 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.formats import portable
+from electra_tf.formats.portable import PortableModel
 
 
-def split(model: portable.PortableModel) -> dict[str, portable.PortableModel]:
+def split(model: PortableModel) -> dict[str, PortableModel]:
     """Splits a discriminator and its generator into two models.
 
     The models are called `discriminator` and `generator`, a masked LM; each
@@ -32,9 +33,7 @@ def split(model: portable.PortableModel) -> dict[str, portable.PortableModel]:
     return {"discriminator": main, "generator": generator}
 
 
-def join(
-    main: portable.PortableModel, generator: portable.PortableModel
-) -> portable.PortableModel:
+def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     """Joins a discriminator and its generator; equal weights become shared."""
     for head, model in (
         (portable.REPLACED_TOKEN_HEAD, main),
@@ -55,9 +54,8 @@ def join(
     tying = _find_tying(main, generator)
     own = portable.take_part(generator.tensors, portable.MASKED_LM_HEAD)
     if tying != "all":
-        own |= portable.rename_part(
-            generator.tensors, portable.MAIN, portable.GENERATOR
-        )
+        names = portable.MAIN, portable.GENERATOR
+        own |= portable.rename_part(generator.tensors, *names)
     if tying == "embeddings":
         own = portable.drop_part(own, f"{portable.GENERATOR}/embeddings")
     return dataclasses.replace(
@@ -71,13 +69,10 @@ def join(
     )
 
 
-def _find_tying(
-    main: portable.PortableModel, generator: portable.PortableModel
-) -> str:
+def _find_tying(main: PortableModel, generator: PortableModel) -> str:
     def share(part: str) -> bool:
-        one, other = (
-            portable.take_part(m.tensors, part) for m in (main, generator)
-        )
+        both = main.tensors, generator.tensors
+        one, other = (portable.take_part(own, part) for own in both)
         return one.keys() == other.keys() and all(
             np.array_equal(one[path], other[path]) for path in one
         )

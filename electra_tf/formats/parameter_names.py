@@ -37,10 +37,8 @@ class NameTable:
         """Returns the foreign tensors of one variable's value."""
         names = self.names(path)
         parts = np.split(np.asarray(value), len(names), axis=-1)
-        return {
-            name: self._turn(path, part)
-            for name, part in zip(names, parts, strict=True)
-        }
+        turned = (self._turn(path, part) for part in parts)
+        return dict(zip(names, turned, strict=True))
 
     def split_all(self, tensors: portable.Tensors) -> portable.Arrays:
         """Returns the foreign tensors of a model, each in its own memory."""

@@ -3,15 +3,16 @@
 import collections
 import dataclasses
 import pathlib
+import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf import storage
+from electra_tf.config import EncoderConfig
 from electra_tf.config import schema
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
@@ -128,15 +129,15 @@ def build_networks(
 ) -> networks.Networks:
     """Builds the networks of a pre-trained model, with their weights.
 
-    `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is none;
-    `generator` is None for a model of one tower.
+    `main` is what its objective trains, or has an `encoder` alone where the
+    head is not there; `generator` is None for a model of one tower.
     """
-    dtype, encoder = layers.dtype_policy(precision), model.encoder
-    if portable.REPLACED_TOKEN_HEAD in model.parts:
-        main = networks.Discriminator(encoder, dtype=dtype)
-    else:
-        names = portable.MASKED_LM_HEAD, networks.MAIN_ENCODER
-        main = networks.MaskedLMGenerator(encoder, *names, dtype=dtype)
+    dtype, objective = layers.dtype_policy(precision), model.trained_by
+    if next(iter(objective.heads)) not in model.parts:
+        encoder = build_encoder(model, precision)
+        own = {"encoder": encoder, "variables": encoder.variables}
+        return networks.Networks(None, types.SimpleNamespace(**own))
+    main = objective.build_main(model.encoder, dtype)
     generator, variables = None, {v.path: v for v in main.variables}
     if model.generator is not None:
         generator = networks.build_sized_generator(
@@ -156,9 +157,8 @@ def build_encoder(
 ) -> encoder_lib.Encoder:
     """Builds the main encoder of a model alone, with its weights."""
     dtype = layers.dtype_policy(precision)
-    encoder = encoder_lib.build_encoder(
-        model.encoder, networks.MAIN_ENCODER, dtype=dtype
-    )
+    main = networks.MAIN_ENCODER
+    encoder = encoder_lib.build_encoder(model.encoder, main, dtype=dtype)
     assign({v.path: v for v in encoder.variables}, model)
     return encoder
 
@@ -177,8 +177,8 @@ class Target(NamedTuple):
     """The model of a run that starts."""
 
     variables: Mapping[str, Any]  # by `variable.path`
-    encoder: config.EncoderConfig  # the main one
-    generator: config.EncoderConfig  # of its generator, if it has one
+    encoder: EncoderConfig  # the main one
+    generator: EncoderConfig  # of its generator, if it has one
     vocabulary: Vocabulary  # of the records that it will read
 
 
@@ -224,9 +224,7 @@ def warm_start(
     return "; ".join([*notes, *model.notes])
 
 
-def _as_generator(
-    model: PortableModel, main: config.EncoderConfig
-) -> PortableModel:
+def _as_generator(model: PortableModel, main: EncoderConfig) -> PortableModel:
     """Takes a model's masked language model as a main encoder's generator."""
     masked_lm = pairs.split(model).get("generator", model)
     if set(masked_lm.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
@@ -269,11 +267,10 @@ def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _require_sizes(
-    model: PortableModel, target: Target, shared: set[str]
+    model: PortableModel, target: Target, parts: set[str]
 ) -> None:
-    """Raises `ModelError` with flags that give the model's sizes."""
     both = [("encoder", model.encoder, target.encoder, model.encoder, _SIZES)]
-    if model.generator and shared.intersection(model.generator_parts):
+    if model.generator and parts.intersection(model.generator_parts):
         flags: Any = portable.generator_settings(model), _GENERATOR_FLAGS
         both.append(("generator", model.generator, target.generator, *flags))
     for section, own, wanted, settings, names in both:
@@ -295,7 +292,6 @@ def _require_sizes(
 def _fit(
     name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Returns the saved rows in their places among the fresh ones."""
     if saved.shape[1:] != fresh.shape[1:]:
         return saved  # `assign` refuses it.
     if name.endswith(_POSITION_TABLE):

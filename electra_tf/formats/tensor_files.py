@@ -174,9 +174,8 @@ def _read_torch(path: pathlib.Path) -> Arrays:
             # PyTorch makes no arrays of these.
             tensor = tensor.detach().view(torch.uint16)
         array = tensor.detach().numpy()
-        arrays[str(name)] = (
-            array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
-        )
+        kind = ml_dtypes.bfloat16 if is_bfloat16 else array.dtype
+        arrays[str(name)] = array.view(kind)
     return arrays
 
 

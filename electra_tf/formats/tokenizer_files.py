@@ -180,7 +180,6 @@ def effective(settings: TokenizerSettings) -> TokenizerSettings:
 def _read_tokenizer(
     path: pathlib.Path, vocab_size: int
 ) -> tokenizers.Tokenizer:
-    """Reads `tokenizer.json`, if it splits words as ours does."""
     content = schema.read_object(path, errors.ModelError)
     model, added = content.get("model"), content.get("added_tokens")
     stated = model.get("vocab") if isinstance(model, dict) else None

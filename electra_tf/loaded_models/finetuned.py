@@ -17,11 +17,9 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -38,12 +36,23 @@ class LoadedModel(abc.ABC):
     """A trained model in memory.
 
     Attributes:
+        text_model: what answers raw text, by the signatures of an export.
         origin: one line, where the weights come from.
         notes: what was left out or changed in reading, one line each.
     """
 
+    text_model: text_models.TextModel
     origin: str
     notes: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def variables(self) -> list[Any]:
+        """All its weights."""
+
+    def checksum(self) -> str:
+        """Tells its weights apart."""
+        return model_lib.checksum(self.variables)
 
     @property
     @abc.abstractmethod
@@ -107,9 +116,8 @@ class LoadedModel(abc.ABC):
             start = folder / f"pretrained-{checksum}"
             if not start.exists():
                 conversion.save(model, reading.OURS, start)
-            request = finetune.Request(
-                settings, folder, start, num_trials=num_trials
-            )
+            whole = settings, folder, start
+            request = finetune.Request(*whole, num_trials=num_trials)
             try:
                 finetune.finetune(request)
             except errors.DataError as error:
@@ -158,16 +166,15 @@ class FinetunedModel(LoadedModel):
     ) -> None:
         options = saved_model.ExportOptions(precision=precision)
         trained = saved_model.load_task(trial, task, options)
-        self._portable = read = portable_trial.read_trial(
-            trial, task, is_whole=False
-        )
-        self.text_model = text_models.InMemoryModel(trained.module)
-        self.metadata = trained.describe(trial, options)
+        self._portable = read = trained.described
+        self.metadata = trained.metadata
+        known = trained.module, self.metadata
+        self.text_model = text_models.InMemoryModel(*known)
         self.labels = self.metadata.labels or ()
-        self.keras_model: model_lib.FinetuningModel = trained.model
+        self.keras_model: model_lib.FinetuningModel = trained.keras_model
         self.vocabulary = trained.module.tokenizer.vocabulary
         self.origin, self.notes = read.origin, read.notes
-        self._checksum = model_lib.checksum(self.keras_model.weights)
+        self._checksum = self.checksum()
 
     def predict(
         self,
@@ -181,7 +188,7 @@ class FinetunedModel(LoadedModel):
 
         They are `texts`, with `pairs` where it reads two, or `questions` and
         `contexts`; of two inputs one may hold a single text for all rows.
-        Returns a dataclass of `export.clients.predictions` for each row.
+        Returns a dataclass of the kind of task for each row.
         Raises `ValueError` for other inputs.
         """
         given = {"texts": texts, "text_pairs": pairs}
@@ -191,19 +198,22 @@ class FinetunedModel(LoadedModel):
             for name, column in given.items()
             if column is not None
         }
-        answers = predictions.predict(self.text_model, self.metadata, inputs)
-        return [prediction for _, prediction in answers]
+        return [answer for _, answer in self.text_model.answer(inputs)]
 
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""
-        variables, history = self.keras_model.weights, self._portable.history
-        if model_lib.checksum(variables) != self._checksum:
+        history = self._portable.history
+        if self.checksum() != self._checksum:
             # The scores are those of other weights.
             history = history._replace(result=None)
-        tensors = {v.path: v.numpy() for v in variables}
-        return dataclasses.replace(
-            self._portable, tensors=tensors, history=history
-        )
+        tensors = {v.path: v.numpy() for v in self.variables}
+        own = {"tensors": tensors, "history": history}
+        return dataclasses.replace(self._portable, **own)
+
+    @property
+    def variables(self) -> list[Any]:
+        """All its weights."""
+        return self.keras_model.weights
 
     @property
     def own(self) -> finetuning_config.OwnTaskConfig:
@@ -272,13 +282,11 @@ def _to_plain(value: Any) -> Any:
 
 
 def _to_frame(split: str, rows: Any) -> Any:
-    """Makes a frame of rows; classes of a `Dataset` become their names."""
     import pandas
 
     is_table = hasattr(rows, "to_pandas")
-    if isinstance(rows, str | os.PathLike) or (
-        not is_table and hasattr(rows, "column_names")
-    ):
+    is_dict = not is_table and hasattr(rows, "column_names")
+    if isinstance(rows, str | os.PathLike) or is_dict:
         raise errors.DataError(
             f"`{split}` must be rows: a list, a frame or a split of a dataset. "
             f"Received: {rows!r:.80}. Read a file first, as by "

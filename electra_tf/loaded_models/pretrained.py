@@ -4,7 +4,6 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-import types
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -33,9 +32,11 @@ from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _MIN_LENGTH = 3  # [CLS], a piece, [SEP]
-# Of heads that are neither a discriminator's nor a masked language model's.
-_OTHER_ANSWERS = networks_lib.Answer.COPYING, networks_lib.Answer.CORRECTION
-_HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
+_KINDS = {
+    None: "encoder",
+    networks_lib.Answer.REPLACED: "discriminator",
+    networks_lib.Answer.ENERGY: "energy model",
+}
 
 
 class PretrainedModel(finetuned.LoadedModel):
@@ -62,9 +63,9 @@ class PretrainedModel(finetuned.LoadedModel):
         generator: rows to `[B, S, V]` logits, or None; of a masked language
             model the model itself.
         tokenizer: texts to ids without special tokens.
-        networks: the layers; `main` is a `Discriminator`, a
-            `MaskedLMGenerator`, or an object with an `encoder` alone, where
-            the files hold neither head.
+        text_model: what answers raw text, by the signatures of an export.
+        networks: the layers; `main` is what the objective trains, or an
+            object with an `encoder` alone, where the files hold no head.
         config: sizes of the main encoder.
         vocabulary: what the ids mean.
         origin: one line, where the weights come from.
@@ -74,7 +75,10 @@ class PretrainedModel(finetuned.LoadedModel):
     """
 
     def __init__(
-        self, networks: networks_lib.Networks, described: portable.PortableModel
+        self,
+        networks: networks_lib.Networks,
+        described: portable.PortableModel,
+        answer: networks_lib.Answer = networks_lib.Answer.REPLACED,
     ) -> None:
         generator, main = self.networks = networks
         # Its description in files, without tensors.
@@ -83,21 +87,16 @@ class PretrainedModel(finetuned.LoadedModel):
         self.origin, self.notes = described.origin, described.notes
         self.vocabulary = described.require_vocabulary()
         self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
-        self.encoder = keras_models.EncoderModel(
-            main.encoder, name="electra_encoder"
-        )
+        name = "electra_encoder"
+        self.encoder = keras_models.EncoderModel(main.encoder, name=name)
         self.discriminator: keras_models.DiscriminatorModel | None = None
         if isinstance(main, networks_lib.Discriminator):
             self.discriminator = keras_models.DiscriminatorModel(
                 main, name="electra_discriminator"
             )
-        self.answer: networks_lib.Answer | None = None
-        if isinstance(main, networks_lib.MaskedLMGenerator):
-            self.answer = networks_lib.Answer.MASKED_LM
-        elif self.discriminator is not None:
-            self.answer = described.trained_by.answer
-        self._model = text_models.InMemoryModel(
-            pretrained.build_module(self.answer, main, self.tokenizer)
+        self.answer = answer if hasattr(main, "head") else None
+        self.text_model = text_models.InMemoryModel(
+            pretrained.build_module(answer, main, self.tokenizer)
         )
         self.generator: keras_models.MaskedLMModel | None = None
         if isinstance(generator, networks_lib.MaskedLMGenerator):
@@ -131,7 +130,7 @@ class PretrainedModel(finetuned.LoadedModel):
         chosen = generator or config.GeneratorConfig()
         main = networks_lib.Discriminator(sizes, dtype=dtype)
         proposer = networks_lib.build_generator(
-            chosen, main.encoder, dtype=dtype
+            chosen, main.encoder, None, dtype
         )
         described = portable.PortableModel(
             {}, sizes, vocabulary=vocabulary, origin="random weights"
@@ -149,23 +148,20 @@ class PretrainedModel(finetuned.LoadedModel):
         cls, model: portable.PortableModel, precision: str = "float32"
     ) -> "PretrainedModel":
         """A model that was read; of a fine-tuned one the encoder."""
-        has_head = bool(_HEADS & set(model.parts))
-        if has_head and model.trained_by.answer not in _OTHER_ANSWERS:
-            networks = reading.build_networks(model, precision)
-            if isinstance(networks.main, networks_lib.MaskedLMGenerator):
-                networks = networks._replace(generator=networks.main)
-        else:
-            encoder = reading.build_encoder(model, precision)
-            main = types.SimpleNamespace(
-                encoder=encoder, variables=encoder.variables
-            )
-            networks = networks_lib.Networks(None, main)
-            if left_out := sorted(set(model.parts) - {portable.MAIN}):
+        networks = reading.build_networks(model, precision)
+        answer = model.trained_by.answer
+        described = dataclasses.replace(model, tensors={})
+        if not hasattr(networks.main, "head"):
+            if left_out := [p for p in model.parts if p != portable.MAIN]:
                 listed = ", ".join(left_out)
                 note = f"the encoder alone was loaded, without {listed}"
-                model = model.with_notes(note)
-            model = dataclasses.replace(model, generator=None, task=None)
-        return cls(networks, dataclasses.replace(model, tensors={}))
+                described = described.with_notes(note)
+            described = dataclasses.replace(
+                described, generator=None, task=None
+            )
+        elif answer is networks_lib.Answer.MASKED_LM:
+            networks = networks._replace(generator=networks.main)
+        return cls(networks, described, answer)
 
     def tokenize(
         self,
@@ -203,9 +199,8 @@ class PretrainedModel(finetuned.LoadedModel):
         packed = rows_lib.pack_texts(
             self.tokenizer, tf.constant(first, tf.string), second, length
         )
-        rows = rows_lib.pad(
-            packed.ids, packed.segment_starts, pad_id=self.vocabulary.pad_id
-        )
+        pad_id = self.vocabulary.pad_id
+        rows = rows_lib.pad(packed.ids, packed.segment_starts, pad_id=pad_id)
         return dict(zip(keras_models.FEATURES, rows, strict=True))
 
     def count_pieces(self, texts: Iterable[str]) -> np.ndarray:
@@ -225,8 +220,7 @@ class PretrainedModel(finetuned.LoadedModel):
                 "`score` needs a discriminator that detects replaced tokens. "
                 f"Received: {self!r}. Load a discriminator."
             )
-        checked = text_models.check_texts("texts", texts)
-        return scoring.score(self._model, checked)
+        return self.text_model.score(text_models.check_texts("texts", texts))
 
     def features(
         self,
@@ -240,7 +234,7 @@ class PretrainedModel(finetuned.LoadedModel):
         """
         schema.require_choice("level", level, ("sentence", "token"))
         name = f"{level}_features"
-        answers = self._model.predict(
+        answers = self.text_model.predict(
             "features_text",
             outputs=(name, "num_tokens"),
             texts=text_models.check_texts("texts", texts),
@@ -271,9 +265,13 @@ class PretrainedModel(finetuned.LoadedModel):
 
     def to_portable(self) -> portable.PortableModel:
         """The model as every format is written from it."""
-        layers = [layer for layer in self.networks if layer is not None]
-        tensors = {v.path: v.numpy() for x in layers for v in x.variables}
+        tensors = {v.path: v.numpy() for v in self.variables}
         return dataclasses.replace(self._portable, tensors=tensors)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The weights of both networks; shared ones twice."""
+        return [v for n in self.networks if n is not None for v in n.variables]
 
     @property
     def can_score(self) -> bool:
@@ -288,26 +286,28 @@ class PretrainedModel(finetuned.LoadedModel):
     @property
     def summary(self) -> str:
         """Its parts and their sizes in one line."""
-        sizes, kind = self.config, "energy model"
-        if self.discriminator is None:
-            kind = "masked language model" if self.generator else "encoder"
-        elif self.can_score:
-            kind = "discriminator"
+        sizes, generator = self.config, self.generator
+        kind = _KINDS.get(self.answer, "masked language model")
         parts = [
             f"{kind} of {_describe_layers(sizes)}",
             f"{sizes.vocab_size:,} tokens",
             f"{sizes.max_position_embeddings} positions",
             f"{self.encoder.count_params():,} encoder weights",
         ]
-        if self.discriminator is not None and self.generator is not None:
-            generator = _describe_layers(self.generator.settings)
-            parts.append(f"generator of {generator}")
+        if generator is not None and generator.layer is not self.networks.main:
+            layers = _describe_layers(generator.settings)
+            parts.append(f"generator of {layers}")
         return ", ".join(parts)
 
 
 def _describe_layers(sizes: config.EncoderConfig) -> str:
     count, width = sizes.num_hidden_layers, sizes.hidden_size
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
+
+
+def load_pretrained(path: str | pathlib.Path) -> PretrainedModel:
+    """Loads a pre-trained model, or the encoder of a fine-tuned one."""
+    return PretrainedModel.from_portable(reading.read_model(path))
 
 
 def load(

@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import flags
 from absl import logging
 
 from electra_tf import installed
@@ -109,7 +110,6 @@ class AnsweredTable:
     def _read_parts(
         self, columns: Mapping[str, str]
     ) -> Iterator[tuple[list[dict[str, Any]], Texts]]:
-        """Yields some rows at a time, with their texts."""
         rows, texts = list[dict[str, Any]](), Texts()
         file_format = files.resolve_format(self.source, "auto")
         wanted = list(columns.values())
@@ -135,9 +135,8 @@ class AnsweredTable:
             text.encode()
         except UnicodeEncodeError as error:
             expected = f"valid Unicode in column {column!r}"
-            raise files.unexpected(
-                record.place, expected, ascii(text)
-            ) from error
+            place, received = record.place, ascii(text)
+            raise files.unexpected(place, expected, received) from error
         return text
 
     def _add_columns(
@@ -175,7 +174,8 @@ class AnsweredTable:
             for row in _read_objects(parts):
                 names |= dict.fromkeys(row)
             # A TSV whose names are in quotes is read as one with quotes.
-            quoting = csv.QUOTE_ALL if delimiter == "\t" else csv.QUOTE_MINIMAL
+            is_tsv = delimiter == "\t"
+            quoting: Any = csv.QUOTE_ALL if is_tsv else csv.QUOTE_MINIMAL
             table = csv.DictWriter(
                 stream, list(names), delimiter=delimiter, quoting=quoting
             )
@@ -200,25 +200,33 @@ def _to_cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if is_nested else value
 
 
-def check_flags(
-    flags: Any, has_texts: bool
-) -> tuple[AnsweredTable | None, pathlib.Path]:
+def define_flags(models: str) -> None:
+    """Defines the flags that `check_flags` reads."""
+    flags.DEFINE_string("model", "", models)
+    flags.DEFINE_string("saved_model", "", "Folder made by electra-export.")
+    flags.DEFINE_string("input_file", "", "Texts: .csv, .tsv or .jsonl.")
+    flags.DEFINE_string("output_file", "", "A new file, as --input_file.")
+    flags.DEFINE_list("columns", [], "Of --input_file; empty: as in training.")
+
+
+def check_flags(has_texts: bool) -> tuple[AnsweredTable | None, pathlib.Path]:
     """Returns the table to answer, if any, and the folder of the model.
 
     Raises `ValueError` if flags clash; `has_texts` if some are given by flags.
     """
-    if bool(flags.model) == bool(flags.saved_model):
+    given = flags.FLAGS
+    if bool(given.model) == bool(given.saved_model):
         raise ValueError("Give --model or --saved_model.")
-    paths = flags.input_file, flags.output_file
+    paths = given.input_file, given.output_file
     if has_texts == any(paths) or any(paths) != all(paths):
         raise ValueError(
             "Give texts, by --text for example, or else --input_file and "
             "--output_file."
         )
     table = AnsweredTable(*map(storage.path, paths)) if paths[0] else None
-    if flags.saved_model or installed.is_export(flags.model):
-        return table, installed.find_export(flags.saved_model or flags.model)
-    return table, installed.find_model(flags.model)
+    if given.saved_model or installed.is_export(given.model):
+        return table, installed.find_export(given.saved_model or given.model)
+    return table, installed.find_model(given.model)
 
 
 def add_prefix(prediction: Any) -> dict[str, Any]:
@@ -228,7 +236,6 @@ def add_prefix(prediction: Any) -> dict[str, Any]:
 
 
 def _name_fields(value: Any) -> Any:
-    """Makes objects of named tuples, as words with tags are."""
     if hasattr(value, "_asdict"):
         return value._asdict()
     is_list = isinstance(value, list | tuple)
@@ -259,13 +266,3 @@ def find_columns(
         )
     names = given or [usual.get(name, name) for name in inputs]
     return dict(zip(inputs, names, strict=True))
-
-
-def digest_export(folder: pathlib.Path) -> str:
-    """Tells an export apart by the content of its files."""
-    hashed = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as stream:
-                hashed.update(hashlib.file_digest(stream, "sha256").digest())
-    return hashed.hexdigest()

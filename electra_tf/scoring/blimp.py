@@ -17,8 +17,6 @@ from electra_tf.tasks import files
 _NUM_PAIRS = 67_000
 _ANY_FILE = "adjunct_island.jsonl"
 _COLUMNS = ("sentence_good", "sentence_bad", "linguistics_term")
-_HEADER = ("BLiMP", "pairs", "right", "std error", "chance")
-_TABLE = "{:<26} {:>6} {:>6} {:>10} {:>7}"
 
 
 class Pair(NamedTuple):
@@ -80,12 +78,15 @@ def judge(
     return pd.Series(points, [pair.phenomenon for pair in pairs])
 
 
-def describe(points: pd.Series) -> list[str]:
-    """The shares of right pairs beside chance, as the lines of a table."""
-    lines = [_TABLE.format(*_HEADER)]
-    for name, own in [("all", points), *points.groupby(level=0)]:
-        share, count = own.mean(), len(own)
-        error = (share * (1 - share) / count) ** 0.5
-        numbers = f"{share:.3f}", f"{error:.3f}", "0.500"
-        lines.append(_TABLE.format(name, count, *numbers))
-    return lines
+def tabulate(points: pd.DataFrame) -> pd.DataFrame:
+    """The shares of right pairs by phenomenon, of each column of points.
+
+    `error` is the largest standard error of a row; chance is 0.5.
+    """
+    shares = points.groupby(level=0).mean()
+    counts = points.groupby(level=0).size()
+    shares.loc["all"], counts["all"] = points.mean(), len(points)
+    spread = (shares * (1 - shares)).max(axis=1)
+    shares.insert(0, "pairs", counts)
+    table = shares.assign(error=(spread / counts) ** 0.5)
+    return table.rename_axis("phenomenon")

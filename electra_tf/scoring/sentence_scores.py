@@ -23,20 +23,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import installed
 from electra_tf.export.clients import text_models
-from electra_tf.export.models import pretrained
-from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
-from electra_tf.loaded_models import pretrained as pretrained_lib
+from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import networks
-from electra_tf.objectives import registry
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
 
 # Rows with one [MASK] each that the model sees together.
 _MAX_ROWS = 512
@@ -48,6 +43,10 @@ _SCORED_TOWERS = (
     networks.CopyingMaskedLM,
     networks.TwoTowerGenerator,
 )
+_NAMES = {
+    networks.Answer.REPLACED: "discriminator",
+    networks.Answer.ENERGY: "energies",
+}
 
 
 class SentenceScorer:
@@ -103,9 +102,8 @@ class SentenceScorer:
         self, rows: Sequence[tuple[bytes, ...]]
     ) -> dict[str, np.ndarray]:
         texts = tf.constant([text for (text,) in rows], tf.string)
-        packed = rows_lib.pack_texts(
-            self._tokenizer, texts, None, self._num_positions
-        )
+        most = self._num_positions
+        packed = rows_lib.pack_texts(self._tokenizer, texts, None, most)
         ids, mask, _ = rows_lib.pad(packed.ids, packed.segment_starts)
         special_ids = (self._vocabulary.cls_id, self._vocabulary.sep_id)
         is_piece = masking.eligible_positions(ids, mask, special_ids).numpy()
@@ -118,7 +116,6 @@ class SentenceScorer:
     def _mask_each(
         self, ids: np.ndarray, mask: np.ndarray, is_piece: np.ndarray
     ) -> np.ndarray:
-        """Masks each piece in a row of its own; log probabilities `[B, S]`."""
         scores = np.zeros(ids.shape, np.float32)
         rows, places = np.nonzero(is_piece)
         for first in range(0, len(rows), _MAX_ROWS):
@@ -134,28 +131,20 @@ class SentenceScorer:
 
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
-    path = installed.find_model(path)
     model = reading.read_model(path)
-    loaded = pretrained_lib.PretrainedModel.from_portable(model)
-    tower, answer = loaded.networks.main, loaded.answer
-    if answer is None:
-        # A head that only runs of this project have, or none.
-        settings = own_run.load_settings(path)
-        answer, vocabulary = registry.find(settings).answer, loaded.vocabulary
-        checkpoint = checkpoints.find(path, "latest")
-        tower = pretrained.load_network(settings, vocabulary, checkpoint)
-    return SentenceScorer(tower, loaded.vocabulary, answer)
+    tower = reading.build_networks(model).main
+    vocabulary = model.require_vocabulary()
+    return SentenceScorer(tower, vocabulary, model.trained_by.answer)
 
 
 def build_scorers(
-    electra: pretrained_lib.PretrainedModel,
+    electra: pretrained.PretrainedModel,
 ) -> dict[str, SentenceScorer]:
     """Builds a scorer for each network that has a head, by name."""
     generator, main = electra.networks
     towers: dict[str, tuple[Any, networks.Answer]] = {}
     if main is not generator and electra.answer is not None:
-        is_energy = electra.answer is networks.Answer.ENERGY
-        name = "energies" if is_energy else "discriminator"
+        name = _NAMES.get(electra.answer, "main network")
         towers[name] = main, electra.answer
     if isinstance(generator, _SCORED_TOWERS):
         is_cloze = isinstance(generator, networks.TwoTowerGenerator)
@@ -184,15 +173,12 @@ def _read_as_it_stands(
 ) -> tf.Tensor:
     """Computes each token's value, `[B, S]`, by the table of this module."""
     rows = ids, input_mask, tf.zeros_like(ids)
-    if isinstance(
-        tower, networks.MaskedLMGenerator | networks.TwoTowerGenerator
-    ):
+    if not isinstance(tower, networks.Discriminator | networks.CopyingMaskedLM):
         return _log_probabilities(tower.score_tokens(rows), ids)
     output = tower(*rows)
     if isinstance(tower, networks.CopyingMaskedLM):
-        return losses.copying_log_likelihoods(
-            output.logits, output.copy_logits, ids, ids
-        )
+        logits, copy_logits = output
+        return losses.copying_log_likelihoods(logits, copy_logits, ids, ids)
     if answer is networks.Answer.ENERGY:
         return -output.logits
     return -losses.replaced_token_losses(output.logits, tf.zeros_like(ids))
@@ -207,9 +193,8 @@ def _read_masked(
 ) -> tf.Tensor:
     """Computes the log probability `[B]` of the id at a place of each row."""
     encoded = tower.encoder(shown_ids, input_mask, tf.zeros_like(shown_ids))
-    hidden = masking.gather_positions(
-        encoded.sequence_output, places[:, tf.newaxis]
-    )
+    states, columns = encoded.sequence_output, places[:, tf.newaxis]
+    hidden = masking.gather_positions(states, columns)
     logits = tower.head(hidden, tower.encoder.embeddings.word_embeddings)
     return _log_probabilities(logits[:, 0], true_ids)
 

@@ -65,7 +65,6 @@ class Study:
     seeds: tuple[schema.Count, ...] = (1, 2, 3)
     # Of classification, regression and tagging, and `BLIMP`.
     tasks: tuple[str, ...] = ()
-    tasks_dir: str = ""  # official files; empty if given when the study runs
     # Steps of a fine-tuning, or epochs where they are more; both 0: none.
     finetune_steps: schema.Count = 0
     finetune_epochs: Annotated[float, pydantic.Field(ge=0)] = 0.0

@@ -17,6 +17,7 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.studies import definition
 from electra_tf.studies import study_run
+from electra_tf.studies.definition import StudyPlan
 
 AVERAGE = "average"
 _NOTHING = "–"
@@ -72,7 +73,7 @@ Results = Sequence[tuple[study_run.RunRequest, study_run.RunResult]]
 
 def write(
     output_dir: pathlib.Path,
-    plan: definition.StudyPlan,
+    plan: StudyPlan,
     requests: Sequence[study_run.RunRequest],
     failures: Sequence[object] = (),
 ) -> None:
@@ -103,7 +104,7 @@ def write(
 
 
 def _to_json(
-    plan: definition.StudyPlan, results: Results, failed: Sequence[str]
+    plan: StudyPlan, results: Results, failed: Sequence[str]
 ) -> dict[str, object]:
     return {
         "study": plan.study.name,
@@ -133,7 +134,6 @@ def _to_json(
 
 
 def _guessing(results: Results) -> dict[str, float]:
-    """Maps task to score, which all runs of the untrained arm share."""
     return {k: v for _, run in results for k, v in run.guessing.items()}
 
 
@@ -152,7 +152,7 @@ def _task_frame(results: Results) -> pd.DataFrame:
 
 
 def format_tables(
-    plan: definition.StudyPlan,
+    plan: StudyPlan,
     results: Results,
     failed: Sequence[str] = (),
     has_tasks: bool = True,
@@ -173,7 +173,7 @@ def format_tables(
     )
 
 
-def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
+def _arms_table(plan: StudyPlan, results: Results) -> str:
     rows = []
     for arm in plan.arms:
         own = [run.seconds for asked, run in results if asked.arm == arm]
@@ -186,9 +186,7 @@ def _arms_table(plan: definition.StudyPlan, results: Results) -> str:
     return markdown((*header, "minutes a run"), rows)
 
 
-def _tasks_section(
-    plan: definition.StudyPlan, results: Results, has_tasks: bool
-) -> str:
+def _tasks_section(plan: StudyPlan, results: Results, has_tasks: bool) -> str:
     if not (plan.study.tasks and has_tasks):
         why = "no --tasks_dir was given" if plan.study.tasks else "no tasks"
         return f"Not measured: {why}."
@@ -214,7 +212,6 @@ def _measures_table(
     measured: pd.DataFrame,
     guessing: Mapping[str, float] | None = None,
 ) -> str:
-    """One row per arm, one column per measure."""
     if measured.columns.empty:
         return "No run has finished."
     names = [arm.name for arm in arms]
@@ -240,7 +237,6 @@ def _measures_table(
 def _find_best(
     measure: str, means: pd.Series, arms: Sequence[definition.PlannedArm]
 ) -> pd.Series:
-    """Returns which arms have the best mean of their budget."""
     larger = is_larger_better(measure)
     if larger is None:
         return pd.Series(False, means.index)
@@ -292,7 +288,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def draw_measures(
-    path: pathlib.Path, plan: definition.StudyPlan, measures: pd.DataFrame
+    path: pathlib.Path, plan: StudyPlan, measures: pd.DataFrame
 ) -> None:
     """Draws a panel per measure: runs and means by arm, or over the FLOPs."""
     names = list(measures)[:_MAX_PANELS]
@@ -322,9 +318,7 @@ def draw_measures(
         figure.tight_layout()
 
 
-def _draw_arms(
-    axis: Any, plan: definition.StudyPlan, values: pd.Series
-) -> None:
+def _draw_arms(axis: Any, plan: StudyPlan, values: pd.Series) -> None:
     """Draws a row of points per arm, the study's first arm on top."""
     names = [arm.name for arm in plan.arms]
     arms = values.groupby(level=0)
@@ -345,10 +339,7 @@ def _draw_arms(
     axis.grid(alpha=0.3)
 
 
-def _draw_over_flops(
-    axis: Any, plan: definition.StudyPlan, values: pd.Series
-) -> None:
-    """Draws a curve per arm; random weights have no cost."""
+def _draw_over_flops(axis: Any, plan: StudyPlan, values: pd.Series) -> None:
     for index, arm in enumerate(plan.study.arms):
         flops = {own.name: own.flops for own in plan.arms if own.arm == arm}
         points = values[values.index.isin([*flops])].rename(index=flops)

@@ -26,6 +26,7 @@ from electra_tf.records import manifest
 from electra_tf.studies import definition
 from electra_tf.studies import report
 from electra_tf.studies import study_run
+from electra_tf.studies.study_run import RunRequest
 
 _LINE_SECONDS = 60.0
 _UPDATE_SECONDS = 2.0
@@ -34,7 +35,7 @@ _UPDATE_SECONDS = 2.0
 class Failure(NamedTuple):
     """A run that ended without a result."""
 
-    request: study_run.RunRequest
+    request: RunRequest
     reason: str
 
     def __str__(self) -> str:
@@ -61,9 +62,8 @@ def run_study(
                 "Without the flag, only held-out losses are measured."
             )
         study_run.require_tasks(plan.study.tasks, tasks_dir)
-    requests = build_requests(
-        plan, dataset_dir, output_dir, tasks_dir, num_parallel
-    )
+    folders = dataset_dir, output_dir, tasks_dir
+    requests = build_requests(plan, *folders, num_parallel)
     for request in requests:
         _require_same_request(request)
     # TensorFlow does not forget the seeds, options and memory of a former
@@ -105,7 +105,7 @@ def build_requests(
     output_dir: pathlib.Path,
     tasks_dir: pathlib.Path | None = None,
     num_parallel: int = 1,
-) -> list[study_run.RunRequest]:
+) -> list[RunRequest]:
     """Lists the runs seed by seed: a stopped study has compared all arms."""
     dataset = {
         split: manifest.file_sha256(path)
@@ -134,16 +134,12 @@ def build_requests(
             is_trained=arm.is_trained,
             **measures,
         )
-        requests.append(
-            study_run.RunRequest(
-                folder, arm, asked, dataset_dir, tasks_dir, threads
-            )
-        )
+        where = dataset_dir, tasks_dir, threads
+        requests.append(RunRequest(folder, arm, asked, *where))
     return requests
 
 
-def _require_same_request(request: study_run.RunRequest) -> None:
-    """Refuses a folder whose run was asked for something else."""
+def _require_same_request(request: RunRequest) -> None:
     path = request.folder / study_run.REQUEST_FILE
     changed = []
     if path.is_file():
@@ -164,7 +160,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
 class _StudyProgress(progress_lib.ProgressBar):
     """Prints events and a bar; estimates the time left from training FLOPs."""
 
-    def __init__(self, requests: Sequence[study_run.RunRequest]) -> None:
+    def __init__(self, requests: Sequence[RunRequest]) -> None:
         super().__init__("Study", _LINE_SECONDS, is_error=False)
         self._requests = requests
         folders = [request.folder for request in requests]
@@ -178,17 +174,15 @@ class _StudyProgress(progress_lib.ProgressBar):
         self._estimate()  # Starts the clock.
 
     @property
-    def waiting(self) -> list[study_run.RunRequest]:
+    def waiting(self) -> list[RunRequest]:
         return [r for r in self._requests if r.folder not in self._ended]
 
-    def start(self, request: study_run.RunRequest) -> None:
+    def start(self, request: RunRequest) -> None:
         step = _last_step(request)
         goes_on = f"goes on; it had come to step {step}."
         self._say_of(request, goes_on if step else "starts.")
 
-    def finish(
-        self, request: study_run.RunRequest, result: study_run.RunResult
-    ) -> None:
+    def finish(self, request: RunRequest, result: study_run.RunResult) -> None:
         self._ended.add(request.folder)
         scores = ", ".join(f"{k} {v:.3f}" for k, v in result.tasks.items())
         if not scores and "loss" in result.held_out:
@@ -205,7 +199,7 @@ class _StudyProgress(progress_lib.ProgressBar):
         self._ended.add(request.folder)
         self._say_of(request, f"FAILED: {reason} See {request.log_file}.")
 
-    def update(self, active: Sequence[study_run.RunRequest]) -> None:
+    def update(self, active: Sequence[RunRequest]) -> None:
         if time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _UPDATE_SECONDS
@@ -230,11 +224,11 @@ class _StudyProgress(progress_lib.ProgressBar):
             for request in self._requests
         )
 
-    def _say_of(self, request: study_run.RunRequest, text: str) -> None:
+    def _say_of(self, request: RunRequest, text: str) -> None:
         number = self._requests.index(request) + 1
         self.say(f"Run {number}/{len(self._requests)} {request}: {text}")
 
 
-def _last_step(request: study_run.RunRequest) -> int:
+def _last_step(request: RunRequest) -> int:
     lines = study_run.read_metrics(request.folder)
     return lines[-1]["step"] if lines else 0

@@ -12,8 +12,8 @@ from typing import Any
 
 import pydantic
 
-from electra_tf import config
 from electra_tf import storage
+from electra_tf.config import ExperimentConfig
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
@@ -30,7 +30,7 @@ Measures = Mapping[str, pydantic.FiniteFloat]
 class RunIdentity:
     """Everything that the result of a run depends on."""
 
-    settings: config.ExperimentConfig  # with the seed, without `dataset_dir`
+    settings: ExperimentConfig  # with the seed, without `dataset_dir`
     dataset: Mapping[str, str]  # split to the checksum of its manifest
     tasks: tuple[str, ...]
     finetune_steps: schema.Count
@@ -124,7 +124,7 @@ def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
 
 
 def measure_tasks(
-    request: RunRequest, settings: config.ExperimentConfig
+    request: RunRequest, settings: ExperimentConfig
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Measures the last checkpoint of a run, or random weights.
 
@@ -164,7 +164,7 @@ def measure_tasks(
             )
             guessing[definition.BLIMP] = float(blimp.judge(guess, pairs).mean())
         points = blimp.judge(scorer.score(sentences), pairs)
-        print("\n".join(blimp.describe(points)), flush=True)
+        print(blimp.tabulate(points.to_frame("right")).round(3), flush=True)
         scores[definition.BLIMP] = float(points.mean())
     if names := [n for n in asked.tasks if n != definition.BLIMP]:
         scores |= measure.measure_loaded_encoder(
@@ -182,9 +182,7 @@ def measure_tasks(
     return scores, guessing
 
 
-def _build_random(
-    settings: config.ExperimentConfig, seed: int
-) -> tuple[Any, Any]:
+def _build_random(settings: ExperimentConfig, seed: int) -> tuple[Any, Any]:
     """An encoder of random weights, and the main tower that it is part of."""
     import keras
 
@@ -237,7 +235,6 @@ def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def _summarize_metrics(folder: pathlib.Path) -> tuple[dict[str, float], float]:
-    """Last held-out metrics, and seconds of all training steps."""
     held_out, seconds, last_step = dict[str, float](), 0.0, 0
     for line in read_metrics(folder):
         timing = line.pop("timing", {})

@@ -15,3 +15,10 @@ def printable(text: str | bytes) -> str:
 def draw_bar(share: float) -> str:
     """Draws a probability as the length of a bar."""
     return "#" * round(share * _BAR_WIDTH)
+
+
+def to_bytes(text: str | bytes) -> bytes:
+    """UTF-8; bytes that were none on a command line become them again."""
+    if isinstance(text, bytes):
+        return text
+    return text.encode("utf-8", "surrogateescape")

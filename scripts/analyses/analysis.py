@@ -1,7 +1,9 @@
 """An analysis of a trained model: its question, its findings, its files.
 
-A module of this folder defines one `Analysis` as `ANALYSIS`. One of the same
-weights and the same request is read back instead of measured anew.
+Each analysis is a module of this folder: the first line of its docstring is the
+question, `DATA` says what it reads and `PICTURE` what `draw` shows in so many
+`PANELS`, and `measure` answers. One of the same weights and the same request is
+read back instead of measured anew.
 """
 
 import dataclasses
@@ -9,7 +11,6 @@ import glob
 import hashlib
 import importlib
 import json
-import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,11 +20,8 @@ import pandas as pd
 
 from electra_tf import errors
 from electra_tf import figures
-from electra_tf import installed
 from electra_tf import storage
 from electra_tf.config import schema
-from electra_tf.finetuning import model as model_lib
-from electra_tf.formats import reading
 from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
 from electra_tf.processes import progress
@@ -120,41 +118,26 @@ class Work:
         return np.concatenate(parts)
 
 
-@dataclasses.dataclass(frozen=True)
-class Analysis:
-    """A question, with the functions that answer and draw it."""
-
-    question: str  # what it asks, for people
-    data: str  # what `Request.data` must be, for people
-    picture: str  # what the picture shows, for people who do not see it
-    measure: Callable[[Work], Findings]
-    # Draws findings on as many axes of matplotlib as `panels`, two in a row.
-    draw: Callable[[Findings, Sequence[Any]], None]
-    panels: int = 1
-
-
 class Stored(NamedTuple):
     """Contents of an analysis' folder."""
 
+    findings: Findings
+    request: Request
     key: str  # `digest` of the weights and the request
     model: str  # one line, where the weights came from
-    request: Request
-    findings: Findings
-    data: str = ""  # `digest_data`; empty in those of earlier versions
+    data: str  # `digest_data`; empty in those of earlier versions
 
 
-def load(path: str | os.PathLike[str]) -> pretrained.PretrainedModel:
-    """Loads a pre-trained model, or the encoder of a fine-tuned one."""
-    model = reading.read_model(installed.find_model(path))
-    return pretrained.PretrainedModel.from_portable(model)
-
-
-def find_analysis(name: str) -> Analysis:
-    """The analysis of a name."""
+def find_analysis(name: str) -> Any:
+    """The module of an analysis."""
     schema.require_choice("the analysis", name, ANALYSES)
     package = __name__.rpartition(".")[0]
-    analysis: Analysis = importlib.import_module(f"{package}.{name}").ANALYSIS
-    return analysis
+    return importlib.import_module(f"{package}.{name}")
+
+
+def question_of(analysis: Any) -> str:
+    """The question of an analysis' module."""
+    return analysis.__doc__.partition("\n")[0]
 
 
 def run(
@@ -177,15 +160,16 @@ def run(
             return stored.findings
     folder.mkdir(parents=True, exist_ok=True)
     findings = analysis.measure(Work(electra, request, folder, f"{key}-{data}"))
-    columns = min(analysis.panels, 2)
-    rows = analysis.panels // columns
-    size = (1.0 + 6.0 * columns, 4.8 * rows)
-    picture = folder / PICTURE
-    with figures.saving_figure(picture, rows, columns, size) as (_, axes):
+    panels = getattr(analysis, "PANELS", 1)
+    columns = min(panels, 2)
+    grid = panels // columns, columns
+    size = (1.0 + 6.0 * columns, 4.8 * grid[0])
+    with figures.saving_figure(folder / PICTURE, *grid, size) as (_, axes):
         analysis.draw(findings, axes)
-    atomic.write_text(folder / TABLE, findings.describe(analysis.question))
+    question = question_of(analysis)
+    atomic.write_text(folder / TABLE, findings.describe(question))
     described = {
-        "analysis": name, "question": analysis.question,
+        "analysis": name, "question": question,
         "key": key, "data": data,
         "model": electra.origin, "request": dataclasses.asdict(request),
         "notes": findings.notes, "table": _to_json(findings.table),
@@ -249,10 +233,9 @@ def read_stored(folder: pathlib.Path) -> Stored | None:
         read = json.loads(path.read_text())
         series = {name: _from_json(own) for name, own in read["series"].items()}
         table, notes = _from_json(read["table"]), tuple(read["notes"])
+        about = read["key"], read["model"], read.get("data", "")
         findings = Findings(table, notes, series)
-        request = Request(**read["request"])
-        about = read["key"], read["model"], request
-        return Stored(*about, findings, read.get("data", ""))
+        return Stored(findings, Request(**read["request"]), *about)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
             f"{path} must be what electra-analyze writes. Received: {error!r}. "
@@ -262,10 +245,8 @@ def read_stored(folder: pathlib.Path) -> Stored | None:
 
 def digest(electra: pretrained.PretrainedModel, request: Request) -> str:
     """Names the weights of all networks and what they are asked."""
-    networks = [part for part in electra.networks if part is not None]
-    weights = [v for part in networks for v in part.variables]
     asked = json.dumps(dataclasses.asdict(request), sort_keys=True)
-    text = f"{model_lib.checksum(weights)} {asked}"
+    text = f"{electra.checksum()} {asked}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

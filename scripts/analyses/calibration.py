@@ -5,7 +5,6 @@ been (Guo et al., "On Calibration of Modern Neural Networks", 2017). What is
 fitted to one half of the sentences is judged on the other.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,13 @@ from scipy import special
 from analyses import analysis
 from analyses import corruption
 from analyses import texts
+
+DATA = "a corpus, or the Brown corpus for parts of speech"
+PICTURE = (
+    "Over the probability, as it is and scaled: the share replaced, "
+    "beside the diagonal of a calibrated model, and the number of pieces."
+)
+PANELS = 2
 
 NUM_BINS = 15
 _LEAST_PIECES = 200  # of a group that gets a row
@@ -87,10 +93,7 @@ def _sum_bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> np.ndarray:
 
 
 def calibration_error(sums: np.ndarray) -> np.ndarray:
-    """The expected calibration error of `[..., bins, 3]` sums.
-
-    They are of probabilities, of replaced pieces, and of pieces.
-    """
+    """The expected calibration error, `[...]`, of sums by `_sum_bins`."""
     distance = np.abs(sums[..., 0] - sums[..., 1]).sum(-1)
     return distance / sums[..., 2].sum(-1)
 
@@ -111,7 +114,8 @@ def judge(
     }
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Any) -> None:
+    """Draws the picture that `PICTURE` describes."""
     axes[0].plot([0, 1], [0, 1], ":", color="gray", label="calibrated")
     for name, series in findings.series.items():
         for axis, column in zip(axes, ("replaced", "pieces"), strict=True):
@@ -121,14 +125,3 @@ def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
         axis.grid(alpha=0.3)
         axis.legend()
     axes[1].set_yscale("log")
-
-
-ANALYSIS = analysis.Analysis(
-    question="Are the discriminator's probabilities true?",
-    data="a corpus, or the Brown corpus for parts of speech",
-    picture="Over the probability, as it is and scaled: the share replaced, "
-    "beside the diagonal of a calibrated model, and the number of pieces.",
-    measure=measure,
-    draw=_draw,
-    panels=2,
-)

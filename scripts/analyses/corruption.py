@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from analyses import analysis
 from analyses import texts
+from analyses.analysis import Work
 from electra_tf import config
 from electra_tf.formulas import sampling
 from electra_tf.inputs import masking
@@ -25,9 +25,7 @@ _ROWS = 64
 _COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
 
-def detect(
-    work: analysis.Work, sentences: Sequence[texts.Sentence]
-) -> pd.DataFrame:
+def detect(work: Work, sentences: Sequence[texts.Sentence]) -> pd.DataFrame:
     """Changes sentences once, and asks which pieces were replaced.
 
     Returns `texts.locate_pieces` and the columns `is_masked` and `is_replaced`,
@@ -79,16 +77,15 @@ def corrupt(
     """Changes one batch, `[B, S]` ids, mask and segments of static shape."""
     settings = config.MaskingConfig(mask_prob=mask_prob, replace_prob=1.0)
     masks = masking.DynamicMasking(settings, electra.vocabulary, seed)
-    batch = {
-        name: row[tf.newaxis]
-        for name, row in zip(keras_models.FEATURES, rows, strict=True)
-    }
-    batch["stream_ids"] = tf.constant([0], tf.int64)
+    stream = tf.constant([0], tf.int64)
+    names = [*keras_models.FEATURES, "stream_ids"]
+    values = [*(row[tf.newaxis] for row in rows), stream]
+    batch = dict(zip(names, values, strict=True))
     masked = masks(batch, step, is_training=False)
     generator, main = electra.networks
     logits = generator(masked).logits
     kind = randomness.GENERATOR_SAMPLE
-    seeds = masks.seeds(kind, step, batch["stream_ids"], is_training=False)
+    seeds = masks.seeds(kind, step, stream, is_training=False)
     uniform = randomness.uniform_by_stream(seeds, tuple(logits.shape))
     shown, is_masked = masking.scatter_update(
         masked.original_ids, sampling.sample_from_softmax(logits, uniform),
@@ -98,7 +95,7 @@ def corrupt(
     return Corrupted(masked, logits, shown, is_masked, answer.logits)
 
 
-def _answer(work: analysis.Work, rows: Any) -> np.ndarray:
+def _answer(work: Work, rows: Any) -> np.ndarray:
     """All `_COLUMNS`, `[N, S, 5]` float32."""
     request = work.request
 
@@ -124,10 +121,11 @@ def _answer(work: analysis.Work, rows: Any) -> np.ndarray:
 
     def measure(numbers: Sequence[int]) -> np.ndarray:
         first, count = numbers[0], len(numbers)
-        own = [ids[first : first + count] for ids in columns]
-        full = [tf.pad(ids, [[0, _ROWS - count], [0, 0]]) for ids in own]
-        shaped = [tf.ensure_shape(ids, [_ROWS, ids.shape[1]]) for ids in full]
-        answers = answer(tf.constant(first // _ROWS), *shaped)
+        full = [
+            tf.pad(ids[first : first + count], [[0, _ROWS - count], [0, 0]])
+            for ids in columns
+        ]
+        answers = answer(tf.constant(first // _ROWS), *full)
         return np.asarray(answers)[:count]
 
     numbers = range(len(columns[0]))

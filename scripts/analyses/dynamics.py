@@ -1,4 +1,4 @@
-"""Measures how a run learns, one checkpoint after the other.
+"""How does the run learn?
 
 Of each checkpoint, on the same held-out text and masks: what the generator
 guesses, what the discriminator finds, and which rows of the generator's token
@@ -24,9 +24,15 @@ from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import networks
-from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.training import checkpoints
+
+DATA = "text that the run has not read: a corpus, or the Brown corpus"
+PICTURE = (
+    "Four panels over the steps, all of it from the table: entropy; "
+    "share of right guesses and of replaced pieces; recall; rows reached."
+)
+PANELS = 4
 
 _MOST_SENTENCES = 1_000
 _GRADIENT_ROWS = 64
@@ -107,9 +113,7 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
     return measures
 
 
-def weigh_losses(
-    learner: base.PretrainingModel, step: int
-) -> tuple[float, float]:
+def weigh_losses(learner: Any, step: int) -> tuple[float, float]:
     """The factors of both losses in the last update before a checkpoint."""
     last = max(step - 1, 0)
     phase = bisect.bisect_right(learner.stage_starts, last) - 1
@@ -132,9 +136,8 @@ def trace_gradients(
         return {}
     plain = [sentence.text for sentence in sentences[:_GRADIENT_ROWS]]
     rows = [*electra.tokenize(plain).values()]
-    masked, _, shown, *_ = corruption.corrupt(
-        electra, rows, 0, request.seed, request.mask_prob
-    )
+    drawn = 0, request.seed, request.mask_prob
+    masked, _, shown, *_ = corruption.corrupt(electra, rows, *drawn)
     looked_up = generator.encoder.embeddings.word_embeddings.value
     with tf.GradientTape() as tape:
         table = tf.stop_gradient(looked_up)
@@ -170,7 +173,8 @@ def trace_gradients(
     return measures
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+    """Draws the picture that `PICTURE` describes."""
     table = findings.table
     panels = ("entropy", "^right|^replaced", "recall", "rows")
     for axis, columns in zip(axes, panels, strict=True):
@@ -178,14 +182,3 @@ def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
         if not shown.empty:  # Only some generators have "rows".
             shown.plot(ax=axis, style="o-", ms=3)
         axis.grid(alpha=0.3)
-
-
-ANALYSIS = analysis.Analysis(
-    question="How does the run learn?",
-    data="text that the run has not read: a corpus, or the Brown corpus",
-    picture="Four panels over the steps, all of it from the table: entropy; "
-    "share of right guesses and of replaced pieces; recall; rows reached.",
-    measure=measure,
-    draw=_draw,
-    panels=4,
-)

@@ -1,4 +1,4 @@
-"""Does what looks replaced look so because it is wrong?
+"""Does the model find wrong words?
 
 Words of learners' sentences are labelled right or wrong. Every way to suspect a
 word gives it a number; the border above which it counts as wrong is the one
@@ -23,6 +23,12 @@ from electra_tf.processes import atomic
 from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
 from electra_tf.tasks.tagging import conll
+
+DATA = "a file with a word and its label, c or i, on every line"
+PICTURE = (
+    "Precision over recall of each way to suspect, whose mean is the "
+    "table's average precision, and a line at chance."
+)
 
 RIGHT, WRONG = "c", "i"
 """MultiGED's labels of a word."""
@@ -82,10 +88,8 @@ def measure(work: analysis.Work) -> analysis.Findings:
 
 def find_border(is_wrong: Any, suspicion: Any) -> float:
     """The suspicion from which on to call words wrong, for the best F0.5."""
-    precision, recall, borders = metrics.precision_recall_curve(
-        is_wrong, suspicion
-    )
-    return float(borders[np.argmax(f_half(precision, recall)[:-1])])
+    *curve, borders = metrics.precision_recall_curve(is_wrong, suspicion)
+    return float(borders[np.argmax(f_half(*curve)[:-1])])
 
 
 def f_half(precision: Any, recall: Any) -> Any:
@@ -98,9 +102,8 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
     """The measures of words with `suspicion`, `is_wrong` and `sentence`."""
     is_called = words["suspicion"] >= border
     is_wrong = words["is_wrong"]
-    counts = pd.DataFrame(
-        {"hits": is_called & is_wrong, "called": is_called, "wrong": is_wrong}
-    )
+    columns = {"hits": is_called & is_wrong, "called": is_called}
+    counts = pd.DataFrame(columns | {"wrong": is_wrong})
     sums = counts.groupby(words["sentence"]).sum().to_numpy(float)
     precision, recall, score = map(float, _score(sums.sum(0)))
     average = metrics.average_precision_score(is_wrong, words["suspicion"])
@@ -115,16 +118,14 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
 
 def _score(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Precision, recall and F0.5 of hits, called and wrong, `[..., 3]`."""
-    hits, called, wrong = np.moveaxis(sums, -1, 0)
-    precision = hits / np.maximum(called, 1)
-    recall = hits / np.maximum(wrong, 1)
+    hits, *counts = np.moveaxis(sums, -1, 0)
+    precision, recall = (hits / np.maximum(count, 1) for count in counts)
     return precision, recall, f_half(precision, recall)
 
 
 def _suspect(
     work: analysis.Work, sentences: Sequence[texts.Sentence]
 ) -> Mapping[str, np.ndarray]:
-    """Maps each way to suspect words to a score for every word."""
     plain = [sentence.text for sentence in sentences]
     words = [word for sentence in sentences for word in sentence.words]
     counts = Counter(words)
@@ -142,7 +143,6 @@ def _suspect(
 
 
 def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
-    """The probability that each word is wrong, from a model of two labels."""
     tagger: Any = electra_tf.load(path)
     if set(getattr(tagger, "labels", ())) != {RIGHT, WRONG}:
         raise ValueError(
@@ -174,16 +174,15 @@ def _write(path: pathlib.Path, sentences: Sequence[texts.Sentence]) -> None:
 
 
 def _curve(words: pd.DataFrame) -> pd.DataFrame:
-    precision, recall, _ = metrics.precision_recall_curve(
-        words["is_wrong"], words["suspicion"]
-    )
+    truth, suspicion = words["is_wrong"], words["suspicion"]
+    precision, recall, _ = metrics.precision_recall_curve(truth, suspicion)
     places = np.linspace(0, len(recall) - 1, _CURVE_POINTS).astype(int)
-    return pd.DataFrame(
-        {"recall": recall[places], "precision": precision[places]}
-    )
+    columns = {"recall": recall[places], "precision": precision[places]}
+    return pd.DataFrame(columns)
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+    """Draws the picture that `PICTURE` describes."""
     for name, curve in findings.series.items():
         if name != "everything":
             curve.plot("recall", "precision", ax=axes[0], label=name)
@@ -192,13 +191,3 @@ def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     axes[0].set_ylabel("precision")
     axes[0].grid(alpha=0.3)
     axes[0].legend()
-
-
-ANALYSIS = analysis.Analysis(
-    question="Does the model find wrong words?",
-    data="a file with a word and its label, c or i, on every line",
-    picture="Precision over recall of each way to suspect, whose mean is the "
-    "table's average precision, and a line at chance.",
-    measure=measure,
-    draw=_draw,
-)

@@ -1,10 +1,9 @@
-"""Is the discriminator biased by part of speech or by frequency?
+"""Is the discriminator biased by part of speech or frequency?
 
 The border above which a piece of changed text (`corruption`) counts as replaced
 is the one at which one original piece in twenty does.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,13 @@ from sklearn import metrics
 from analyses import analysis
 from analyses import corruption
 from analyses import texts
+
+DATA = "the folder of the Brown corpus, or a corpus without tags"
+PICTURE = (
+    "False alarms and misses with their intervals, a point for each "
+    "row of the table, and lines at those of all pieces."
+)
+PANELS = 2
 
 FALSE_ALARMS = 0.05
 """The share of original pieces that are called replaced, over all."""
@@ -49,9 +55,8 @@ def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
     missed = ~is_called[pieces["is_replaced"]]
     measures: dict[str, float] = {"count": len(pieces)}
     for name, events in (("false alarms", original), ("misses", missed)):
-        bounds = stats.binomtest(int(events.sum()), len(events)).proportion_ci(
-            method="wilson"
-        )
+        test = stats.binomtest(int(events.sum()), len(events))
+        bounds = test.proportion_ci(method="wilson")
         measures |= {
             name: float(events.mean()),
             f"{name}, low": bounds.low,
@@ -61,7 +66,8 @@ def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
     return measures | {"AUC": float(area)}
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Any) -> None:
+    """Draws the picture that `PICTURE` describes."""
     table = findings.table[::-1]
     for axis, name in zip(axes, ("false alarms", "misses"), strict=True):
         low, high = table[f"{name}, low"], table[f"{name}, high"]
@@ -71,14 +77,3 @@ def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
         axis.set_xlabel(f"{name}, share")
         axis.grid(alpha=0.3)
     axes[1].set_yticklabels([])
-
-
-ANALYSIS = analysis.Analysis(
-    question="Is the discriminator biased by part of speech or frequency?",
-    data="the folder of the Brown corpus, or a corpus without tags",
-    picture="False alarms and misses with their intervals, a point for each "
-    "row of the table, and lines at those of all pieces.",
-    measure=measure,
-    draw=_draw,
-    panels=2,
-)

@@ -12,7 +12,7 @@ from analyses import texts
 from analyses import word_tests
 from electra_tf import errors
 from electra_tf.export.clients import scoring
-from electra_tf.loaded_models import pretrained
+from electra_tf.loaded_models.pretrained import PretrainedModel
 from electra_tf.processes import atomic
 
 PAGE = "report.html"
@@ -23,7 +23,7 @@ _FOLDER = pathlib.Path(__file__).parent
 
 
 def write(
-    electra: pretrained.PretrainedModel,
+    electra: PretrainedModel,
     request: analysis.Request,
     output_dir: pathlib.Path,
 ) -> pathlib.Path:
@@ -32,7 +32,7 @@ def write(
     `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
     where no analysis was run, `ModelError` where one was run of another model.
     """
-    findings = {}
+    contents, sections = {}, []
     for name in analysis.ANALYSES:
         stored = analysis.read_stored(output_dir / name)
         if stored is None:
@@ -44,15 +44,16 @@ def write(
                 "Run the analysis again, or keep each model's in an "
                 "--output_dir of its own."
             )
-        findings[name] = stored.findings
-    if not findings:
+        asked = analysis.find_analysis(name)
+        contents[name] = analysis.question_of(asked)
+        picture = (output_dir / name / analysis.PICTURE).read_bytes()
+        sections.append(_section(name, asked, stored.findings, picture))
+    if not sections:
         raise FileNotFoundError(
             f"A report is made of analyses that were run. Received: "
             f"{output_dir}, without any. Run one of "
             f"{', '.join(analysis.ANALYSES)} first."
         )
-    contents = {n: analysis.find_analysis(n).question for n in findings}
-    sections = [_section(k, output_dir / k, v) for k, v in findings.items()]
     if electra.can_score:
         contents["sentences"] = "Sentences with one word exchanged"
         sections.append(_sentences(electra, request))
@@ -72,17 +73,15 @@ def write(
 
 
 def _section(
-    name: str, folder: pathlib.Path, findings: analysis.Findings
+    name: str, asked: Any, findings: analysis.Findings, picture: bytes
 ) -> str:
     header, rows = findings.cells()
-    content = (folder / analysis.PICTURE).read_bytes()
-    width = int.from_bytes(content[16:20])  # as PNG's header has it
-    asked = analysis.find_analysis(name)
+    width = int.from_bytes(picture[16:20])  # as PNG's header has it
     return _fill(
         "section.html",
         name=name,
-        question=html.escape(asked.question),
-        shown=html.escape(asked.picture),
+        question=html.escape(analysis.question_of(asked)),
+        shown=html.escape(asked.PICTURE),
         width=round(_LEAST_WIDTH * width),
         header=_wrap('<th scope="col">{}</th>', header),
         rows="".join(
@@ -92,7 +91,7 @@ def _section(
             for row in rows
         ),
         notes=_wrap("<p>{}</p>", findings.notes),
-        picture="data:image/png;base64," + base64.b64encode(content).decode(),
+        picture="data:image/png;base64," + base64.b64encode(picture).decode(),
     )
 
 
@@ -105,13 +104,9 @@ def _wrap(element: str, contents: Sequence[str]) -> str:
     return "".join(element.format(html.escape(text)) for text in contents)
 
 
-def _sentences(
-    electra: pretrained.PretrainedModel, request: analysis.Request
-) -> str:
-    """Sentences of the corpus with a word of another one in each."""
-    drawn = texts.read_sentences(
-        request.data, 10 * _NUM_SENTENCES, request.seed
-    )
+def _sentences(electra: PretrainedModel, request: analysis.Request) -> str:
+    count = 10 * _NUM_SENTENCES
+    drawn = texts.read_sentences(request.data, count, request.seed)
     plain = [sentence.text for sentence in drawn]
     swaps = word_tests.draw_swaps(plain, request.seed)[:_NUM_SENTENCES]
     scored = electra.score([one.swap.data.decode() for one in swaps])

@@ -1,8 +1,9 @@
-"""Measures the layers of the main encoder, over the first pieces of words.
+"""What do the layers hold?
 
-How well a linear (ridge) classifier finds parts of speech in half of the
-sentences; the mean cosine of two words (Ethayarajh, 2019); linear CKA with
-another model (Kornblith et al., 2019, equation 3); where attention goes.
+Of the main encoder, over the first pieces of words: how well a linear (ridge)
+classifier finds parts of speech in half of the sentences; the mean cosine of
+two words (Ethayarajh, 2019); linear CKA with another model (Kornblith et al.,
+2019, equation 3); where attention goes.
 """
 
 import functools
@@ -23,6 +24,13 @@ from analyses import texts
 from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.processes import progress
+
+DATA = "the folder of the Brown corpus, or a corpus without tags"
+PICTURE = (
+    "Left, the table's probes, anisotropy and attention by layer. "
+    "Right, a square for each pair of layers, the lighter the more alike."
+)
+PANELS = 2
 
 _ROWS = 64
 _MOST_SENTENCES = 2_000
@@ -45,14 +53,14 @@ def measure(work: analysis.Work) -> analysis.Findings:
     sentences = texts.read_sentences(request.data, limit, request.seed)
     own = read_layers(electra, sentences, "the model")
     keras.utils.set_random_seed(request.seed)
-    random = pretrained.PretrainedModel.untrained(
-        electra.config, electra.vocabulary
-    )
+    sizes = electra.config, electra.vocabulary
+    random = pretrained.PretrainedModel.untrained(*sizes)
     name = "random weights"
     other = untrained = read_layers(random, sentences, name)
     if request.other_model:
         name = request.other_model
-        other = read_layers(analysis.load(name), sentences, name)
+        second = pretrained.load_pretrained(name)
+        other = read_layers(second, sentences, name)
     seed, words = request.seed, texts.list_words(sentences)
     columns, widths = dict[str, Any](), dict[str, Any]()
 
@@ -141,9 +149,8 @@ def _read_batch(
     for block, state in zip(encoder.blocks, states[:-1], strict=True):
         flat = tf.reshape(state, [-1, state.shape[-1]])
         num_heads = block.settings.num_attention_heads
-        query, key, _ = encoder_lib.split_heads(
-            block.query_key_value(flat), bias, num_heads
-        )
+        fused = block.query_key_value(flat)
+        query, key, _ = encoder_lib.split_heads(fused, bias, num_heads)
         probs = encoder_lib.compute_probs(query, key, bias)
         weights = tf.reduce_mean(tf.cast(probs, tf.float32), 1)
         below = tf.linalg.diag_part(weights, k=-1)
@@ -216,16 +223,16 @@ def cka(totals: np.ndarray, width: int) -> np.ndarray:
     return between**2 / (own * other)
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+    """Draws the picture that `PICTURE` describes."""
     table, likeness = findings.table, findings.series["CKA"]
     for name in table.filter(regex="probe|anisotropy|attention"):
         style = ":" if "random" in name else "-"
         axes[0].plot(table.index, table[name], f"o{style}", ms=4, label=name)
     axes[0].set_xlabel("layer")
     axes[0].grid(alpha=0.3)
-    axes[0].legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=8
-    )
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12)}
+    axes[0].legend(**below, ncols=2, fontsize=8)
     image = axes[1].imshow(likeness, vmin=0, vmax=1, origin="lower")
     axes[1].set_xticks(range(likeness.shape[1]), likeness.columns, rotation=45)
     axes[1].set_yticks(range(len(likeness)), likeness.index)
@@ -233,14 +240,3 @@ def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     axes[1].set_title("CKA")
     axes[1].figure.colorbar(image, ax=axes[1])
     axes[1].figure.subplots_adjust(wspace=0.3)
-
-
-ANALYSIS = analysis.Analysis(
-    question="What do the layers hold?",
-    data="the folder of the Brown corpus, or a corpus without tags",
-    picture="Left, the table's probes, anisotropy and attention by layer. "
-    "Right, a square for each pair of layers, the lighter the more alike.",
-    measure=measure,
-    draw=_draw,
-    panels=2,
-)

@@ -1,4 +1,4 @@
-"""Can a model choose among the transcriptions of a speech recognizer?
+"""Can the model choose among a recognizer's guesses?
 
 A weight, tuned on one part, adds the model's score of the sentence to the
 recognizer's; the word error rate of what then comes first is counted on the
@@ -20,6 +20,9 @@ from electra_tf import installed
 from electra_tf import storage
 from electra_tf.scoring import sentence_scores
 from electra_tf.tasks import files
+
+DATA = "a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists"
+PICTURE = "Bars: the word error rate of each row of the table."
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
 """The factors of the model's score among which one is chosen."""
@@ -167,19 +170,11 @@ def _judge(
     return rows | {"best choice": describe(oracle)}
 
 
-def _draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
+    """Draws the picture that `PICTURE` describes."""
     rates = findings.table["WER"][::-1]
     axes[0].barh(rates.index, rates)
     for place, rate in enumerate(rates):
         axes[0].annotate(f"{rate:.2f}", (rate, place), va="center")
     axes[0].margins(x=0.15)
     axes[0].set_xlabel("word error rate, %")
-
-
-ANALYSIS = analysis.Analysis(
-    question="Can the model choose among a recognizer's guesses?",
-    data="a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists",
-    picture="Bars: the word error rate of each row of the table.",
-    measure=measure,
-    draw=_draw,
-)

@@ -47,11 +47,9 @@ def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
     all of the Brown corpus. Raises `DataError` for less than two.
     """
     folder = storage.path(data)
-    paths = sorted(
-        path for path in folder.rglob("*") if _BROWN_FILE.fullmatch(path.name)
-    )
+    paths = [p for p in folder.rglob("*") if _BROWN_FILE.fullmatch(p.name)]
     if paths:
-        sentences = [one for path in paths for one in _read_brown(path)]
+        sentences = [x for path in sorted(paths) for x in _read_brown(path)]
         drawn = draw(sentences, limit, seed)
     else:
         lines = word_tests.read_sentences(data, limit or 2_000, seed)
@@ -73,13 +71,12 @@ def _read_brown(path: pathlib.Path) -> list[Sentence]:
     sentences = []
     for number, line in files.read_lines(path):
         pairs = [token.rpartition("/") for token in line.split()]
-        if any(not word or not tag for word, _, tag in pairs):
+        if not all(word and tag for word, _, tag in pairs):
             place = f"{path}, line {number}"
             raise files.unexpected(place, "words as WORD/TAG", line.strip())
         if pairs:
-            words = tuple(word for word, _, _ in pairs)
-            parts = tuple(part_of_speech(tag) for *_, tag in pairs)
-            sentences.append(Sentence(words, parts))
+            words, _, tags = zip(*pairs, strict=True)
+            sentences.append(Sentence(words, (*map(part_of_speech, tags),)))
     return sentences
 
 
@@ -154,13 +151,14 @@ def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     By place, by how often the piece occurs, and by label if there are any.
     """
     place = (pieces["position"] - 1) / pieces["length"]
-    ends, names = [0, 1 / 3, 2 / 3, 1], ["first", "2nd", "3rd"]
-    thirds = pd.cut(place, ends, right=False, labels=names)
     counts = pieces["id"].map(pieces["id"].value_counts())
-    bands = pd.cut(counts, [0, 1, 10, 100, np.inf])
     names = ["once", "2 to 10", "11 to 100", "more often"]
-    bands = bands.cat.rename_categories(names)
-    grouped = {"third of the sentence": thirds, "piece occurs": bands}
+    grouped = {
+        "third of the sentence": pd.cut(
+            place, [0, 1 / 3, 2 / 3, 1], False, ["first", "2nd", "3rd"]
+        ),
+        "piece occurs": pd.cut(counts, [0, 1, 10, 100, np.inf], labels=names),
+    }
     if pieces["label"].any():
         grouped["part of speech"] = pieces["label"]
     for title, keys in grouped.items():

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
-from electra_tf.loaded_models import pretrained
+from electra_tf.loaded_models.pretrained import PretrainedModel
 from electra_tf.records import corpus as corpus_lib
 
 MIN_WORDS, MAX_WORDS = 8, 30
@@ -35,15 +35,6 @@ _COLUMNS = ("test", "hits", "share", "std error", "without reading")
 _HEADER = "sentence\tword\treplacement"
 
 
-class Gap(NamedTuple):
-    """A filled gap."""
-
-    text: str  # the sentence with `[MASK]`
-    word: str  # the piece that stood there
-    guess: str  # the generator's best one
-    probability: float  # of the guess, 0-1
-
-
 class SwappedWord(NamedTuple):
     """The word that stood in a sentence, and the sentence without it."""
 
@@ -51,19 +42,15 @@ class SwappedWord(NamedTuple):
     swap: scoring.Swap
 
 
-class RankedSwap(NamedTuple):
-    """An exchanged word among all words of its sentence."""
-
-    text: str  # the new sentence, its new word as `[old -> new]`
-    place: int  # of the new word by suspicion, from 1
-    num_words: int  # of the sentence, punctuation marks among them
-
-
 class WordTests(NamedTuple):
     """Answers of a model to gaps and swaps; empty if it cannot answer."""
 
-    gaps: tuple[Gap, ...] = ()
-    swaps: tuple[RankedSwap, ...] = ()
+    # Sentence with `[MASK]`, the piece that stood there, the generator's best
+    # guess and its probability.
+    gaps: tuple[tuple[str, str, str, float], ...] = ()
+    # Sentence with the new word as `[old -> new]`, the word's place by
+    # suspicion, from 1, and the number of words and punctuation marks.
+    swaps: tuple[tuple[str, int, int], ...] = ()
 
     def compute(self) -> dict[str, Any]:
         """The numbers of what is not empty, as plain JSON.
@@ -74,13 +61,12 @@ class WordTests(NamedTuple):
         """
         numbers: dict[str, Any] = {}
         if self.gaps:
-            words = collections.Counter(gap.word for gap in self.gaps)
-            ((commonest, count),) = words.most_common(1)
-            num_right = sum(gap.guess == gap.word for gap in self.gaps)
+            _, words, guesses, _ = zip(*self.gaps, strict=True)
+            ((commonest, count),) = collections.Counter(words).most_common(1)
             numbers |= {
-                "num_gaps": len(self.gaps),
-                "gaps_filled": num_right / len(self.gaps),
-                "gaps_constant": count / len(self.gaps),
+                "num_gaps": len(words),
+                "gaps_filled": float(np.mean(np.equal(words, guesses))),
+                "gaps_constant": count / len(words),
                 "constant_word": commonest,
             }
         if self.swaps:
@@ -98,13 +84,13 @@ class WordTests(NamedTuple):
         """The numbers beside those of a model that reads nothing; examples."""
         numbers, rows = self.compute(), [_COLUMNS]
         if self.gaps:
-            share, word = numbers["gaps_constant"], numbers["constant_word"]
             hits = _count_hits(numbers["gaps_filled"], len(self.gaps))
-            constant = f"{share:.3f} (always {word!r})"
+            always = f"(always {numbers['constant_word']!r})"
+            constant = f"{numbers['gaps_constant']:.3f} {always}"
             rows.append(("gaps filled", *hits, constant))
         if self.swaps:
-            chance = f"{numbers['swaps_chance']:.3f} (chance)"
             hits = _count_hits(numbers["swaps_first"], len(self.swaps))
+            chance = f"{numbers['swaps_chance']:.3f} (chance)"
             rows.append(("swaps ranked first", *hits, chance))
             area = f"{numbers['swaps_auc']:.3f}"
             rows.append(("swaps, mean AUC", "", area, "", "0.500 (chance)"))
@@ -127,9 +113,13 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     )
     pool: dict[str, None] = {}
     for document in documents:
-        for line in document.lines:
-            sentences = SENTENCE_END.split(line.strip())
-            pool |= dict.fromkeys(filter(_is_usable, sentences))
+        pool |= {
+            sentence: None
+            for line in document.lines
+            for sentence in SENTENCE_END.split(line.strip())
+            if MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
+            and mask_filling.MASK not in sentence
+        }
         if len(pool) >= _POOL * count:
             break
     if not pool:
@@ -143,7 +133,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
 
 
 def run(
-    electra: pretrained.PretrainedModel, sentences: Sequence[str], seed: int
+    electra: PretrainedModel, sentences: Sequence[str], seed: int
 ) -> WordTests:
     """Both tests, or the one that the model can answer.
 
@@ -166,8 +156,8 @@ def run(
 
 
 def fill_gaps(
-    electra: pretrained.PretrainedModel, sentences: Sequence[str], seed: int
-) -> tuple[Gap, ...]:
+    electra: PretrainedModel, sentences: Sequence[str], seed: int
+) -> tuple[tuple[str, str, str, float], ...]:
     """Makes a gap, for a single piece, where it can; the generator fills it.
 
     Models of different vocabularies get the same gaps for one seed, as far as
@@ -186,7 +176,7 @@ def fill_gaps(
             answers.append(pieces[known[0][1]])
     guesses = electra.fill_masks(texts, top_k=1)
     return tuple(
-        Gap(text, word, *best)
+        (text, word, *best)
         for text, word, ((best,),) in zip(texts, answers, guesses, strict=True)
     )
 
@@ -202,8 +192,7 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
         old = row[generator.integers(len(row))]
         same = old[1].casefold()
         for donor in generator.permutation(len(words)):
-            candidates = [match[1] for match in words[donor]]
-            others = [w for w in candidates if w.casefold() != same]
+            others = [m[1] for m in words[donor] if m[1].casefold() != same]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
                 swap = scoring.exchange(sentences[number], *old.span(1), new)
@@ -228,8 +217,8 @@ def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
 
 
 def rank_swaps(
-    electra: pretrained.PretrainedModel, swaps: Sequence[SwappedWord]
-) -> tuple[RankedSwap, ...]:
+    electra: PretrainedModel, swaps: Sequence[SwappedWord]
+) -> tuple[tuple[str, int, int], ...]:
     """Ranks each exchanged word by suspicion among the words of its sentence.
 
     Leaves out words that the model does not see, or that stand alone.
@@ -243,19 +232,11 @@ def rank_swaps(
             new = data[start:end].decode()
             shown = f"[{change.word} -> {new}]".encode()
             text = (data[:start] + shown + data[end:]).decode()
-            ranked.append(RankedSwap(text, suspect[0], len(scored.words)))
+            ranked.append((text, suspect[0], len(scored.words)))
     return tuple(ranked)
 
 
-def _is_usable(sentence: str) -> bool:
-    has_length = MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
-    return has_length and mask_filling.MASK not in sentence
-
-
-def _single_pieces(
-    electra: pretrained.PretrainedModel, words: set[str]
-) -> dict[str, str]:
-    """Words that are one piece of the vocabulary, with that piece."""
+def _single_pieces(electra: PretrainedModel, words: set[str]) -> dict[str, str]:
     listed = sorted(words)
     rows = electra.tokenizer.tokenize(tf.constant(listed, tf.string)).to_list()
     vocabulary = electra.vocabulary

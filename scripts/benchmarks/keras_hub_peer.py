@@ -83,19 +83,15 @@ def pretrain(settings: dict[str, Any], generator: dict[str, Any]) -> side.Built:
         shown = tf.where(draw < masking["replace_prob"], _MASK_ID, truth)
         states = small(_put(ids, positions, shown), training=True)
         logits = tf.cast(lm_head(states, positions), tf.float32)
-        gen_loss = keras.losses.sparse_categorical_crossentropy(
-            truth, logits, from_logits=True
-        )
+        gen_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(truth, logits)
         uniform = tf.random.uniform(logits.shape, 1e-9, 1.0)
         noise = -tf.math.log(-tf.math.log(uniform))
         sampled = tf.argmax(logits + noise, -1, output_type=tf.int32)
         corrupted = _put(ids, positions, sampled)
         disc_logits = tf.cast(head(main(corrupted, training=True)), tf.float32)
-        disc_loss = keras.losses.binary_crossentropy(
-            corrupted[..., None] != ids[..., None],
-            disc_logits,
-            from_logits=True,
-        )
+        labels = tf.cast(corrupted != ids, tf.float32)[..., None]
+        cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits
+        disc_loss = cross_entropy(labels, disc_logits)
         weights = settings["objective"]
         both = weights["gen_weight"] * tf.reduce_mean(gen_loss)
         return both + weights["disc_weight"] * tf.reduce_mean(disc_loss)
@@ -110,26 +106,22 @@ def finetune(settings: dict[str, Any], generator: Any) -> side.Built:
     experiment, encoder = _configure(settings), settings["encoder"]
     main = Encoder(encoder, _build_embeddings(encoder))
     dense, width = keras.layers.Dense, encoder["hidden_size"]
-    first, second = map(
-        keras.layers.Dropout, [encoder["hidden_dropout_prob"]] * 2
-    )
-    head = keras.Sequential([first, dense(width, _gelu), second, dense(2)])
+    rate, dropout = encoder["hidden_dropout_prob"], keras.layers.Dropout
+    layers = dropout(rate), dense(width, _gelu), dropout(rate), dense(2)
+    head = keras.Sequential([*layers])
     ids = steps.random_rows(experiment)["input_ids"]
     labels = tf.range(ids.shape[0]) % 2
 
     def compute_loss() -> tf.Tensor:
         states = main(ids, training=True)[:, 0]
         logits = tf.cast(head(states, training=True), tf.float32)
-        losses = keras.losses.sparse_categorical_crossentropy(
-            labels, logits, from_logits=True
-        )
-        return tf.reduce_mean(losses)
+        cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+        return tf.reduce_mean(cross_entropy(labels, logits))
 
     return _build(experiment, [main, head], compute_loss)
 
 
 def _configure(settings: dict[str, Any]) -> config.ExperimentConfig:
-    """Sets the precision of layers; returns the settings as a config."""
     name = settings["training"]["precision"]
     policy = name if name == "float32" else f"mixed_{name}"
     keras.config.set_dtype_policy(policy)
@@ -137,11 +129,9 @@ def _configure(settings: dict[str, Any]) -> config.ExperimentConfig:
 
 
 def _put(ids: tf.Tensor, positions: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Replaces the ids at some positions of each row."""
     rows = tf.broadcast_to(tf.range(ids.shape[0])[:, None], positions.shape)
-    return tf.tensor_scatter_nd_update(
-        ids, tf.stack([rows, positions], -1), new
-    )
+    places = tf.stack([rows, positions], -1)
+    return tf.tensor_scatter_nd_update(ids, places, new)
 
 
 def _build(
@@ -160,9 +150,8 @@ def _build(
     adam.exclude_from_weight_decay(var_names=["bias", "norm"])
     # The first call creates the weights.
     compute_loss()
-    weights = {
-        id(v): v for layer in layers for v in layer.trainable_variables
-    }.values()
+    found = [v for layer in layers for v in layer.trainable_variables]
+    weights = {id(variable): variable for variable in found}.values()
     adam.build([*weights])
 
     # Not on CPUs, where XLA's products are slow.

@@ -90,11 +90,11 @@ def require_same_work(sides: Sequence[Side]) -> None:
     """Raises `ValueError` unless all sides report equal sizes."""
     first, *others = sides
     for side in others:
-        unlike = [
-            f"{name}: {first.sizes.get(name)} and {side.sizes.get(name)}"
+        pairs = {
+            name: (first.sizes.get(name), side.sizes.get(name))
             for name in {**first.sizes, **side.sizes}
-            if first.sizes.get(name) != side.sizes.get(name)
-        ]
+        }
+        unlike = [f"{n}: {a} and {b}" for n, (a, b) in pairs.items() if a != b]
         if unlike:
             raise ValueError(
                 "All sides must do the same work. Received of "
@@ -124,9 +124,10 @@ def deal(
     """Yields blocks of batches, the warm-up first; texts repeat endlessly."""
     remaining = itertools.cycle(texts)
     for count in [_NUM_WARM_UP_BATCHES, *[num_batches] * num_rounds]:
-        yield [
-            list(itertools.islice(remaining, batch_size)) for _ in range(count)
-        ]
+        batches = (
+            itertools.islice(remaining, batch_size) for _ in range(count)
+        )
+        yield [*map(list, batches)]
 
 
 def take_turns(
@@ -197,12 +198,16 @@ def summarize(sides: Sequence[Side]) -> list[dict[str, Any]]:
         ]
         processor = sum(block["processor"] for block in side.rounds)
         own = side.flops_per_unit or first.flops_per_unit
-        share = rate * own / flops if flops else 0.0
-        spread = statistics.median(ratios), min(ratios), max(ratios)
         summaries.append(
-            {"median": median, "low": low, "high": high, "rate": rate}
-            | {"processor": processor / len(seconds), "ratios": spread}
-            | {"share_of_peak": share or None}
+            {
+                "median": median,
+                "low": low,
+                "high": high,
+                "rate": rate,
+                "processor": processor / len(seconds),
+                "share_of_peak": (flops and rate * own / flops) or None,
+                "ratios": (statistics.median(ratios), min(ratios), max(ratios)),
+            }  # fmt: skip
         )
     return summaries
 

@@ -134,9 +134,7 @@ def pretrain(
     return trainer.build(modules, compute_loss, masked=slots)
 
 
-def finetune(
-    settings: dict[str, Any], generator: Any, **options: Any
-) -> side.Built:
+def finetune(settings: dict, generator: Any, **options: Any) -> side.Built:
     """Builds the step of a classifier with two classes."""
     trainer = _Trainer(settings, **options)
     model = transformers.ElectraForSequenceClassification(trainer.config)

@@ -1,6 +1,7 @@
 """An analysis is kept until anything changes, and a page shows all of them."""
 
 import re
+import types
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,9 @@ def calls(monkeypatch):
         table = pd.DataFrame(values, ["all"]).rename_axis("what")
         return analysis.Findings(table, ("A note.",))
 
-    toy = analysis.Analysis("Why?", "it", "", measure, lambda found, axes: None)
+    toy = types.SimpleNamespace(
+        __doc__="Why?", measure=measure, draw=lambda found, axes: None
+    )
     monkeypatch.setattr(analysis, "find_analysis", lambda name: toy)
     return asked
 
@@ -166,12 +169,11 @@ def asked(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="calibration"):
         report.write(electra, request, folder)
     table = pd.DataFrame({"a<b": [0.5]}, ["R&D"]).rename_axis("row")
-    toy = analysis.Analysis(
-        "Is 1 < 2?",
-        "numbers",
-        "A <line>.",
-        lambda work: analysis.Findings(table, ("A & B.",)),
-        lambda found, axes: axes[0].plot([1, 2]),
+    toy = types.SimpleNamespace(
+        __doc__="Is 1 < 2?\n\nMore.",
+        PICTURE="A <line>.",
+        measure=lambda work: analysis.Findings(table, ("A & B.",)),
+        draw=lambda found, axes: axes[0].plot([1, 2]),
     )
     monkeypatch.setattr(analysis, "find_analysis", lambda name: toy)
     analysis.run("calibration", electra, request, folder)

@@ -14,9 +14,10 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import pretrained
+from electra_tf.formats import own_run
+from electra_tf.formats import reading
 from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny_electra
 from tests.export import finetuned_tiny
@@ -87,11 +88,9 @@ def build_module(
 
 def load_network(run, **options):
     """The main network of a run, from its files."""
-    vocabulary = vocabulary_lib.Vocabulary.load(run.model_dir)
-    checkpoint = checkpoints.find(run.model_dir, "latest")
-    return pretrained.load_network(
-        run.settings, vocabulary, checkpoint, **options
-    )
+    return reading.build_networks(
+        own_run.read_model(run.model_dir, **options)
+    ).main
 
 
 @pytest.fixture(scope="session")

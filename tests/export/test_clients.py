@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.modeling import networks
@@ -32,7 +31,7 @@ def build(tiny_run):
     )
 
 
-class StubExport:
+class StubExport(text_models.TextModel):
     """An export of a fine-tuned model that gives these answers."""
 
     folder = "folder"
@@ -52,8 +51,7 @@ class StubExport:
 
 
 def describe(export, **inputs):
-    metadata = predictions.require_finetuned(export)
-    return list(predictions.describe(export, metadata, inputs))
+    return list(export.describe(inputs))
 
 
 def test_texts_of_like_length_go_together_and_come_back_in_order(build):
@@ -80,9 +78,7 @@ def test_swap_exchanges_the_first_whole_word():
 
 def test_likelihoods_of_words_add_up_to_the_sentence(build):
     texts = ["Unaffable cats sat.", "", "the cat " * 20]
-    result, empty, long = scoring.score(
-        build(networks.Answer.ENERGY), texts, scoring.LIKELIHOOD_SIGNATURE
-    )
+    result, empty, long = build(networks.Answer.ENERGY).score(texts)
     assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
     total = sum(word.log_likelihood for word in result.words)
     assert result.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
@@ -175,7 +171,7 @@ def predict(signature, text, metadata, rows=None):
     export = StubExport(signature, rows or [ROWS[signature]], **metadata)
     names = ("questions", "contexts") if rows else ("texts",)
     inputs = dict.fromkeys(names, [text])
-    ((_, found),) = predictions.predict(export, export.metadata, inputs)
+    ((_, found),) = export.answer(inputs)
     return found
 
 

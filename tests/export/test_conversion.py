@@ -72,8 +72,8 @@ _LABELS = ("yes", "maybe", "no")
         # Files of TF1 do not name them: they would be read as the usual ones.
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),
-        ("tagging", {"has_pairs": True}, "model of tagging task"),
-        ("own", {"has_pairs": True}, "'cola' reads single texts"),
+        ("tagging", {"text_pairs": True}, "model of tagging task"),
+        ("own", {"text_pairs": True}, "'cola' reads single texts"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_followed_are_refused(
@@ -115,28 +115,28 @@ def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
     tokens = tiny_models.VOCABULARY.tokens
     (tmp_path / "words.txt").write_text("\n".join(tokens[:-1]))
     given = tmp_path / "words.txt"
-    written = _convert(source, tmp_path / "out", vocabulary_path=given)
+    written = _convert(source, tmp_path / "out", vocab_file=given)
     assert written.vocabulary.tokens == (*tokens[:-1], "[no_token_0]")
     replaced = "words.txt replaces its own vocabulary: 1 of 24 tokens are"
     assert any(replaced in note for note in written.notes)
     given.write_text("\n".join([*tokens, "more"]))
-    _refuses(source, "of 24 tokens. Received: 25", vocabulary_path=given)
+    _refuses(source, "of 24 tokens. Received: 25", vocab_file=given)
     gone = tmp_path / "gone.txt"
-    _refuses(source, "gone", FileNotFoundError, vocabulary_path=gone)
+    _refuses(source, "gone", FileNotFoundError, vocab_file=gone)
     os.mkfifo(gone)
-    _refuses(source, "gone.*or a pipe", vocabulary_path=gone)
+    _refuses(source, "gone.*or a pipe", vocab_file=gone)
 
 
 def test_a_generator_is_joined(tmp_path):
     source = _write(tmp_path / "source", source_format="huggingface")
-    options, out = {"generator_path": source / "generator"}, tmp_path / "out"
+    options, out = {"generator_input": source / "generator"}, tmp_path / "out"
     written = _convert(source / "discriminator", out, "tf1", **options)
     tiny_models.require_same(written, tiny_models.build("embeddings"))
 
 
 def test_labels_and_pairs_are_told(tmp_path):
     source = _write(tmp_path / "source", "own")
-    options = {"labels": ("no", "yes"), "has_pairs": True}
+    options = {"labels": ("no", "yes"), "text_pairs": True}
     _convert(source, tmp_path / "out", **options)
     task = conversion.read_model(tmp_path / "out").task
     assert (task.labels, task.has_pairs) == (("no", "yes"), True)

@@ -330,7 +330,7 @@ def ask_own(folder, **own):
 def test_several_labels_are_those_of_the_trainer(tmp_path):
     own = {"labels": "a,b,c", "threshold": 0.4, "text_pair_column": "pair"}
     trained, found, expected = ask_own(tmp_path, kind="multilabel", **own)
-    assert trained.origin["threshold"] == 0.4
+    assert trained.metadata.threshold == 0.4
     probabilities = found["probabilities"]
     np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-5)
     names = np.where(expected.classes > 0, [b"a", b"b", b"c"], b"")

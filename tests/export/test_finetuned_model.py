@@ -11,7 +11,6 @@ import yaml
 
 import electra_tf
 from electra_tf import errors
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.loaded_models import finetuned
 from tests import tiny_electra
@@ -57,7 +56,7 @@ def require_close(found, expected):
 def test_a_loaded_trial_answers_as_its_export(load, task_exports, name):
     model = load(name)
     export = text_models.LoadedExport(task_exports(name))
-    expected = predictions.predict(export, export.metadata, INPUTS[name])
+    expected = export.answer(INPUTS[name])
     found = ask(model, INPUTS[name])
     require_close(found, [prediction for _, prediction in expected])
     assert model.metadata == dataclasses.replace(

@@ -6,7 +6,6 @@ import pytest
 import electra_tf
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import text_models
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
@@ -61,7 +60,7 @@ def test_its_export_and_the_loaded_model_answer_alike(trial, tmp_path):
     folder = tmp_path / "export"
     conftest.export_unchecked(trial, folder)
     export = text_models.LoadedExport(folder)
-    lines = predictions.describe(export, export.metadata, {"texts": texts})
+    lines = export.describe({"texts": texts})
     assert list(lines) == [
         f"{text}\n  {prediction.count} words"
         for text, prediction in zip(texts, counts, strict=True)

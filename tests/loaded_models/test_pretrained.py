@@ -1,5 +1,6 @@
 """The Python API: what a model in memory answers, and how it is loaded."""
 
+import dataclasses
 import doctest
 import pathlib
 
@@ -8,6 +9,9 @@ import pytest
 import tensorflow as tf
 
 import electra_tf
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import keras_models
 from tests import tiny_electra
 from tests.export import finetuned_tiny
@@ -87,12 +91,26 @@ def test_a_generator_is_taken_from_a_second_model(run, tmp_path):
     assert repr(alone).startswith("PretrainedModel(masked language model of 2")
 
 
-def test_of_other_towers_the_encoder_is_taken(tmp_path):
+def test_other_objectives_keep_both_networks(tmp_path):
     model = tiny_electra.write_run(tmp_path, "replace_mlm")
     electra = electra_tf.load(tmp_path)
     features = electra.tokenize(["the cat"])
     expected = _states(model.main, features)
     np.testing.assert_array_equal(electra.encoder(features), expected)
+    assert electra.discriminator is None and not electra.can_score
+    assert len(electra.fill_masks(["the [MASK] sat"])[0][0]) == 5
+    stored = electra.to_portable().tensors
+    assert stored.keys() == {v.path for v in model.trainable_variables}
+    assert repr(electra).startswith("PretrainedModel(masked language model of")
+
+
+def test_without_its_head_the_encoder_is_taken(tmp_path):
+    tiny_electra.write_run(tmp_path)
+    model = own_run.read_model(tmp_path)
+    bare = portable.drop_part(model.tensors, portable.REPLACED_TOKEN_HEAD)
+    electra = pretrained.PretrainedModel.from_portable(
+        dataclasses.replace(model, objective="electra", tensors=bare)
+    )
     assert electra.discriminator is None and electra.generator is None
     assert "the encoder alone was loaded" in electra.notes[-1]
     assert repr(electra).startswith("PretrainedModel(encoder of 2 layers")

@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.export import saved_model
-from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.formats import own_run
 from electra_tf.objectives import base
@@ -57,7 +56,7 @@ def test_it_trains_resumes_exports_and_scores(settings, tmp_path):
     assert losses[0] < 0.8 and losses[-1] < 0.9 * losses[0]
     saved_model.export(folder, tmp_path / "export")
     export = text_models.LoadedExport(tmp_path / "export")
-    (text,) = scoring.score(export, ["w1 w2"])
+    (text,) = export.score(["w1 w2"])
     chances = [word.replaced_probability for word in text.words]
     assert len(chances) == 2 and 0 < min(chances) < max(chances) < 1
 

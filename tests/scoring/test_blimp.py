@@ -38,11 +38,12 @@ def test_shares_are_those_of_a_scorer_that_likes_short_sentences():
     found = blimp.judge(scores, PAIRS)
     # Right, wrong, a tie; right.
     assert found.tolist() == [1.0, 0.0, 0.5, 1.0]
-    assert [line.split() for line in blimp.describe(found)] == [
-        ["BLiMP", "pairs", "right", "std", "error", "chance"],
-        ["all", "4", "0.625", "0.242", "0.500"],
-        ["length", "3", "0.500", "0.289", "0.500"],
-        ["number", "1", "1.000", "0.000", "0.500"],
+    table = blimp.tabulate(found.to_frame("right")).round(3)
+    assert table.to_csv().splitlines() == [
+        "phenomenon,pairs,right,error",
+        "length,3,0.5,0.289",
+        "number,1,1.0,0.0",
+        "all,4,0.625,0.242",
     ]
 
 

@@ -195,7 +195,8 @@ def test_a_run_has_its_share_of_right_pairs(tmp_path, capfd):
     pairs = blimp.read_pairs(tmp_path)
     expected = blimp.judge(scorer.score(blimp.list_sentences(pairs)), pairs)
     assert (scores, guessing) == ({"blimp": expected.mean()}, {})
-    assert "\n".join(blimp.describe(expected)) in capfd.readouterr().out
+    table = blimp.tabulate(expected.to_frame("right")).round(3)
+    assert str(table) in capfd.readouterr().out
 
 
 def test_random_weights_are_those_of_a_random_encoder(tmp_path, monkeypatch):

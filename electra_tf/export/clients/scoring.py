@@ -1,21 +1,18 @@
 """Which words of a text are suspicious, or unlikely, and how that is shown.
 
-`score(text_models.LoadedExport(export_dir), ["The cat sat on the banana."])`
-gives words, as the tokenizer splits them at blanks, punctuation and CJK.
+Words are split at blanks, punctuation and CJK, as by the tokenizer.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from electra_tf.export.clients import text_models
 from electra_tf.text import terminal
 
-LIKELIHOOD_SIGNATURE = "likelihood_text"
 _MARK_STYLE = "bold red"
 
 
@@ -57,44 +54,6 @@ class ScoredText(NamedTuple):
         return tuple(sorted(self.words, key=lambda w: sign * w[3])[:count])
 
 
-_WORDS: dict[str, tuple[Any, str, Any]] = {
-    "score_text": (ScoredWord, "replaced_probability", max),
-    LIKELIHOOD_SIGNATURE: (LikelyWord, "token_log_likelihood", sum),
-}
-
-
-def score(
-    model: text_models.TextModel,
-    texts: Iterable[str | bytes],
-    signature: str = "score_text",
-) -> list[ScoredText]:
-    """Scores every word of every text.
-
-    `LIKELIHOOD_SIGNATURE` gives log-likelihoods, up to an unknown constant for
-    each token: they compare texts of about equal length, no more.
-    """
-    build, output, join = _WORDS[signature]
-    scored = []
-    for (data,), row in model.predict(signature, texts=texts):
-        # Pieces of one word have the same span.
-        pieces: dict[tuple[int, int], list[float]] = {}
-        columns = (
-            row[n].tolist() for n in ("word_starts", "word_ends", output)
-        )
-        for start, end, value in zip(*columns, strict=True):
-            if start >= 0:
-                pieces.setdefault((start, end), []).append(value)
-        words = tuple(
-            build(data[i:j].decode("utf-8", "replace"), i, j, join(values))
-            for (i, j), values in pieces.items()
-        )
-        total = None
-        if signature == LIKELIHOOD_SIGNATURE:
-            total = float(row["pseudo_log_likelihood"])
-        scored.append(ScoredText(data, words, int(row["num_truncated"]), total))
-    return scored
-
-
 class Swap(NamedTuple):
     """A sentence in which one word was exchanged."""
 
@@ -123,7 +82,7 @@ def swap_word(text: str, swap: str) -> Swap:
 def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
     """Exchanges the characters from `start` to before `end` of a sentence."""
     parts = text[:start], text[start:end], replacement, text[end:]
-    before, old, new, after = map(text_models.to_bytes, parts)
+    before, old, new, after = map(terminal.to_bytes, parts)
     first = len(before)
     return Swap(before + new + after, first, first + len(old), first + len(new))
 

@@ -5,8 +5,9 @@ for (text,), row in LoadedExport(folder).predict("score_text", texts=["A cat"]):
 """
 
 import functools
+import hashlib
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ import tensorflow_text  # noqa: F401  (registers the operations of exports)
 from electra_tf import installed
 from electra_tf import storage
 from electra_tf.export import export_metadata
+from electra_tf.export.clients import scoring
 from electra_tf.export.models import exported_module
+from electra_tf.tasks import base
+from electra_tf.text import terminal
 
 NUM_EAGER_TEXTS = 8
 """For how many texts `InMemoryModel` builds no graph."""
@@ -29,7 +33,15 @@ Row = dict[str, np.ndarray]
 
 
 class TextModel:
-    """Answers signatures that take raw text."""
+    """Answers signatures that take raw text.
+
+    Attributes:
+        metadata: what its export.json says; None for another SavedModel.
+        signature_names: the signatures that it has.
+    """
+
+    metadata: export_metadata.ExportMetadata | None = None
+    signature_names: Sequence[str]
 
     def predict(
         self,
@@ -43,7 +55,7 @@ class TextModel:
         as UTF-8. Empty `outputs` are all. Yields the texts in UTF-8, and name
         to array without the batch's axis.
         """
-        columns = ([*map(to_bytes, texts)] for texts in inputs.values())
+        columns = ([*map(terminal.to_bytes, t)] for t in inputs.values())
         rows = list(zip(*columns, strict=True))
         function = self._find(signature, tuple(outputs), len(rows))
 
@@ -56,10 +68,91 @@ class TextModel:
         answers = predict_in_batches(rows, predict_batch)
         yield from zip(rows, answers, strict=True)
 
+    def score(self, texts: Iterable[str | bytes]) -> list[scoring.ScoredText]:
+        """Scores every word of every text.
+
+        Energy models give log-likelihoods, up to an unknown constant for each
+        token: they compare texts of about equal length, no more.
+        """
+        signature, output = "score_text", "replaced_probability"
+        build: Any = scoring.ScoredWord
+        join: Any = max
+        if is_likelihood := "likelihood_text" in self.signature_names:
+            signature, output = "likelihood_text", "token_log_likelihood"
+            build, join = scoring.LikelyWord, sum
+        scored = []
+        for (data,), row in self.predict(signature, texts=texts):
+            # Pieces of one word have the same span.
+            pieces: dict[tuple[int, int], list[float]] = {}
+            names = "word_starts", "word_ends", output
+            columns = (row[name].tolist() for name in names)
+            for start, end, value in zip(*columns, strict=True):
+                if start >= 0:
+                    pieces.setdefault((start, end), []).append(value)
+            words = tuple(
+                build(data[i:j].decode("utf-8", "replace"), i, j, join(values))
+                for (i, j), values in pieces.items()
+            )
+            total = None
+            if is_likelihood:
+                total = float(row["pseudo_log_likelihood"])
+            cut = int(row["num_truncated"])
+            scored.append(scoring.ScoredText(data, words, cut, total))
+        return scored
+
+    def require_task(self) -> export_metadata.ExportMetadata:
+        """The metadata of a fine-tuned model; `ValueError` for another."""
+        about = self.metadata
+        if about is None or about.task is None:
+            raise ValueError(
+                "Only a fine-tuned model predicts, or its export. Received: "
+                f"{about.kind if about else 'another model'}. electra-score is "
+                "for pre-trained ones; electra-finetune makes the other."
+            )
+        return about
+
+    @property
+    def input_names(self) -> list[str]:
+        """The inputs of a fine-tuned model."""
+        signature = self.require_task().signatures[0]
+        return export_metadata.SIGNATURES[signature].inputs
+
+    def answer(
+        self, inputs: Mapping[str, Iterable[str]]
+    ) -> Iterator[tuple[tuple[bytes, ...], Any]]:
+        """Answers for texts, by the `input_names` of a fine-tuned model.
+
+        A single text of one input counts for all rows, as one context for many
+        questions. Raises `ValueError` if the model takes other inputs. Yields
+        the texts in UTF-8, and the prediction of the model's kind of task.
+        """
+        about, wanted = self.require_task(), self.input_names
+        given = {name: list(texts) for name, texts in inputs.items()}
+        sizes = {len(texts) for texts in given.values()} - {1} or {1}
+        if set(given) != set(wanted) or len(sizes) > 1:
+            names = " and ".join(f"{name} (--{name[:-1]})" for name in wanted)
+            listed = " and ".join(f"{len(v)} {k}" for k, v in given.items())
+            raise ValueError(
+                f"This model answers {names.replace('text_pairs', 'pairs')}, "
+                "as many of all, or one. Received: "
+                f"{listed.replace('text_', '') or 'nothing'}. Give just these."
+            )
+        columns = {
+            name: given[name] * (max(sizes) if len(given[name]) == 1 else 1)
+            for name in wanted
+        }
+        kind = base.find_kind(about.kind)
+        for texts, row in self.predict(about.signatures[0], **columns):
+            yield texts, kind.read_prediction(about, texts, row)
+
+    def describe(self, inputs: Mapping[str, Iterable[str]]) -> Iterator[str]:
+        """What is shown of the answers to `inputs`, a string for each row."""
+        about, rows = self.require_task(), self.answer(inputs)
+        yield from base.find_kind(about.kind).show_all(about, rows)
+
     def _find(
         self, signature: str, outputs: tuple[str, ...], num_texts: int
     ) -> Any:
-        """The function of a signature: tensors by name in and out."""
         raise NotImplementedError
 
 
@@ -71,10 +164,24 @@ class LoadedExport(TextModel):
         self._model = load_saved_model(self.folder)
         names = set(self._model.signatures) - {"serving_default"}
         self.signature_names = sorted(names)
-        # None for a SavedModel that was made otherwise.
-        self.metadata: export_metadata.ExportMetadata | None = None
         if export_metadata.path_of(self.folder).is_file():
             self.metadata = export_metadata.read_metadata(self.folder)
+
+    @property
+    def summary(self) -> str:
+        """What it is, in a few words."""
+        task = self.metadata and self.metadata.task
+        return f"exported model of {task}" if task else "exported model"
+
+    def checksum(self) -> str:
+        """Tells it apart by the content of its files."""
+        hashed = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    content = hashlib.file_digest(stream, "sha256")
+                hashed.update(content.digest())
+        return hashed.hexdigest()
 
     def require(self, signature: str) -> None:
         """Raises `ValueError` unless the model has a signature."""
@@ -100,8 +207,13 @@ class InMemoryModel(TextModel):
     The first texts are computed eagerly, as tracing takes a second or more.
     """
 
-    def __init__(self, module: exported_module.ExportedModule) -> None:
-        self._module = module
+    def __init__(
+        self,
+        module: exported_module.ExportedModule,
+        metadata: export_metadata.ExportMetadata | None = None,
+    ) -> None:
+        self._module, self.metadata = module, metadata
+        self.signature_names = module.signature_names
         self._functions: dict[tuple[str, tuple[str, ...]], Any] = {}
         self._num_texts = 0
 
@@ -162,10 +274,3 @@ def check_texts(name: str, texts: Iterable[str]) -> list[str]:
                 "data.decode('utf-8')."
             ) from error
     return checked
-
-
-def to_bytes(text: str | bytes) -> bytes:
-    """UTF-8; bytes that were none on a command line become them again."""
-    if isinstance(text, bytes):
-        return text
-    return text.encode("utf-8", "surrogateescape")

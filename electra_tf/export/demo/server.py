@@ -25,9 +25,8 @@ from werkzeug import routing
 from werkzeug import serving
 from werkzeug import wrappers
 
-from electra_tf.export import export_metadata
+from electra_tf.config import schema
 from electra_tf.export.clients import mask_filling
-from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.tasks import base
@@ -79,39 +78,32 @@ def build_demo_model(
 
     With an export a pre-trained model only fills masks.
     """
-    descriptions, score, fill = [], None, None
-    if hasattr(live, "predict"):
-        tuned = live.summary, live.text_model, live.metadata
-        return _build_predictor(*tuned, export_dir is None)
-    if live is not None:
-        descriptions.append(live.summary)
-        score = live.score if live.can_score else None
-        fill = live.fill_masks if live.can_fill_masks else None
+    shown: list[tuple[str, Any]] = []
     if export_dir is not None:
         export = text_models.LoadedExport(export_dir)
-        if export.metadata is not None and export.metadata.task is not None:
-            about = f"exported model of {export.metadata.task}"
-            tuned = about, export, export.metadata
-            return _build_predictor(*tuned, live is None)
+        shown.append((export.summary, export))
+    if live is not None:
+        shown.append((live.summary, live.text_model))
+    about = "; ".join(summary for summary, _ in shown)
+    for _, model in shown:
+        if model.metadata is not None and model.metadata.task is not None:
+            schema.require(
+                len(shown) == 1,
+                "A fine-tuned model is shown alone: two go together only if "
+                "one scores words and the other fills masks. Received: "
+                f"{about}. Give --model or --saved_model.",
+            )
+            return _build_predictor(about, model)
+    can_fill = live is not None and live.can_fill_masks
+    score = live.score if live is not None and live.can_score else None
+    if export_dir is not None:
         export.require("score_text")
-        score = functools.partial(scoring.score, export)
-        descriptions.insert(0, "exported model")
-    return DemoModel("; ".join(descriptions), score, fill)
+        score = export.score
+    return DemoModel(about, score, live.fill_masks if can_fill else None)
 
 
-def _build_predictor(
-    description: str,
-    model: text_models.TextModel,
-    metadata: export_metadata.ExportMetadata,
-    is_alone: bool,
-) -> DemoModel:
-    if not is_alone:
-        raise ValueError(
-            "A fine-tuned model is shown alone: two go together only if one "
-            f"scores words and the other fills masks. Received: {description}, "
-            "and another beside it. Give --model or --saved_model."
-        )
-    names = export_metadata.SIGNATURES[metadata.signatures[0]].inputs
+def _build_predictor(about: str, model: text_models.TextModel) -> DemoModel:
+    names, metadata = model.input_names, model.require_task()
     facts = {
         "kind": metadata.kind,
         "page": base.find_kind(metadata.kind).export_texts()["page"],
@@ -121,9 +113,9 @@ def _build_predictor(
 
     def predict(*columns: list[str]) -> list[Any]:
         inputs = dict(zip(names, columns, strict=True))
-        return [p for _, p in predictions.predict(model, metadata, inputs)]
+        return [prediction for _, prediction in model.answer(inputs)]
 
-    return DemoModel(description, predict=predict, facts=facts)
+    return DemoModel(about, predict=predict, facts=facts)
 
 
 class DemoServer(serving.ThreadedWSGIServer):
@@ -207,7 +199,6 @@ class DemoServer(serving.ThreadedWSGIServer):
     def _answer(
         self, environ: dict[str, Any], start_response: Any
     ) -> Iterable[bytes]:
-        """The application that Werkzeug calls for every request."""
         try:
             self._check_origin(environ)
             routes = self._routes.bind_to_environ(environ)
@@ -260,7 +251,6 @@ class DemoServer(serving.ThreadedWSGIServer):
             ) from error
 
     def _check_origin(self, environ: dict[str, Any]) -> None:
-        """Refuses what was not meant for this server."""
         host = environ.get("HTTP_HOST", "")
         port = self.server_address[1]
         known = [f"{name}:{port}" for name in _LOCAL_NAMES]
@@ -268,9 +258,8 @@ class DemoServer(serving.ThreadedWSGIServer):
         if port == 80:
             known += _LOCAL_NAMES
         if self.is_local and host.lower() not in known:
-            raise exceptions.MisdirectedRequest(
-                f"This server answers at {self.url} only."
-            )
+            told = f"This server answers at {self.url} only."
+            raise exceptions.MisdirectedRequest(told)
         origin = environ.get("HTTP_ORIGIN")
         if origin is not None and origin.partition("://")[2] != host:
             raise exceptions.Forbidden("Other web sites may not ask.")

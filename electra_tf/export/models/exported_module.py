@@ -70,9 +70,8 @@ class ExportedModule(tf.Module):
             self.tokens_per_bucket = length_buckets.TOKENS
             parallel_blocks.replace(self._network.encoder)
         stored_weights.replace(self._network.layers, weights)
-        self.model_variables = stored_weights.find_variables(
-            self._network.layers
-        )
+        layers = self._network.layers
+        self.model_variables = stored_weights.find_variables(layers)
 
     def run(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers a signature, as `signatures.toml` documents it."""
@@ -132,9 +131,8 @@ class ExportedModule(tf.Module):
         if lengths is None:
             lengths = length_buckets.count_columns(input_mask)
         columns, size = tf.shape(input_mask)[1], self.tokens_per_bucket
-        return length_buckets.compute(
-            compute_rows, lengths, columns, paddings or {}, size
-        )
+        others = lengths, columns, paddings or {}, size
+        return length_buckets.compute(compute_rows, *others)
 
     def check_ids(self, **rows: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Ids, mask and segments, `[B, S]` int32, after checks in the graph."""
@@ -148,31 +146,27 @@ class ExportedModule(tf.Module):
             tensor, words = rows[name], f"`{name}` must be 0 to {size - 1}."
             if tensor is not input_ids:
                 pair = {"input_ids": input_ids, name: tensor}
-                checks.append(require_equal_shapes(**pair))
+                checks.append(_equal_shapes(**pair))
             is_known = (tensor >= 0) & (tensor < size)
-            checks.append(require(is_known, words, tensor))
+            checks.append(self.require(is_known, words, tensor))
         with tf.control_dependencies(checks):
             input_ids = tf.identity(input_ids)
         return input_ids, rows["input_mask"], rows["segment_ids"]
 
+    @staticmethod
+    def check_pairs(**tensors: tf.Tensor) -> list[tf.Tensor]:
+        """Two tensors, after a check in the graph that shapes are equal."""
+        with tf.control_dependencies([_equal_shapes(**tensors)]):
+            return [tf.identity(tensor) for tensor in tensors.values()]
 
-def require_equal_shapes(**tensors: tf.Tensor) -> Any:
-    """A check of the graph that the second tensor has the first's shape."""
+    @staticmethod
+    def require(conditions: tf.Tensor, words: str, values: tf.Tensor) -> Any:
+        """A check of the graph that all conditions are true."""
+        shown = [f"{words} Received values", values]
+        return tf.debugging.Assert(tf.reduce_all(conditions), shown, 8)
+
+
+def _equal_shapes(**tensors: tf.Tensor) -> Any:
     (first_name, first), (name, second) = tensors.items()
-    return tf.debugging.assert_equal(
-        tf.shape(second),
-        tf.shape(first),
-        f"`{name}` must have the shape of `{first_name}`.",
-    )
-
-
-def check_pairs(**tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Two tensors, after a check of the graph that their shapes are equal."""
-    with tf.control_dependencies([require_equal_shapes(**tensors)]):
-        return [tf.identity(tensor) for tensor in tensors.values()]
-
-
-def require(conditions: tf.Tensor, words: str, values: tf.Tensor) -> Any:
-    """A check of the graph that all conditions are true."""
-    shown = [f"{words} Received values", values]
-    return tf.debugging.Assert(tf.reduce_all(conditions), shown, summarize=8)
+    words = f"`{name}` must have the shape of `{first_name}`."
+    return tf.debugging.assert_equal(tf.shape(second), tf.shape(first), words)

@@ -28,9 +28,6 @@ class FinetunedModule(exported_module.ExportedModule):
     public methods of this class.
     """
 
-    check_pairs = staticmethod(exported_module.check_pairs)
-    require = staticmethod(exported_module.require)
-
     def __init__(
         self,
         encoder: encoder_lib.Encoder,

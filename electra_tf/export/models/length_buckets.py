@@ -131,7 +131,6 @@ def compute(
 
 
 def _merge(tensor: tf.Tensor) -> tf.Tensor:
-    """`[M, N, ...]` as `[M * N, ...]`."""
     shape = tf.shape(tensor)
     return tf.reshape(tensor, tf.concat([shape[:1] * shape[1:2], shape[2:]], 0))
 

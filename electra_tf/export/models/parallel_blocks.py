@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from electra_tf.acceleration import operations
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import layers
+from electra_tf.modeling.layers import Linear
 
 NUM_PARTS = 2
 """Of a block: more wait for each other more often than they save."""
@@ -23,8 +23,8 @@ class _Part(NamedTuple):
     """Some heads of a block, or units between its feed-forward products."""
 
     size: int  # number of heads or units
-    first: layers.Linear
-    last: layers.Linear
+    first: Linear
+    last: Linear
 
 
 class ParallelBlock:
@@ -39,9 +39,8 @@ class ParallelBlock:
         )
         self._attention_norm = block.attention_norm
         units = block.intermediate.units
-        self._feed_forward = _split(
-            block.intermediate, block.output_projection, units
-        )
+        products = block.intermediate, block.output_projection
+        self._feed_forward = _split(*products, units)
         self._output_norm = block.output_norm
 
     def __call__(
@@ -69,7 +68,6 @@ def replace(encoder: encoder_lib.Encoder) -> None:
 
 
 def _attend(part: _Part, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Returns what some heads add to `[B * S, D]`."""
     fused = part.first(hidden)
     query, key, value = encoder_lib.split_heads(fused, bias, part.size)
     probs = encoder_lib.compute_probs(query, key, bias)
@@ -77,7 +75,7 @@ def _attend(part: _Part, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def _split(
-    first: layers.Linear, last: layers.Linear, count: int, num_fused: int = 1
+    first: Linear, last: Linear, count: int, num_fused: int = 1
 ) -> list[_Part]:
     """Parts of two products that `count` heads or units lie between.
 
@@ -110,13 +108,8 @@ def _split(
     return parts
 
 
-def _build_linear(
-    like: layers.Linear, kernel: np.ndarray, bias: np.ndarray
-) -> layers.Linear:
-    """A layer `[in, units]` with these weights and another's dtypes."""
-    linear = layers.Linear(
-        len(bias), "zeros", name=like.name, dtype=like.dtype_policy
-    )
+def _build_linear(like: Linear, kernel: np.ndarray, bias: np.ndarray) -> Linear:
+    linear = Linear(len(bias), "zeros", name=like.name, dtype=like.dtype_policy)
     linear.build((None, len(kernel)))
     linear.kernel.assign(kernel)
     linear.bias.assign(bias)

@@ -4,26 +4,16 @@ One class for each kind of network, with one method for each family of
 signatures: `score` answers `score_text` and `score_ids`.
 """
 
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
-from electra_tf.formats import own_run
-from electra_tf.formats import portable
 from electra_tf.inputs import masking
-from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import layers
 from electra_tf.modeling import networks
-from electra_tf.objectives import base
-from electra_tf.objectives import registry
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
 
 _FEATURES = ("features_text", "features_ids")
 # [CLS] and [SEP] around every text.
@@ -49,8 +39,7 @@ class PretrainedModule(exported_module.ExportedModule):
         tokenizer: tokenizer_lib.Tokenizer,
         max_length: int = 0,
     ) -> None:
-        encoder = getattr(network, "encoder", network)
-        super().__init__(encoder, [network], tokenizer, max_length)
+        super().__init__(network.encoder, [network], tokenizer, max_length)
         self._network.main = network
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
@@ -129,10 +118,8 @@ class DetectorModule(PretrainedModule):
         """Logit and probability that each token was replaced."""
         logits = self._compute_logits(*rows)
         logits = tf.where(rows[1] > 0, logits, export_metadata.PADDING_LOGIT)
-        return {
-            "replaced_probability": tf.sigmoid(logits),
-            "replaced_logits": logits,
-        }
+        probability = tf.sigmoid(logits)
+        return {"replaced_probability": probability, "replaced_logits": logits}
 
     def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
         return self._network.main(*rows).logits
@@ -194,8 +181,7 @@ class MaskedLanguageModule(PretrainedModule):
         }
 
 
-_MODULES: Mapping[networks.Answer | None, type[PretrainedModule]] = {
-    None: PretrainedModule,
+_MODULES: Mapping[networks.Answer, type[PretrainedModule]] = {
     networks.Answer.REPLACED: DetectorModule,
     networks.Answer.COPYING: CopyingModule,
     networks.Answer.ENERGY: EnergyModule,
@@ -205,43 +191,15 @@ _MODULES: Mapping[networks.Answer | None, type[PretrainedModule]] = {
 
 
 def build_module(
-    answer: networks.Answer | None,
+    answer: networks.Answer,
     network: Any,
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module of what `PretrainingModel.build_main` makes.
+    """Builds the module of a main network that answers so, if it has a head.
 
-    Without an `answer` the network is an encoder alone. A `max_length` of 0 is
-    its number of positions.
+    A `max_length` of 0 is its number of positions.
     """
-    return _MODULES[answer](network, tokenizer, max_length)
-
-
-def load_network(
-    settings: config.ExperimentConfig,
-    vocabulary: vocabulary_lib.Vocabulary,
-    checkpoint: pathlib.Path,
-    precision: str = "float32",
-    use_average: bool = False,
-) -> Any:
-    """Loads the main network of a pre-training checkpoint, on the CPU.
-
-    Of a checkpoint without heads that is the encoder alone.
-    """
-    settings = base.resolve(settings, vocabulary.size)
-    objective = registry.find(settings)
-    # The CPU always has room, an accelerator may be in use.
-    with tf.device("/CPU:0"):
-        dtype, sizes = layers.dtype_policy(precision), settings.encoder
-        saved = own_run.load_tensors(checkpoint, settings, use_average)
-        if set(map(portable.part_of, saved)) == {portable.MAIN}:
-            network = encoder_lib.build_encoder(
-                sizes, portable.MAIN, dtype=dtype
-            )
-        else:
-            network = objective.build_main(sizes, dtype)
-        variables = {variable.path: variable for variable in network.variables}
-        wanted = {path: saved[path] for path in saved if path in variables}
-        checkpoints.assign(checkpoint, wanted, variables)
-    return network
+    has_head = hasattr(network, "head")
+    kind = _MODULES[answer] if has_head else PretrainedModule
+    return kind(network, tokenizer, max_length)

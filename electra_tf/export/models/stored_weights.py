@@ -109,7 +109,6 @@ def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
 
 
 def _store(layer: Any, variable: Any, weights: str) -> Any:
-    """Returns the object that a layer reads in a variable's place."""
     values, name = np.asarray(variable.value), variable.path.replace("/", "_")
     is_kernel = variable.name == "kernel"
     # Tables and normalization are read in float32 whatever the layer computes.
