@@ -77,7 +77,7 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
     """
     known = flags.FLAGS
     try:
-        overrides = []
+        overrides = list[tuple[str, str | bool]]()
         if "config" in known:
             argv, overrides = take_overrides(argv)
         rest = known(argv)

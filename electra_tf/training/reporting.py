@@ -319,9 +319,9 @@ def _draw_panel(axis: Any, name: str, lines: list[dict[str, Any]]) -> None:
         ("train", "-", "training", 0.7),
         ("validation", "o--", "held-out", 1.0),
     ):
-        own = [line for line in lines if line["split"] == split]
-        if own := [line for line in own if name in line]:
-            curve = [n["step"] for n in own], [n[name] for n in own]
+        points = [n for n in lines if n["split"] == split and name in n]
+        if points:
+            curve = [n["step"] for n in points], [n[name] for n in points]
             look = {"color": "C0", "alpha": alpha, "markersize": 4}
             axis.plot(*curve, style, label=label, **look)
     baseline = _BASELINES.get(name, "")
