@@ -150,7 +150,8 @@ def _load_config(
         section, _, field = place.partition(".")
         # The fields of `objective` are known to the class that it names.
         is_open = isinstance(getattr(schema(), section, None), dict)
-        if not is_open and f"--config.{place}" not in known:
+        is_named = is_open and field.isidentifier()
+        if not is_named and f"--config.{place}" not in known:
             raise errors.ConfigError(
                 f"There is no setting --config.{place}. "
                 f"{schema_lib.find_near(f'--config.{place}', known)}All "

@@ -258,6 +258,8 @@ def test_flags_set_fields(given, expected, parse):
         ("optimizer.learnign_rate=1", "mean '--config.optimizer.learning_rate"),
         ("optimizer=1", "There is no setting --config.optimizer."),
         ("trainin.seed=1", "There is no setting --config.trainin.seed. "),
+        ("objective=1", "There is no setting --config.objective. "),
+        ("objective.a.b=1", "There is no setting --config.objective.a.b. "),
     ],
 )
 def test_an_unknown_override_names_the_nearest_setting(given, message, refuse):
