@@ -12,7 +12,6 @@ from electra_tf.modeling import networks
 from electra_tf.objectives import base
 from electra_tf.objectives import electra
 from electra_tf.objectives import replace_mlm
-from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 
@@ -60,7 +59,7 @@ class AllTokensMLM(electra.Electra):
             output.logits, output.copy_logits, seen.input_ids, seen.original_ids
         )
         slots = masking.gather_positions(output.logits, seen.masked_positions)
-        detection = metrics.detection_statistics(
+        detection = accuracies.detection_statistics(
             -output.copy_logits, sampled.fake.is_fake_tokens, weights
         )
         return step_lib.LossSums(

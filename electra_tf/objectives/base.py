@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.config import schema
+from electra_tf.formulas import accuracies
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder as encoder_lib
@@ -19,7 +20,6 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 from electra_tf.training import step_state
@@ -317,12 +317,12 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             for name in self.loss_coefficients
         } | dict(self.ratios)
         means = {
-            name: metrics.ratio(statistics[numerator], statistics[divisor])
+            name: accuracies.ratio(statistics[numerator], statistics[divisor])
             for name, (numerator, divisor) in quotients.items()
         }
         means = {"loss": self.total_of(means)} | means
         if "detected_tokens" in statistics:
-            means |= metrics.summarize_detection(statistics)
+            means |= accuracies.summarize_detection(statistics)
         return means
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:

@@ -15,7 +15,6 @@ from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.objectives import base
-from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
@@ -93,7 +92,7 @@ class Electra(base.PretrainingModel):
     Settings: type = Settings
     supports_disentangled = True
     ratios = accuracies.GENERATOR_RATIOS
-    extra_sizes = {"kept_sampled_correct": 1, **metrics.DETECTION_SIZES}
+    extra_sizes = {"kept_sampled_correct": 1, **accuracies.DETECTION_SIZES}
     is_frozen = False
     """Whether the generator is frozen, which also removes its dropout."""
     is_sampling = True
@@ -243,5 +242,5 @@ class Electra(base.PretrainingModel):
         weights = self.main_weights(masked)
         return step_lib.LossSums(
             {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
-            metrics.detection_statistics(logits, labels, weights),
+            accuracies.detection_statistics(logits, labels, weights),
         )

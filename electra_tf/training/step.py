@@ -15,7 +15,6 @@ import tensorflow as tf
 from electra_tf import fusion
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
-from electra_tf.training import metrics
 from electra_tf.training import optimizers
 from electra_tf.training import step_state
 
@@ -59,7 +58,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_parallel = 1  # micro-batches at a time, on CPUs
         self.loss_scale: step_state.LossScale | None = None
         self.weight_average: step_state.WeightAverage | None = None
-        self.totals: Any = None  # `metrics.Statistics`, once compiled
+        self.totals: Any = None  # `step_state.Statistics`, once compiled
 
     @property
     @abc.abstractmethod
@@ -198,7 +197,7 @@ class TrainableModel(keras.Model, abc.ABC):
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
         if self.totals is None:
-            self.totals = metrics.Statistics(
+            self.totals = step_state.Statistics(
                 self.statistic_sizes, self.derive_metrics
             )
 

@@ -1,4 +1,4 @@
-"""The loss scale and the moving averages of weights, which a step updates.
+"""What a step updates beside the weights: loss scale, averages, statistics.
 
 Inside a loop or a condition a replica cannot call `assign` of a mirrored
 variable. The functions here write the replica's copy through its handle, so
@@ -6,10 +6,14 @@ all replicas must write the same value.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
+import numpy as np
 import tensorflow as tf
+
+Tensors = dict[str, tf.Tensor]
 
 
 def read_copy(variable: Any) -> tf.Tensor:
@@ -99,3 +103,43 @@ class WeightAverage(tf.Module):
         """Sets the averages to the weights, in the cross-replica context."""
         for source, average in zip(self.sources, self.averages, strict=True):
             average.assign(source.value)
+
+
+class Statistics(keras.metrics.Metric):
+    """Sums statistics over batches and derives a model's metrics from them.
+
+    The statistics have been summed over replicas. Each replica adds the sums to
+    its own copy.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        derive_fn: Callable[[Tensors], Tensors] = dict,
+    ) -> None:
+        super().__init__(name="statistics")
+        self.sizes = dict(sorted(sizes.items()))
+        self.derive_fn = derive_fn
+        # Not `add_variable`, whose variables are summed over replicas again.
+        build = functools.partial(keras.Variable, trainable=False)
+        zeros = np.zeros(sum(self.sizes.values()))
+        self.total = build(zeros, dtype="float32", name="total")
+        self.num_batches = build(np.zeros([]), dtype="int64")
+
+    def update_state(self, statistics: Tensors) -> None:
+        """Adds the vectors of a batch that `sizes` names."""
+        vector = tf.concat([statistics[name] for name in self.sizes], 0)
+        assign_add(self.total, vector)
+        assign_add(self.num_batches, 1)
+
+    def result(self) -> Tensors:
+        """Computes scalar metrics of all batches since the last reset."""
+        total = tf.convert_to_tensor(self.total)
+        vectors = tf.split(total, list(self.sizes.values()))
+        return self.derive_fn(dict(zip(self.sizes, vectors, strict=True)))
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """Returns the sums since the last reset, as arrays."""
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        vectors = np.split(tf.convert_to_tensor(self.total).numpy(), ends)
+        return dict(zip(self.sizes, vectors, strict=True))

@@ -21,9 +21,9 @@ from electra_tf import fusion
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import metrics as metrics_lib
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
+from electra_tf.training import step_state
 
 # The longest compiled call: schedulers often send SIGKILL 30 seconds after
 # SIGTERM, and a checkpoint must be written before that.
@@ -94,8 +94,8 @@ class TrainingRun(abc.ABC):
         self._stop = stopping.StopRequest()
         with strategy.scope():
             sizes = dict(model.statistic_sizes)
-            self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
-            self._held_out = metrics_lib.Statistics(sizes)
+            self.statistics = step_state.Statistics(sizes | _STEP_STATISTICS)
+            self._held_out = step_state.Statistics(sizes)
         scope = distribution.xla_scope(training)
         # On a TPU steps are compiled without `jit_compile`.
         is_tpu = training.strategy == "tpu"

@@ -16,10 +16,10 @@ their own; everything beside them is held to the tolerance of all others.
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.formulas import accuracies
 from electra_tf.formulas import losses
 from electra_tf.inputs import masking
 from electra_tf.modeling.encoder import EncoderOutput
-from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 from tests.golden import loading
 from tests.golden.checks import training
@@ -184,7 +184,9 @@ def _count_all_chosen(statistics):
     """The reference's accuracies, which count kept tokens like hidden ones."""
     num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
     return {
-        name: metrics.ratio(statistics[hidden] + statistics[kept], num_chosen)
+        name: accuracies.ratio(
+            statistics[hidden] + statistics[kept], num_chosen
+        )
         for name, hidden, kept in _ACCURACIES
         if hidden in statistics
     }
