@@ -167,10 +167,7 @@ class ChecksumCheck(threading.Thread):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(daemon=True)
-        splits = filter(None, (dataset.train, dataset.held_out))
-        self._splits = [
-            split for split in splits if all(map(storage.is_local, split.paths))
-        ]
+        self._dataset = dataset
         self._error: Exception | None = None
         self._is_ended = threading.Event()
         self.start()
@@ -178,26 +175,24 @@ class ChecksumCheck(threading.Thread):
     def run(self) -> None:
         """Reads the shards up to the first damaged one."""
         try:
-            for split in self._splits:
-                columns = split.paths, split.shard_sizes, split.checksums
-                for path, size, checksum in zip(*columns, strict=True):
-                    digest = self._compute_sha256(path)
-                    if self._is_ended.is_set():
-                        return
-                    if digest != checksum:
-                        raise _damaged(path, size, "content of another sha256")
+            for split in (self._dataset.train, self._dataset.held_out):
+                if split and all(map(storage.is_local, split.paths)):
+                    self._check(split)
         except (DamagedShardError, OSError) as error:
             self._error = error
 
-    def _compute_sha256(self, path: str) -> str:
-        digest = hashlib.sha256()
-        with storage.naming(path), storage.path(path).open("rb") as stream:
-            while chunk := stream.read(_CHECKSUM_CHUNK_BYTES):
-                digest.update(chunk)
-                seconds = len(chunk) / CHECKSUM_BYTES_PER_SECOND
-                if self._is_ended.wait(seconds):
-                    break
-        return digest.hexdigest()
+    def _check(self, split: Split) -> None:
+        columns = split.paths, split.shard_sizes, split.checksums
+        for path, size, checksum in zip(*columns, strict=True):
+            digest = hashlib.sha256()
+            with storage.naming(path), storage.path(path).open("rb") as stream:
+                while chunk := stream.read(_CHECKSUM_CHUNK_BYTES):
+                    digest.update(chunk)
+                    seconds = len(chunk) / CHECKSUM_BYTES_PER_SECOND
+                    if self._is_ended.wait(seconds):
+                        return
+            if digest.hexdigest() != checksum:
+                raise _damaged(path, size, "content of another sha256")
 
     def require_good(self) -> None:
         """Raises the error of a damaged shard that was found so far."""
