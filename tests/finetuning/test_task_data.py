@@ -105,3 +105,8 @@ def test_replicas_share_the_rows_of_a_global_batch():
     first, second = (labels(0, _context(2, place, 2)) for place in (0, 1))
     assert [a + b for a, b in zip(first, second, strict=True)] == alone
     assert labels(3, _context(1, 0, 2)) == local[6:]
+
+
+def test_steps_are_whole_batches_of_an_epoch_times_epochs():
+    for num_rows, epochs, steps in ((99, 1.5, 4), (31, 1, 1), (20, 3.0, 2)):
+        assert task_data.num_steps(num_rows, 32, epochs) == steps

@@ -88,3 +88,11 @@ def test_every_start_of_a_beam_has_the_ends_it_would_have_alone():
             outputs["end_top_log_probs"][:, k], values, atol=1e-5
         )
         np.testing.assert_array_equal(outputs["end_top_index"][:, k], indices)
+
+
+def test_layer_norm_statistics_stay_float32_under_mixed_precision():
+    layer = layers.LayerNorm(dtype="mixed_bfloat16")
+    # 1001 is not a bfloat16: all four become 1000, hence zero variance.
+    output = layer(tf.constant([[1000, 1001, 1002, 1003]], tf.bfloat16))
+    assert np.isfinite(np.asarray(output, "float32")).all()
+    assert layer.gamma.dtype == "float32"

@@ -14,6 +14,7 @@ from electra_tf.records.corpus import open_corpus
 from electra_tf.records.readers import Document
 from electra_tf.records.shards import BuildShare
 from electra_tf.records.shards import build_plan
+from electra_tf.text.vocabulary import Vocabulary
 
 
 def change_settings(plan, **changes):
@@ -98,3 +99,27 @@ def test_output_inside_the_corpus_is_refused(settings, tmp_path):
     settings = dataclasses.replace(settings, corpus=(str(tmp_path),))
     with pytest.raises(errors.DataError, match="lies inside the corpus"):
         build_plan(settings)
+
+
+def test_large_vocabularies_keep_large_ids(plan):
+    tokens = [*plan.vocabulary.tokens, *(f"t{i}" for i in range(70_000))]
+    plan = dataclasses.replace(plan, vocabulary=Vocabulary(tuple(tokens)))
+
+    def tokenize_high(lines):
+        ids, lengths = tokenize(lines)
+        return ids + 69_000, lengths
+
+    build_part(plan, tokenize=tokenize_high)
+    ids, _ = shards.load_rows(plan, BuildShare("", 0, "train", (1,)))
+    is_special = np.isin(ids, plan.vocabulary.special_ids)
+    assert ids[~is_special].min() > 69_000
+
+
+def test_number_of_shards_is_as_asked_or_grows_with_the_corpus(plan):
+    for num_out_files, num_bytes, expected in (
+        (0, 10, 1), (0, 50 << 20, 8), (0, 1 << 30, 64), (0, 1 << 40, 1000),
+        (12, 10, 12),
+    ):  # fmt: skip
+        settings = change_settings(plan, num_out_files=num_out_files).settings
+        found = shards._choose_num_shards(settings, num_bytes)
+        assert found["train"] == expected

@@ -20,6 +20,7 @@ from tests.full_disk import largest_file
 from tests.records.conftest import build
 from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
+from tests.records.conftest import write_corpus
 
 SCRIPT = script_modules.ROOT / "scripts" / "build_pretraining_dataset.py"
 LOST = "train/pretrain_data.tfrecord-00002-of-00004"
@@ -220,3 +221,15 @@ def test_lost_tokens_are_told_with_the_remedy(settings, tmp_path, keeps):
     text = "a " * 60 + "\n" + "b " * 60
     lines = report(settings, tmp_path, text, keep_overflow=keeps)
     assert ("To change" in lines[-1] and "overflow" in lines[-1]) != keeps
+
+
+def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
+    changed = write_corpus(tmp_path / "corpus")
+    path = changed / "part_0.txt"
+    path.write_text(path.read_text()[::-1])
+    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
+    lost.unlink()
+    settings = dataclasses.replace(settings, corpus=(str(changed),))
+    with refused("00002-of-00004 differs from the"):
+        writer.build_dataset(settings, resume=True)
+    assert not lost.exists()

@@ -105,6 +105,8 @@ def test_special_tokens_stand_for_themselves():
     assert is_special == [True, True, True, False, False, False]
     assert pieces[:3] == [["[CLS]"], ["[SEP]"], ["[CLS]"]]
     assert pieces[4] == ["[", "c", "##l", "##s", "]"]
+    # Lone surrogates vanish.
+    assert _split_words(["a\ud800b", "東\ud800京"])[0] == [["ab"], ["東京"]]
 
 
 def _split_text(text, splits_punctuation=False):
