@@ -116,6 +116,13 @@ class AnsweredTable:
         remedy = "name the right ones by --columns"
         found = files.read_rows(self.source, file_format, wanted, remedy)
         for place, row in found:
+            try:
+                json.dumps(row, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:
+                received = ascii(row)
+                raise files.unexpected(
+                    place, "valid Unicode", received
+                ) from error
             for name, column in columns.items():
                 text = self._read_text(files.Record(place, dict(row)), column)
                 texts.setdefault(name, []).append(text)
@@ -130,14 +137,7 @@ class AnsweredTable:
         value = record.values[column]
         if value in (None, "nan", "NaN") or value != value:
             return ""
-        text = cells.read_text(record, column)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            expected = f"valid Unicode in column {column!r}"
-            place, received = record.place, ascii(text)
-            raise files.unexpected(place, expected, received) from error
-        return text
+        return cells.read_text(record, column)
 
     def _add_columns(
         self,

@@ -106,16 +106,15 @@ def read_text(record: files.Record, column: str) -> str:
     value = record.values[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    expected, remedy = f"a text in column {column!r}", "Remove the row."
     # `astype(str)` of pandas turns a missing text into this.
-    if value in ("nan", "NaN"):
-        raise files.unexpected(record.place, expected, value, remedy)
-    if not isinstance(value, str):
-        if is_empty(record, column):
-            raise files.unexpected(record.place, expected, "null", remedy)
+    is_nan = value in ("nan", "NaN")
+    if isinstance(value, str) and not is_nan:
+        return value
+    expected, remedy = f"a text in column {column!r}", "Remove the row."
+    if not (is_nan or is_empty(record, column)):
         remedy = 'Write a row for each text (in pandas, orient="records").'
-        raise files.unexpected(record.place, expected, value, remedy)
-    return value
+    received = "null" if value is None else value
+    raise files.unexpected(record.place, expected, received, remedy)
 
 
 def read_name(record: files.Record, column: str) -> str:

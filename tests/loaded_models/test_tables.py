@@ -90,6 +90,7 @@ def test_what_was_stopped_goes_on_and_another_model_starts_anew(
         ("a.csv", "text,n,n\na,1,2\n", "'n'. Received: 2. Rename the others"),
         ("a.jsonl", '{"text": "a"}\n{"text": [1]}\n', "line 2: .*a text in"),
         ("a.jsonl", '{"text": "\\ud800"}\n', "line 1: .*valid Unicode"),
+        ("a.jsonl", '{"text": "a", "n": "\\ud800"}\n', "1: .*valid Unicode"),
         ("a.csv", "text\n", "rows of text"),
         ("a.csv", "text,length\na,1\n", "no columns called all, length"),
         ("a.parquet", "", "--input_file.*Save it as one of them"),

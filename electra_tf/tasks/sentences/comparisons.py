@@ -241,24 +241,21 @@ class MultipleChoiceTask(ComparisonTask):
 
     def parse_label(self, record: files.Record, own: OwnSettings) -> int:
         """Returns the index of the right choice, from number, name or text."""
-        name = cells.label_name(record.values.get(own.label_column)) or ""
-        named = cells.read_choices(record, _choice_columns(own))
-        names, choices = list(named), list(named.values())
-        letters, count = string.ascii_uppercase, len(choices)
-        index = letters.find(name) if len(name) == 1 else -1
-        index = int(name) if name.isdecimal() else index
-        if name in names:
-            index = names.index(name)
-        elif not 0 <= index < count and choices.count(name) == 1:
-            index = choices.index(name)
-        if not 0 <= index < count:
-            expected = (
-                f"the right one of {count} choices in {own.label_column!r}, "
-                f"as 0 to {count - 1} or A to {letters[:count][-1]}"
-            )
-            remedy = "Count from 0, or repair the row."
-            raise files.unexpected(record.place, expected, name, remedy)
-        return index
+        label = cells.label_name(record.values.get(own.label_column)) or ""
+        choices = cells.read_choices(record, _choice_columns(own))
+        texts, last = [*choices.values()], len(choices) - 1
+        spellings = [t if texts.count(t) == 1 else None for t in texts]
+        letters = string.ascii_uppercase
+        for names in (choices, map(str, range(last + 1)), letters, spellings):
+            places = dict(zip(names, range(last + 1), strict=False))
+            if label in places:
+                return places[label]
+        expected = (
+            f"the right one of {last + 1} choices in {own.label_column!r}, "
+            f"as 0 to {last} or A to {letters[: last + 1][-1]}"
+        )
+        remedy = "Count from 0, or repair the row."
+        raise files.unexpected(record.place, expected, label, remedy)
 
     def expand(
         self, record: files.Record, example: Example, own: OwnSettings
