@@ -205,6 +205,10 @@ _WRAPPERS = r"((module|_orig_mod|model)\.)+"
 
 _MAX_LABELS = 100_000
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
+_Architectures = Annotated[
+    tuple[Annotated[str, schema.one_of(*HEAD_CLASSES)], ...],
+    pydantic.Field(max_length=1),
+]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 # Of a task, which becomes the name of a layer.
 _NAME = re.compile(r"[A-Za-z0-9.][\w.-]*", re.ASCII)
@@ -218,9 +222,7 @@ class _Config:
     """Fields of a config that are read, beside a kind's `options_class`."""
 
     model_type: Literal["electra"] = "electra"
-    architectures: (
-        tuple[Annotated[str, schema.one_of(*HEAD_CLASSES)]] | tuple[()] | None
-    ) = None
+    architectures: _Architectures | None = None
     hidden_act: Literal["gelu"] = "gelu"
     layer_norm_eps: _Epsilon = 1e-12
     position_embedding_type: Literal["absolute"] = "absolute"
@@ -252,6 +254,11 @@ def read_model(path: pathlib.Path) -> PortableModel:
 def _read_one(path: pathlib.Path) -> PortableModel:
     """Reads a model of one encoder as the class that its config names."""
     file = path / CONFIG_FILE
+    if not file.exists():
+        raise FileNotFoundError(
+            f"Expected {CONFIG_FILE} beside the weights in {path}. Received: "
+            "none. Give the folder of a model, downloaded whole."
+        )
     stated = schema.read_object(file, errors.ModelError)
     names = stated.get("id2label")
     if isinstance(names, dict) and len(names) > _MAX_LABELS:

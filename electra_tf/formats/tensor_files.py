@@ -83,6 +83,12 @@ def require_sizes(
 
 
 def _read_file(path: pathlib.Path) -> Arrays:
+    with path.open("rb") as file:
+        if file.read(23) == b"version https://git-lfs":
+            raise errors.ModelError(
+                f"{path} must hold the tensors. Received: a pointer of Git LFS "
+                "in their place. Fetch them: git lfs pull."
+            )
     try:
         return _READERS[path.suffix](path)
     except ImportError:

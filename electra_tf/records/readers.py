@@ -68,6 +68,7 @@ _REFUSED = {
         "a PDF, a document of an office program or a ZIP. Save its text"
     ),
     rb"ARROW1": "Arrow's file format (Feather). Save the table as Parquet",
+    rb"version https://git-lfs": "a pointer of Git LFS. Run git lfs pull",
     rb"\xff\xfe|\xfe\xff": "UTF-16. Convert it: iconv -f UTF-16 -t UTF-8",
 }
 _BLOCK_BYTES = 1 << 22
