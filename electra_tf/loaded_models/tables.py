@@ -175,9 +175,11 @@ class AnsweredTable:
                 names |= dict.fromkeys(row)
             # A TSV whose names are in quotes is read as one with quotes.
             is_tsv = delimiter == "\t"
-            quoting: Any = csv.QUOTE_ALL if is_tsv else csv.QUOTE_MINIMAL
             table = csv.DictWriter(
-                stream, list(names), delimiter=delimiter, quoting=quoting
+                stream,
+                list(names),
+                delimiter=delimiter,
+                quoting=csv.QUOTE_ALL if is_tsv else csv.QUOTE_MINIMAL,
             )
             table.writeheader()
             for row in _read_objects(parts):

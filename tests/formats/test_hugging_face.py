@@ -93,7 +93,10 @@ _REGRESSION = {"problem_type": "regression"}
         ({"num_hidden_layers": 3}, "electra.encoder.layer.2.*is missing"),
         # What it is if it is left out is the library's default.
         ({"num_attention_heads": 3}, "divisible"),
-        ({"model_type": "bert"}, "`model_type` must be 'electra'.*'bert'"),
+        (
+            {"model_type": "bert", "architectures": ["BertModel"]},
+            r"type` must be 'electra'.*'bert'. `architectures.0`.*Model'\.$",
+        ),
         ({"hidden_act": "gelu_new"}, "hidden_act.*gelu_new"),
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps.*1e-06"),
         ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),

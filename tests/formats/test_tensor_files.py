@@ -50,6 +50,13 @@ def test_parts_are_put_together_or_refused(tmp_path, changes, message):
     tiny_models.require_tensors(_read(folder / "x"), TENSORS)
 
 
+def test_a_pointer_of_git_is_told(tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    path.write_text("version https://git-lfs.github.com/spec/v1\nsize 9\n")
+    with pytest.raises(errors.ModelError, match=r"model\.bin .*: git lfs pull"):
+        _read(path)
+
+
 needs_torch = pytest.mark.extra("torch")
 
 

@@ -126,6 +126,7 @@ _GOOD = '{"text": "x"}\n'
         ("dump", '<mediawiki lang="en">', "HTML or XML. Take the text out"),
         ("mails", "From a@b 1:01:01\nTo: x\n", "an mbox. Take the mails' t"),
         ("a.txt", "%PDF-1.4\n", "a PDF, .* Save its text"),
+        ("a", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         ("a.docx", "PK\x03\x04 and more of a document", "of an office program"),
     ],
 )  # fmt: skip
