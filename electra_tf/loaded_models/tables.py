@@ -8,7 +8,6 @@ import contextlib
 import csv
 import dataclasses
 import hashlib
-import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from electra_tf.tasks import files
 
 Texts = dict[str, list[str]]
 """Name of an input of a model to a text of each row."""
+_Row = tuple[dict[str, Any], list[str]]  # its cells, and its texts or ""
 # Rows whose answers are kept together.
 _PART = 1_024
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -75,9 +75,8 @@ class AnsweredTable:
             key: tells the model apart: parts that another one left do not
                 count.
         """
-        are_filled = list[bool]()
-        for _, texts in self._read_parts(columns):
-            are_filled += _find_filled(texts)
+        parts_read = self._read_parts(columns)
+        are_filled = [any(texts) for rows in parts_read for _, texts in rows]
         total = len(are_filled)
         if not any(are_filled):
             expected = f"rows of {', '.join(columns.values())}"
@@ -95,10 +94,10 @@ class AnsweredTable:
         with locks.hold(folder):
             with progress.WorkProgress("Answers", total, "rows") as shown:
                 shown.advance(0, 0)  # Its clock starts here.
-                for rows, texts in self._read_parts(columns):
+                for rows in self._read_parts(columns):
                     parts.append(folder / f"{digest}-{len(parts):06d}.jsonl")
                     if not parts[-1].exists():
-                        lines = self._add_columns(rows, texts, answer)
+                        lines = self._add_columns(rows, columns, answer)
                         atomic.write_text(parts[-1], "".join(lines))
                     shown.advance(len(rows), len(rows))
             self._join(parts)
@@ -107,52 +106,45 @@ class AnsweredTable:
         with contextlib.suppress(OSError):  # Another process may hold it.
             folder.rmdir()
 
-    def _read_parts(
-        self, columns: Mapping[str, str]
-    ) -> Iterator[tuple[list[dict[str, Any]], Texts]]:
-        rows, texts = list[dict[str, Any]](), Texts()
+    def _read_parts(self, columns: Mapping[str, str]) -> Iterator[list[_Row]]:
+        rows, wanted = list[_Row](), list(columns.values())
         file_format = files.resolve_format(self.source, "auto")
-        wanted = list(columns.values())
         remedy = "name the right ones by --columns"
         found = files.read_rows(self.source, file_format, wanted, remedy)
         for place, row in found:
             try:
                 json.dumps(row, ensure_ascii=False).encode()
             except UnicodeEncodeError as error:
-                received = ascii(row)
-                raise files.unexpected(
-                    place, "valid Unicode", received
-                ) from error
-            for name, column in columns.items():
-                text = self._read_text(files.Record(place, dict(row)), column)
-                texts.setdefault(name, []).append(text)
-            rows.append(dict(row))
+                expected, received = "valid Unicode", ascii(row)
+                raise files.unexpected(place, expected, received) from error
+            record = files.Record(place, dict(row))
+            texts = [self._read_text(record, column) for column in wanted]
+            rows.append((record.values, texts))
             if len(rows) == _PART:
-                yield rows, texts
-                rows, texts = [], {}
+                yield rows
+                rows = []
         if rows:
-            yield rows, texts
+            yield rows
 
     def _read_text(self, record: files.Record, column: str) -> str:
         value = record.values[column]
         if value in (None, "nan", "NaN") or value != value:
             return ""
-        return cells.read_text(record, column)
+        text = cells.read_text(record, column)
+        return text if text.strip() else ""
 
     def _add_columns(
         self,
-        rows: Sequence[Mapping[str, Any]],
-        texts: Texts,
+        rows: Sequence[_Row],
+        columns: Mapping[str, str],
         answer: Callable[[Texts], Iterable[Mapping[str, Any]]],
     ) -> Iterator[str]:
-        are_filled = _find_filled(texts)
-        filled = {
-            name: list(itertools.compress(column, are_filled))
-            for name, column in texts.items()
-        }
-        answers = iter(answer(filled) if any(are_filled) else ())
-        for row, is_filled in zip(rows, are_filled, strict=True):
-            added = next(answers) if is_filled else {}
+        filled = [texts for _, texts in rows if any(texts)]
+        inputs = map(list, zip(*filled, strict=True))
+        texts_of = dict(zip(columns, inputs, strict=False))
+        answers = iter(answer(texts_of) if filled else ())
+        for row, texts in rows:
+            added = next(answers) if any(texts) else {}
             if common := set(row) & set(added):
                 expected = f"no columns called {', '.join(sorted(added))}"
                 received = ", ".join(sorted(common))
@@ -184,11 +176,6 @@ class AnsweredTable:
             table.writeheader()
             for row in _read_objects(parts):
                 table.writerow({n: _to_cell(row[n]) for n in row})
-
-
-def _find_filled(texts: Texts) -> list[bool]:
-    rows = zip(*texts.values(), strict=True)
-    return [any(text.strip() for text in row) for row in rows]
 
 
 def _read_objects(parts: Iterable[pathlib.Path]) -> Iterator[dict[str, Any]]:
