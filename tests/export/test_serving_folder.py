@@ -3,11 +3,13 @@
 import json
 import re
 
+import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
+from electra_tf import errors
 from electra_tf.export import serving_folder
 from tests.export import conftest
 
@@ -100,3 +102,21 @@ def test_every_signature_answers_its_warm_up(any_export, exported):
         ids = [i["input_ids"] for s, i in requests if s == "score_ids"]
         assert {(1, 24), (8, 24)} <= {rows.shape for rows in ids}
         assert min(rows.shape[1] for rows in ids) < 24
+
+
+def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
+    path = tmp_path / "models.config"
+    path.write_bytes(b"# mine\r\nmodel_config_list {\r\n}\r\n")
+    serving_folder.write_settings(tmp_path, "electra")
+    # Line ends stay.
+    kept = path.read_bytes()
+    assert kept.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
+    for config, message in (
+        (kept, "must say the base_path '/other/electra'"),
+        (b"model_config_list {", "must be a ModelServerConfig in text"),
+        (b"model_config_list {}\n# }", "Add this yourself"),
+    ):
+        path.write_bytes(config)
+        with pytest.raises(errors.ModelError, match=message):
+            serving_folder.plan_config(tmp_path, "electra", "/other")
+        assert path.read_bytes() == config
