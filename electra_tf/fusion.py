@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python import xla
 
 
 class Scope(enum.Enum):
@@ -42,9 +43,17 @@ def compiles(*scopes: Scope) -> bool:
     return _SCOPE.get() in scopes and not tf.executing_eagerly()
 
 
-def has_accelerator() -> bool:
-    """Whether a step that XLA compiles whole is for a GPU or a TPU."""
-    return any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
+def accelerator() -> str:
+    """What a step that XLA compiles whole is for: GPU, TPU or, empty, a CPU."""
+    kinds = filter(tf.config.list_logical_devices, ("GPU", "TPU"))
+    return next(kinds, "")
+
+
+def keep(tensor: tf.Tensor) -> tf.Tensor:
+    """The tensor, which XLA does not compute a second time for a user."""
+    if not compiles(Scope.STEP):
+        return tensor
+    return xla.optimization_barrier(tensor)[0]
 
 
 @functools.cache

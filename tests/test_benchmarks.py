@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from benchmarks import compile as compile_lib
+from benchmarks import device_compiler
 from benchmarks import pretrain
 from benchmarks import programs
 from benchmarks import timing
@@ -79,6 +80,74 @@ def test_others_do_the_same_work(kind, peer):
     assert sides[0].sizes == sides[1].sizes
 
 
+_PROGRAM = """HloModule step
+
+%put (stack: f32[3,100], row: f32[1,100], turn: s32[]) -> f32[3,100] {
+  %stack = f32[3,100]{1,0} parameter(0)
+  %row = f32[1,100]{1,0} parameter(1)
+  %turn = s32[] parameter(2)
+  ROOT %new = f32[3,100]{1,0} dynamic-update-slice(%stack, %row, %turn)
+}
+
+%take (stack: f32[3,100], turn: s32[]) -> f32[1,50] {
+  %stack = f32[3,100]{1,0} parameter(0)
+  %turn = s32[] parameter(1)
+  %same = f32[3,100]{1,0} bitcast(%stack)
+  ROOT %row = f32[1,50]{1,0:S(1)} dynamic-slice(%same, %turn)
+}
+
+%body (p: (s32[], f32[3,100])) -> (s32[], f32[3,100]) {
+  %p = (s32[], f32[3,100]{1,0}) parameter(0)
+  %turn = s32[] get-tuple-element(%p), index=0
+  %stack = f32[3,100]{1,0} get-tuple-element(%p), index=1
+  %row = f32[1,50]{1,0:S(1)} fusion(%stack, %turn), calls=%take
+  %new = ((s32[]), s32[]) fusion-start(%stack, %row, %turn), calls=%put
+  %done = f32[3,100]{1,0} fusion-done(%new)
+  ROOT %t = (s32[], f32[3,100]{1,0}) tuple(%turn, %done)
+}
+
+%less (p: s32[], limit: s32[]) -> pred[] {
+  %p = s32[] parameter(0)
+  %limit = s32[] parameter(1)
+  ROOT %less = pred[] compare(%p, %limit), direction=LT
+}
+
+%three (p: (s32[], f32[3,100])) -> pred[] {
+  %p = (s32[], f32[3,100]{1,0}) parameter(0)
+  %limit = s32[] constant(3)
+  ROOT %less = pred[] compare(%limit, %limit), direction=LT
+}
+
+%as_often (p: (s32[], s32[])) -> pred[] {
+  %p = (s32[], s32[]) parameter(0)
+  %turn = s32[] get-tuple-element(%p), index=0
+  %limit = s32[] get-tuple-element(%p), index=1
+  ROOT %less = pred[] fusion(%turn, %limit), calls=%less
+}
+
+ENTRY %main (a: bf16[1000]) -> bf16[1000] {
+  %a = bf16[1000]{0} parameter(0)
+  %zero = s32[] constant(0)
+  %b = (bf16[1000]{0}, s8[4096]{0}) custom-call(%a), custom_call_target="gemm"
+  %c = bf16[1000]{0} get-tuple-element(%b), index=0
+  %start = (s32[], f32[3,100]{1,0}) tuple(%zero, %c)
+  %w = (s32[], f32[3,100]{1,0}) while(%start), condition=%three, body=%body
+  %count = s32[] get-tuple-element(%w), index=0
+  %next = (s32[], s32[]) tuple(%zero, %count)
+  %v = (s32[], s32[]) while(%next), condition=%as_often, body=%body
+  ROOT %copy = bf16[1000]{0} copy(%c)
+}
+"""
+
+
+def test_a_loop_moves_the_rows_of_its_stacks_in_every_turn():
+    # The entry reads and writes 2,000 bytes twice. Each of two times three
+    # turns reads half a row of 400 bytes, which lies in the core's own memory
+    # then, and writes the row; both read the number of the turn.
+    turn = 200 + 400 + 2 * 4
+    assert device_compiler.count_bytes(_PROGRAM) == 4 * 2000 + 6 * turn
+
+
 @pytest.mark.parametrize(
     ("work", "kind", "num_replicas"),
     [("pretrain", "qa", 8), ("evaluate", "qa", 1), ("finetune", "ranking", 8)]
@@ -86,7 +155,7 @@ def test_others_do_the_same_work(kind, peer):
 )
 def test_every_step_has_a_program(work, kind, num_replicas, tmp_path):
     path = tmp_path / "step.hlo"
-    programs.write_program(_TINY, path, work, kind, num_replicas)
+    programs.write_program(_TINY, path, "TPU", work, kind, num_replicas)
     assert (b"all-reduce" in path.read_bytes()) == (num_replicas > 1)
 
 
@@ -98,4 +167,4 @@ def test_small_fits_one_core_of_a_tpu():
     (facts,) = compile_lib.compile_step(settings, ["v4"], sys.executable)
     assert facts["program"] < 54 * 2**20
     assert facts["temporary"] < 3 * 2**30
-    assert facts["moved"] < 25e9
+    assert facts["moved"] < 15e9

@@ -139,11 +139,10 @@ def watch_dropout(monkeypatch: Any) -> list[tuple[int, ...]]:
     """The seed of every place that draws from now on; nothing is dropped."""
     seeds: list[tuple[int, ...]] = []
 
-    def draw(shape: Any, rate: float, seed: tf.Tensor) -> tuple[()]:
+    def draw(shape: Any, rate: float, seed: tf.Tensor) -> None:
         seeds.append(tuple(seed.numpy()))
-        return ()
 
-    monkeypatch.setattr(layers, "draw_choice", draw)
+    monkeypatch.setattr(layers, "draw_kept", draw)
     return seeds
 
 

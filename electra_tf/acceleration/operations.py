@@ -77,15 +77,16 @@ def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
 
 
 @fusion.fused
-def drop(inputs: tf.Tensor, *choice: Any) -> tf.Tensor:
-    """Applies dropout: zeroes some entries and scales up the others.
+def drop(
+    inputs: tf.Tensor, kept: tf.Tensor | None = None, rate: float = 0.0
+) -> tf.Tensor:
+    """Zeroes what dropout does not keep, and scales up the rest.
 
-    `choice` holds the entries to keep (`random_bits.draw_kept`) and the scale.
-    Without a choice the inputs are returned.
+    `kept` is what `layers.draw_kept` drew at the rate; None leaves all.
     """
-    if not choice:
+    if kept is None:
         return inputs
-    kept, scale = choice
+    scale = 65536 / (65536 - round(rate * 65536))
     kept = random_bits.unpack_kept(kept, inputs.shape[-1])
     factors = scale * tf.cast(kept, tf.float32)
     return tf.cast(tf.cast(inputs, tf.float32) * factors, inputs.dtype)
@@ -159,7 +160,7 @@ def _normalize_gradient(
     mean_scaled = tf.reduce_mean(scaled, -1, keepdims=True)
     mean_projected = tf.reduce_mean(scaled * normalized, -1, keepdims=True)
     slope = inverse * (scaled - mean_scaled - normalized * mean_projected)
-    slope = tf.cast(slope, upstream.dtype)
+    slope = fusion.keep(tf.cast(slope, upstream.dtype))
     of_gamma = tf.reduce_sum(exact * normalized, 0)
     return slope, of_gamma, tf.reduce_sum(exact, 0), drop(slope, *choice)
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.python import xla
 
 from electra_tf import fusion
 
@@ -49,7 +48,7 @@ def draw_uniform(
     key, counter = _locate(1, per_stream, place)
     dims = [*outer, width]
     is_whole = fusion.compiles(fusion.Scope.STEP)
-    if is_whole and fusion.has_accelerator():
+    if is_whole and fusion.accelerator():
         return _draw_one_by_one(key, counter, dims, size)
     if is_whole or _is_loop(num_streams * per_stream):
         numbers = _draw_in_loop(key, counter, dims)
@@ -69,7 +68,9 @@ def draw_kept(
         shape: the shape of the tensor, which is a part of the whole batch: its
             first row has the number `place[1] * shape[0]` in the batch.
         place: `[3]` int64: key, part of the batch, upper half of the counter.
-        threshold: an entry is kept if its 16 random bits are not below this.
+            Of `[n, 3]`, which differ in the last alone, n tensors are drawn: an
+            H100's compiler takes 39 s for Base, and 53 if each block draws.
+        threshold: an entry is kept where its 16 bits are this or more.
 
     Returns:
         True, or 1 as uint8, for kept entries. If XLA compiles whole steps, a
@@ -79,14 +80,14 @@ def draw_kept(
     # Exact sizes need no slice; fewer operations are traced faster.
     is_exact = isinstance(size, int) and size % _DECISIONS_PER_COUNT == 0
     groups = -(-size // _DECISIONS_PER_COUNT)
-    key, counter = _locate(num_rows, groups, place)
     is_packed = is_exact and shape[-1] % _DECISIONS_PER_COUNT == 0
     if is_packed and fusion.compiles(fusion.Scope.STEP):
         dims = [*shape[:-1], shape[-1] // _DECISIONS_PER_COUNT]
-        words = _make_words(key, _list_counters(counter, dims))
-        # Without the barrier XLA draws the bits again in the backward pass.
-        kept = xla.optimization_barrier(_decide(words, threshold, 2, tf.uint8))
-        return kept[0]
+        return _draw_packed(dims, place, groups, threshold)
+    if place.shape.rank == 2:
+        places = tf.unstack(place)
+        return tf.stack([draw_kept(shape, one, threshold) for one in places])
+    key, counter = _locate(num_rows, groups, place)
     if is_exact and _is_loop(num_rows * groups):
         dims = [num_rows, groups]
         kept = _decide_in_loop(key, counter, dims, threshold)
@@ -94,6 +95,22 @@ def draw_kept(
     words = _draw_words([num_rows, groups * _WORDS_PER_COUNT], key, counter)
     kept = tf.reshape(tf.bitcast(words, tf.uint16), [num_rows, -1]) >= threshold
     return tf.reshape(kept if is_exact else kept[:, :size], shape)
+
+
+def _draw_packed(
+    dims: Sequence[Any], place: tf.Tensor, groups: int, threshold: int
+) -> tf.Tensor:
+    """Uint8 of these dims, for each of the places."""
+    first = place if place.shape.rank == 1 else place[0]
+    key, counter = _locate(dims[0], groups, first)
+    low, _ = _list_counters(counter, dims)
+    high = tf.bitcast(place[..., 2], tf.uint64)
+    high = tf.reshape(high, [*place.shape[:-1], *[1] * len(dims)])
+    shape = [*place.shape[:-1], *dims]
+    counters = tf.broadcast_to(low, shape), tf.broadcast_to(high, shape)
+    # XLA would draw again for the gradient: a program of a ninth more.
+    words = _make_words(key, counters)
+    return fusion.keep(_decide(words, threshold, 2, tf.uint8))
 
 
 def unpack_kept(kept: tf.Tensor, size: int | None) -> tf.Tensor:

@@ -71,28 +71,26 @@ def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
     return operations.look_up(tf.convert_to_tensor(table), ids)
 
 
-def draw_choice(
+def draw_kept(
     shape: Sequence[Any], rate: float, seed: Seed
-) -> tuple[Any, ...]:
-    """Draws the entries that dropout keeps, for `operations.drop`.
+) -> tf.Tensor | None:
+    """Draws the entries that dropout keeps; None keeps all.
 
     Sixteen random bits decide on each, so rates are multiples of 1/65536. The
-    first axis of `shape` is the batch's rows or tokens.
-
-    Returns:
-        The result of `random_bits.draw_kept` and the factor for kept entries;
-        an empty tuple, which keeps all, without a seed or if the rate is 0.
+    first axis is rows or tokens of the batch; `[n, 3]` seeds put an axis before
+    it. All are kept where there is no seed or the rate is 0.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
-        return ()
-    kept = random_bits.draw_kept(shape, seed, threshold)
-    return kept, 65536 / (65536 - threshold)
+        return None
+    return random_bits.draw_kept(shape, seed, threshold)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
-    """Zeroes entries with probability `rate` and scales up the others."""
-    return operations.drop(inputs, *draw_choice(shape_of(inputs), rate, seed))
+    """Zeroes a random share of the entries and scales up the others."""
+    return operations.drop(
+        inputs, draw_kept(shape_of(inputs), rate, seed), rate
+    )
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -190,15 +188,14 @@ class LayerNorm(keras.layers.Layer):
         self,
         inputs: tf.Tensor,
         update: tf.Tensor | None = None,
+        kept: tf.Tensor | None = None,
         rate: float = 0.0,
-        dropout_seed: Seed = None,
     ) -> tf.Tensor:
         """Normalizes each row of `[N, width]`.
 
-        An `update` of the same shape is added first, after dropout at `rate`.
+        An `update` of the same shape is added first, after dropout at a rate,
+        of which `draw_kept` told what is kept.
         """
-        choice: Any = ()
-        if update is not None:
-            choice = draw_choice(shape_of(update), rate, dropout_seed)
         gamma, beta = map(tf.convert_to_tensor, (self.gamma, self.beta))
+        choice = () if update is None else (kept, rate)
         return operations.normalize(inputs, gamma, beta, update, choice)

@@ -81,14 +81,20 @@ def compile_step(
         for one in devices.DEVICES
         if one.precision == "bfloat16"
     }
+    by_name: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "step.hlo"
-        flops = programs.write_program(
-            settings, path, num_replicas=num_replicas, **work
-        )
-        topologies = [_describe_topology(n, known[n]) for n in names]
-        facts = _run_compilers(python, path, num_replicas, topologies)
-    for name, fact in zip(names, facts, strict=True):
+        for kind in ("TPU", "GPU"):
+            is_tpu = kind == "TPU"
+            own = [n for n in names if isinstance(DEVICES[n], str) == is_tpu]
+            if own:
+                flops = programs.write_program(
+                    settings, path, kind, num_replicas=num_replicas, **work
+                )
+                topologies = [_describe_topology(n, known[n]) for n in own]
+                facts = _run_compilers(python, path, num_replicas, topologies)
+                by_name |= zip(own, facts, strict=True)
+    for name, fact in by_name.items():
         fact["name"], device = name, known[name]
         if "error" not in fact:
             # A chip's cores have equal shares of all that it has.
@@ -98,7 +104,7 @@ def compile_step(
             fact |= {"flops": flops, "memory": device.memory * share}
             fact["product_seconds"] = flops / (peak * share)
             fact["memory_seconds"] = fact["moved"] / (rate * share)
-    return facts
+    return [by_name[name] for name in names]
 
 
 def _describe_topology(name: str, device: Any) -> str:

@@ -14,7 +14,6 @@ import pathlib
 import re
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 # The library looks for the metadata of a TPU VM otherwise.
@@ -33,19 +32,35 @@ _BITS = {"pred": 8, "bf16": 16} | {
 }
 _ARRAY = re.compile(r"\b(\w+)\[([\d,]*)\](\{[^}]*\})?")
 _HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
-_LINE = re.compile(r"^\s*(?:ROOT )?%([\w.-]+) = (.*?) ([\w-]+)\((.*)$")
+_LINE = re.compile(r"^\s*(ROOT )?%([\w.-]+) = (.*?) ([\w-]+)\((.*?)\)(.*)$")
 # They move nothing, or what they move is counted where it is done.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast"),
-    *("while", "copy-done", "slice-done", "after-all", "iota"),
+    *("copy-done", "slice-done", "fusion-done", "after-all", "iota"),
 }
+_FREE_CALLS = "AllocateBuffer|ConcatBitcast|AssumeGather|GatherScatter|X64"
+_SLICES = ("slice", "dynamic-slice", "gather", "slice-start")
 
 
 class _Operation(NamedTuple):
+    root: str
     name: str
     shape: str
     kind: str
-    rest: str  # operands and attributes
+    arguments: str
+    attributes: str
+
+    def find(self, pattern: str) -> str:
+        """What the group of a pattern has in the attributes, or nothing."""
+        found = re.search(pattern, self.attributes)
+        return found[1] if found else ""
+
+    @property
+    def operands(self) -> list[str]:
+        return re.findall(r"%([\w.-]+)", self.arguments)
+
+
+_Operations = dict[str, _Operation]  # of a computation, by name
 
 
 def main() -> None:
@@ -113,70 +128,122 @@ def _compile(
 def count_bytes(text: str) -> float:
     """Bytes that an optimized program reads from memory and writes to it.
 
-    The compiler's own count has the body of a loop once. Here it counts as
-    often as it runs; of arrays with a place for each turn, a turn takes one.
-    Arrays in a core's own memory, `S(...)` in their layout, are not counted.
+    The compiler's own count has the body of a loop once; here it counts as
+    often as it runs. Of arrays that slices are taken from or put into, also
+    within a fusion, the slices count. Arrays in a core's own memory, `S(...)`
+    in their layout, and the scratch of libraries do not.
     """
-    computations = dict(_split(text))
+    program = _Program(text)
+    return program.count(re.findall(r"(?m)^ENTRY %?([\w.-]+)", text)[0])
 
-    def count(name: str, turns: int) -> float:
-        total = _moved(computations[name], turns)
-        for operation in computations[name]:
-            if operation.kind == "while":
-                pattern = r"(body|condition)=%([\w.-]+)"
-                names = dict(re.findall(pattern, operation.rest))
-                limit = _find_limit(computations[names["condition"]])
-                total += limit * count(names["body"], limit)
+
+class _Program:
+    """The computations of a program."""
+
+    def __init__(self, text: str) -> None:
+        self._computations: dict[str, _Operations] = {}
+        for block in re.split(r"^}", text, flags=re.MULTILINE):
+            if head := _HEAD.search(block):
+                lines = map(_LINE.match, block[head.end() :].splitlines())
+                found = [_Operation(*line.groups("")) for line in lines if line]
+                self._computations[head[1]] = {one.name: one for one in found}
+
+    def count(self, name: str) -> float:
+        """Bytes of a computation that is not a fusion's."""
+        within, total = self._computations[name], 0.0
+        for one in within.values():
+            if one.kind == "while":
+                body = one.find(r"body=%([\w.-]+)")
+                total += self._count_turns(one, within) * self.count(body)
+            elif one.kind not in _FREE and not one.find(f"({_FREE_CALLS})"):
+                total += self._count_written(one, within)
+                for place, operand in enumerate(one.operands):
+                    size = sum(_list_sizes(within[operand].shape))
+                    total += self._count_read(one, place, size, within)
         return total
 
-    return count(re.findall(r"(?m)^ENTRY %?([\w.-]+)", text)[0], 1)
+    def _called(self, one: _Operation) -> _Operations:
+        """The computation of a fusion; of other operations an empty one."""
+        return self._computations.get(one.find(r"calls=%([\w.-]+)"), {})
 
+    def _count_turns(self, loop: _Operation, within: _Operations) -> int:
+        """How often a loop runs: a constant, or as often as another one ran."""
+        condition = self._computations[loop.find(r"condition=%([\w.-]+)")]
+        if limit := self._find_number(condition):
+            return limit
+        state = within[loop.operands[0]].operands
+        for one in condition.values():
+            if one.kind == "get-tuple-element":
+                first = within[state[int(one.find(r"index=(\d+)"))]]
+                if first.kind == "get-tuple-element":
+                    return self._count_turns(within[first.operands[0]], within)
+                if first.kind == "constant" and first.arguments != "0":
+                    return int(first.arguments)
+        raise ValueError(f"A loop must have a known end. Received: {loop.name}")
 
-def _find_limit(condition: list[_Operation]) -> int:
-    """How often a loop runs: the constant that its counter is compared with."""
-    constants = [one.rest for one in condition if one.kind == "constant"]
-    limits = [int(n) for text in constants for n in re.findall(r"^\d+", text)]
-    return max(limits, default=1)
+    def _find_number(self, within: _Operations) -> int:
+        """The largest constant of a computation and its fusions, or 0."""
+        found = [0]
+        for one in within.values():
+            found.append(self._find_number(self._called(one)))
+            if one.kind == "constant" and one.arguments.isdigit():
+                found.append(int(one.arguments))
+        return max(found)
 
+    def _count_written(self, one: _Operation, within: _Operations) -> float:
+        """Bytes that an operation writes."""
+        if called := self._called(one):
+            root = next(each for each in called.values() if each.root)
+            return self._count_written(root, called)
+        operands = [within[name] for name in one.operands]
+        if one.kind == "tuple":
+            return sum(self._count_written(part, within) for part in operands)
+        if one.kind == "bitcast":
+            return self._count_written(operands[0], within)
+        if one.kind == "dynamic-update-slice":
+            return sum(_list_sizes(operands[1].shape))
+        shape = one.shape
+        if one.kind == "custom-call":
+            shape = re.sub(r"s8\[\d+\]", "", shape)
+        sizes = _list_sizes(shape)
+        started = {"copy-start": 0, "slice-start": 1}
+        return sizes[started[one.kind]] if one.kind in started else sum(sizes)
 
-def _split(text: str) -> Iterator[tuple[str, list[_Operation]]]:
-    """The computations of a program, by name."""
-    for block in re.split(r"^}", text, flags=re.MULTILINE):
-        if head := _HEAD.search(block):
-            lines = map(_LINE.match, block[head.end() :].splitlines())
-            yield (
-                head[1],
-                [_Operation(*line.groups()) for line in lines if line],
+    def _count_read(
+        self, one: _Operation, place: int, size: float, within: _Operations
+    ) -> float:
+        """Bytes that an operation reads of an operand of a size."""
+        if called := self._called(one):
+            within = called
+            one = next(
+                each
+                for each in called.values()
+                if each.kind == "parameter" and each.arguments == str(place)
             )
+        elif place == 0 and one.kind in _SLICES:
+            taken = re.sub(r"S\(\d+\)", "", one.shape)
+            return min(size, _list_sizes(taken)[one.kind == "slice-start"])
+        elif place == 0 and one.kind == "dynamic-update-slice":
+            return 0.0
+        elif one.kind != "bitcast":
+            return size
+        uses = [
+            self._count_read(user, number, size, within)
+            for user in within.values()
+            for number, operand in enumerate(user.operands)
+            if operand == one.name
+        ]
+        return min(size, sum(uses))
 
 
-def _moved(operations: list[_Operation], turns: int) -> float:
-    shapes = {operation.name: operation.shape for operation in operations}
-    total = 0.0
-    for operation in operations:
-        if operation.kind in _FREE:
-            continue
-        results = _list_sizes(operation.shape, turns)
-        if operation.kind in ("copy-start", "slice-start"):
-            results = results[:1]
-        total += sum(results)
-        operands = operation.rest.partition(")")[0]
-        for name in re.findall(r"%([\w.-]+)", operands):
-            total += sum(_list_sizes(shapes.get(name, ""), turns))
-    return total
-
-
-def _list_sizes(shape: str, turns: int) -> list[float]:
-    """Bytes of the arrays of a shape that lie in the device's memory."""
-    sizes = []
-    for kind, axes, layout in _ARRAY.findall(shape):
-        if kind not in _BITS or "S(" in layout:
-            continue
-        counts = [int(axis) for axis in axes.split(",") if axis]
-        is_stack = turns > 1 and len(counts) > 1 and counts[0] == turns
-        size = math.prod(counts) * _BITS[kind] / 8
-        sizes.append(size / turns if is_stack else size)
-    return sizes
+def _list_sizes(shape: str) -> list[float]:
+    """Bytes of each array of a shape, 0 outside of the device's memory."""
+    return [
+        math.prod(int(axis) for axis in axes.split(",") if axis)
+        * (0 if "S(" in layout else _BITS[kind] / 8)
+        for kind, axes, layout in _ARRAY.findall(shape)
+        if kind in _BITS
+    ]
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ class _Replica:
 def write_program(
     settings: config.ExperimentConfig,
     path: pathlib.Path,
+    accelerator: str,
     work: str = "pretrain",
     kind: str = "classification",
     num_replicas: int = 1,
@@ -54,6 +55,7 @@ def write_program(
     Args:
         settings: as `pretrain.prepare` gives them; the batch is a replica's.
         path: of the file.
+        accelerator: TPU or GPU, which get different programs.
         work: `pretrain`, `evaluate`, `finetune` or `predict`.
         kind: of the task that is fine-tuned or predicted.
         num_replicas: more than 1 add up their gradients and statistics.
@@ -81,7 +83,7 @@ def write_program(
         mock.patch.object(
             tf.distribute, "get_replica_context", lambda: replica
         ),
-        mock.patch.object(fusion, "has_accelerator", lambda: True),
+        mock.patch.object(fusion, "accelerator", lambda: accelerator),
     ):
         step = calls.get(work, model.training_step)
         call = tf.function(step, autograph=False, jit_compile=True)

@@ -39,13 +39,11 @@ def test_uniform_numbers_are_the_top_bits_of_philox():
 def _require_equal_numbers(function, argument):
     eager = function(argument)
     whole = fusion.Scope.STEP
-    for scope, is_gpu in [(s, False) for s in fusion.Scope] + [(whole, True)]:
+    for scope, device in [(s, "") for s in fusion.Scope] + [(whole, "GPU")]:
         for jit_compile in {scope is whole, True}:
             with (
                 fusion.switched(scope),
-                mock.patch.object(
-                    fusion, "has_accelerator", return_value=is_gpu
-                ),
+                mock.patch.object(fusion, "accelerator", return_value=device),
             ):
                 traced = tf.function(
                     function, jit_compile=jit_compile, autograph=False
@@ -105,3 +103,15 @@ def test_dropout_is_equal_eager_traced_and_compiled(shape):
 
     assert 0.6 < np.mean(draw(2)) < 0.8
     _require_equal_numbers(draw, tf.constant(2))
+
+
+@pytest.mark.parametrize("shape", [(37,), (4, 8)])
+def test_sites_that_draw_together_draw_as_alone(shape):
+    def draw(sites):
+        return random_bits.unpack_kept(
+            random_bits.draw_kept([6, *shape], sites, 1000), shape[-1]
+        )
+
+    sites = tf.constant([[3, 1, 2**33 + site] for site in (0, 3, 6)], tf.int64)
+    np.testing.assert_array_equal(draw(sites), [*map(draw, sites)])
+    _require_equal_numbers(draw, sites)

@@ -32,7 +32,8 @@ def test_attention_and_its_written_gradient_equal_differentiation(rate):
     mask = tf.constant([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]])
     bias = encoder.compute_attention_bias(mask)
     seed = tf.constant([1, 2, 3], tf.int64)
-    choice = layers.draw_choice([batch, heads, length, length], rate, seed)
+    kept = layers.draw_kept([batch, heads, length, length], rate, seed)
+    choice = kept, rate
 
     def reference(fused):
         parts = tf.reshape(fused, [batch, length, 3, heads, size])
