@@ -21,7 +21,6 @@ from electra_tf.tasks.sentences import confusion
 from electra_tf.tasks.sentences import labels as label_lib
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Examples
-from electra_tf.tasks.sentences.text_task import OwnSettings
 from electra_tf.text import terminal
 
 MAX_SHOWN = 5
@@ -120,7 +119,7 @@ class ClassificationTask(text_task.TextTask):
         return task
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+    def recognizes(cls, frame: Any, own: base.OwnSettings) -> str:
         """Returns the reason why a frame's float labels are classes, or ""."""
         numbers = cells.find_numbers(frame.get(own.label_column, ()))
         has_whole = bool(numbers) and all(n.is_integer() for n in numbers)
@@ -130,7 +129,7 @@ class ClassificationTask(text_task.TextTask):
         return f"its labels, {len({*numbers})} whole numbers, are classes"
 
     def parse_labels(
-        self, records: Sequence[files.Record], own: OwnSettings
+        self, records: Sequence[files.Record], own: base.OwnSettings
     ) -> list[Any]:
         """Reads the label, or the labels, of each row; unknown ones raise."""
         rows = label_lib.read(records, own, self.labels, self.has_several)
@@ -360,7 +359,7 @@ class MultilabelTask(ClassificationTask):
         return task
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+    def recognizes(cls, frame: Any, own: base.OwnSettings) -> str:
         """Returns the reason why a frame has lists of labels, or ""."""
         names = [own.label_column, "labels"]
         column = next((name for name in names if name in frame), "")

@@ -28,7 +28,6 @@ from electra_tf.tasks import files
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.sentences.text_task import Examples
-from electra_tf.tasks.sentences.text_task import OwnSettings
 from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
 
@@ -85,7 +84,7 @@ class ComparisonTask(text_task.TextTask):
         return task
 
     @classmethod
-    def check_settings(cls, own: OwnSettings) -> None:
+    def check_settings(cls, own: base.OwnSettings) -> None:
         """Raises `ConfigError` if the columns do not suit the kind."""
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
@@ -220,7 +219,7 @@ class MultipleChoiceTask(ComparisonTask):
     group_metrics = {"accuracy": lambda right, scores: right[scores.argmax()]}
 
     @classmethod
-    def check_settings(cls, own: OwnSettings) -> None:
+    def check_settings(cls, own: base.OwnSettings) -> None:
         """Raises `ConfigError` if `own.text_pair_column` is set."""
         schema.require(
             not own.text_pair_column,
@@ -229,17 +228,17 @@ class MultipleChoiceTask(ComparisonTask):
         )
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+    def recognizes(cls, frame: Any, own: base.OwnSettings) -> str:
         """Returns the reason why a frame holds multiple choice, or ""."""
         names = own.question_column, own.choices_column
         has_all = {*names} <= {*frame}
         return f"there are columns {' and '.join(names)}" if has_all else ""
 
-    def text_columns(self, own: OwnSettings) -> list[str]:
+    def text_columns(self, own: base.OwnSettings) -> list[str]:
         """Lists the columns of the question and of the choices."""
         return [own.text_column, *_choice_columns(own)]
 
-    def parse_label(self, record: files.Record, own: OwnSettings) -> int:
+    def parse_label(self, record: files.Record, own: base.OwnSettings) -> int:
         """Returns the index of the right choice, from number, name or text."""
         label = cells.label_name(record.values.get(own.label_column)) or ""
         choices = cells.read_choices(record, _choice_columns(own))
@@ -258,7 +257,7 @@ class MultipleChoiceTask(ComparisonTask):
         raise files.unexpected(record.place, expected, label, remedy)
 
     def expand(
-        self, record: files.Record, example: Example, own: OwnSettings
+        self, record: files.Record, example: Example, own: base.OwnSettings
     ) -> list[Example]:
         """Returns an example of each choice; the right one has the label 1."""
         choices = cells.read_choices(record, _choice_columns(own))
@@ -296,7 +295,7 @@ class RankingTask(ComparisonTask):
     group_metrics = {"mrr": reciprocal_rank, "ndcg_at_10": ndcg_at_10}
 
     @classmethod
-    def check_settings(cls, own: OwnSettings) -> None:
+    def check_settings(cls, own: base.OwnSettings) -> None:
         """Raises `ConfigError` unless `own.text_pair_column` is set."""
         schema.require(
             bool(own.text_pair_column) and own.min_value >= 0,
@@ -305,7 +304,7 @@ class RankingTask(ComparisonTask):
             f"{own.text_pair_column!r} and {own.min_value}.",
         )
 
-    def parse_label(self, record: files.Record, own: OwnSettings) -> float:
+    def parse_label(self, record: files.Record, own: base.OwnSettings) -> float:
         """Reads the relevance of a text."""
         bounds = own.min_value, own.max_value if own.has_range else math.inf
         name = cells.label_name(record.values.get(own.label_column))
@@ -325,7 +324,7 @@ class RankingTask(ComparisonTask):
         return {"own": {"text_pair_column": "text_pair"}}
 
 
-def _choice_columns(own: OwnSettings) -> list[str]:
+def _choice_columns(own: base.OwnSettings) -> list[str]:
     return [name.strip() for name in own.choices_column.split(",")]
 
 

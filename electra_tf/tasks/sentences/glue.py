@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.tasks import base
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences import regression
@@ -124,9 +124,7 @@ BENCHMARK = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 set repeats sentences of the training set with other labels."""
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
-) -> text_task.TextTask:
+def build_task(name: str, settings: base.Settings) -> text_task.TextTask:
     """Builds the task of one of `NAMES`, with its files in `task.data_dir`."""
     spec = TASKS["mnli" if name == DIAGNOSTIC else name]
     data_dir = settings.task.data_dir

@@ -20,7 +20,6 @@ from electra_tf.tasks import cells
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import text_task
 from electra_tf.tasks.sentences.text_task import Examples
-from electra_tf.tasks.sentences.text_task import OwnSettings
 
 _Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 
@@ -145,7 +144,7 @@ class RegressionTask(text_task.TextTask):
         self.conventions = schema.build(NumberConventions, values)
 
     @classmethod
-    def recognizes(cls, frame: Any, own: OwnSettings) -> str:
+    def recognizes(cls, frame: Any, own: base.OwnSettings) -> str:
         """Returns the reason why a frame's labels are numbers, or ""."""
         labels = frame.get(own.label_column, ())
         numbers = cells.find_numbers(labels)
@@ -156,13 +155,13 @@ class RegressionTask(text_task.TextTask):
             return ""
         return f"{own.label_column!r} holds numbers that are no classes"
 
-    def parse_label(self, record: files.Record, own: OwnSettings) -> float:
+    def parse_label(self, record: files.Record, own: base.OwnSettings) -> float:
         """Reads the number of a row."""
         bounds = (own.min_value, own.max_value) if own.has_range else ()
         return cells.read_number(record, own.label_column, *bounds)
 
     def parse_labels(
-        self, records: Sequence[files.Record], own: OwnSettings
+        self, records: Sequence[files.Record], own: base.OwnSettings
     ) -> list[float]:
         """Reads the numbers of all rows."""
         if not own.has_range:

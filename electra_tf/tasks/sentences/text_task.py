@@ -23,7 +23,6 @@ LEAST_SPREAD = 1e-3
 rounding changes them as much between batches of different lengths."""
 
 Metric = Callable[[Any, Any], float]
-OwnSettings = base.OwnSettings
 
 
 class Example(NamedTuple):
@@ -58,11 +57,11 @@ class TextTask(base.Task):
     known_metrics: Mapping[str, Metric]
     texts_are_names = False  # whether rows with equal first texts are a group
     is_unordered = False  # whether pairs are learned in both orders
-    own: OwnSettings | None = None  # settings of a user's files
+    own: base.OwnSettings | None = None  # settings of a user's files
     # Split to the file in which the GLUE site expects its predictions
     submissions: Mapping[str, str] = {}
 
-    def use_own(self, own: OwnSettings) -> None:
+    def use_own(self, own: base.OwnSettings) -> None:
         """Sets the section `own` and readers of its files."""
         self.own = own
         self.has_pairs = self.has_pairs or bool(own.text_pair_column)
@@ -74,22 +73,22 @@ class TextTask(base.Task):
         self.metrics = tuple(metrics)
         self.metric = self.metrics[0]
 
-    def parse_label(self, record: files.Record, own: OwnSettings) -> Any:
+    def parse_label(self, record: files.Record, own: base.OwnSettings) -> Any:
         """Reads the label of a row of a user's file; raises `DataError`."""
         raise NotImplementedError
 
     def parse_labels(
-        self, records: Sequence[files.Record], own: OwnSettings
+        self, records: Sequence[files.Record], own: base.OwnSettings
     ) -> list[Any]:
         """Reads the labels of all rows of a user's file."""
         return [self.parse_label(record, own) for record in records]
 
-    def text_columns(self, own: OwnSettings) -> list[str]:
+    def text_columns(self, own: base.OwnSettings) -> list[str]:
         """Lists the columns of a user's file that hold texts."""
         return [n for n in (own.text_column, own.text_pair_column) if n]
 
     def expand(
-        self, record: files.Record, example: Example, own: OwnSettings
+        self, record: files.Record, example: Example, own: base.OwnSettings
     ) -> list[Example]:
         """Returns the examples of one row of a user's file."""
         return [example]
@@ -219,7 +218,7 @@ def in_percent(function: Callable, **options: Any) -> Metric:
     )
 
 
-def order_metrics(own: OwnSettings, metrics: Sequence[str]) -> list[str]:
+def order_metrics(own: base.OwnSettings, metrics: Sequence[str]) -> list[str]:
     """Moves `own.metric`, if it is set, to the beginning of the metrics."""
     if own.metric and own.metric not in metrics:
         raise ValueError(
@@ -240,7 +239,7 @@ def add_swapped(examples: Sequence[Example]) -> list[Example]:
     return doubled
 
 
-def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
+def _read_own(task: TextTask, own: base.OwnSettings, split: str) -> Examples:
     """Reads a user's table; a test file needs no labels."""
     path, labels = storage.path(own.files[split]), own.label_columns
     columns = task.text_columns(own)
@@ -280,7 +279,9 @@ def _read_own(task: TextTask, own: OwnSettings, split: str) -> list[Example]:
     return expanded
 
 
-def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
+def _refuse_lists(
+    records: Sequence[files.Record], own: base.OwnSettings
+) -> None:
     texts = [str(record.values[own.text_column]) for record in records]
     if all(
         text.startswith(("b'", 'b"'))
@@ -296,7 +297,7 @@ def _refuse_lists(records: Sequence[files.Record], own: OwnSettings) -> None:
 
 
 def _read_texts(
-    task: TextTask, own: OwnSettings, record: files.Record, number: int
+    task: TextTask, own: base.OwnSettings, record: files.Record, number: int
 ) -> Example:
     text, pair = cells.read_text(record, own.text_column), None
     if own.text_pair_column:
