@@ -294,7 +294,7 @@ def build_grid(
     }
     require(
         "own" not in settings.task_names or settings.own.dev_file != "",
-        "A search ranks by dev scores. Received: no own.dev_file. Name it.",
+        "A search ranks by dev scores. Received: no own.dev_file. Set it.",
     )
     grid = {"": settings}
     for field, numbers in search.items():

@@ -74,7 +74,7 @@ def build_tasks(
     )
     schema.require(
         len(tasks) == 1 or not any(task.is_trained_alone for task in tasks),
-        "Multiple choice and ranking are learned alone. Received: "
+        "Multiple choice or ranking must be the only task. Received: "
         f"task.names={settings.task.names!r}. Train two models.",
     )
     for task in tasks if settings.task.hidden_layer else ():

@@ -255,7 +255,7 @@ def refuse_thousands(records: Sequence[files.Record], column: str) -> None:
         reading = f"{pointed[0]!r} is read as {float(pointed[0]):g}"
         logging.warning(f"{place}: {reading}. {remedy}.")
         return
-    expected = f"numbers in {column!r} whose points are surely decimal"
+    expected = f"numbers in {column!r} with clear decimal points"
     remedy += "; if they are decimal, set own.min_value and own.max_value."
     raise files.unexpected(place, expected, pointed[0], remedy)
 

@@ -85,7 +85,7 @@ def require_table(path: pathlib.Path) -> None:
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected a file with your own data. Received: {path}, no such "
-            "file. Mind its spelling and the folder that you are in."
+            "file. Check the spelling and the current folder."
         )
     with path.open("rb") as file:
         start = file.readline(65_536)
@@ -373,7 +373,7 @@ def _read_quoted(
                 yield begin, fields
             begin = reader.line_num + 1
     except csv.Error as error:
-        expected = f"fields between {delimiter!r}, with quotation marks doubled"
+        expected = f"fields between {delimiter!r}, quotation marks doubled"
         received = f"{error}, line {reader.line_num}"
         raise unexpected(f"{path}, line {begin}", expected, received) from error
     finally:
@@ -399,14 +399,14 @@ def _require_columns(
         if (count := present.count(name)) != 1:
             hint = f"{schema.suggest(name, present)} Rename it"
             if not set(present) & set(columns) and hint.startswith("Known"):
-                hint = f"Give a table without names a line of them. {hint}"
+                hint = f"Add a first line with the names of columns. {hint}"
             hint = "Rename the others" if count else hint
-            change = f"change the setting of --config.own that says {name!r}"
+            change = f"change the setting of --config.own that is {name!r}"
             remedy = f"{hint}, or {remedy or change}."
             if {"data", "annotations"} <= {*present}:
                 remedy = "Export it from Label Studio as JSON-MIN."
             if name in ("label", "labels"):
-                remedy += " If each label has a column, it lists them: a,b,c."
+                remedy += " If each label has a column, list them: a,b,c."
             raise unexpected(place, f"one column {name!r}", count, remedy)
 
 

@@ -138,8 +138,8 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     if missing:
         logging.warning(
             f"{source}: {len(missing)} of {len(examples)} questions are left "
-            "out of training, because the words of the context at the place "
-            f"given do not hold their answer: {files.list_some(missing)}."
+            "out of training, because the context does not hold their answer "
+            f"at the annotated place: {files.list_some(missing)}."
         )
     left_out, kept = set(missing), []
     for example in examples:
@@ -167,8 +167,8 @@ def _require_answers(examples: Sequence[Example], source: object) -> None:
         raise files.unexpected(
             f"{source}, question {names}",
             "an answer, or `is_impossible`",
-            remedy="Give it an answer, or `is_impossible` as true (of squad2 "
-            "and own alone), or name a file with answers.",
+            remedy="Add an answer, set `is_impossible` to true (only in squad2 "
+            "and own), or name a file with answers.",
         )
 
 

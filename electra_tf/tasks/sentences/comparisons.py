@@ -316,7 +316,7 @@ class RankingTask(ComparisonTask):
         """Raises `DataError` if no text is relevant."""
         if not any(example.label for example in examples):
             label = self.own.label_column if self.own else "label"
-            raise files.unexpected(path, f"more than 0 in a row's {label!r}")
+            raise files.unexpected(path, f"a number above 0 in {label!r}")
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Any) -> dict:

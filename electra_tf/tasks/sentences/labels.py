@@ -45,12 +45,12 @@ def _refuse_number(record: files.Record, names: Names, column: str) -> None:
     """Raises `DataError` for a row without exactly one label."""
     if names:
         expected = f"one label in {column!r}"
-        remedy = "--config.own.kind=multilabel learns several for a text."
+        remedy = "--config.own.kind=multilabel learns several labels."
         raise files.unexpected(record.place, expected, list(names), remedy)
     cell = record.values.get(column)
     remedy = "Remove the row, or fill it in."
     if cell in cells.MISSING:
-        remedy += " If it is a label, list all of them in --config.own.labels."
+        remedy += " If this is a label, list all in --config.own.labels."
     raise files.unexpected(record.place, "a label", cell, remedy)
 
 

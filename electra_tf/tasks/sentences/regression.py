@@ -153,7 +153,7 @@ class RegressionTask(text_task.TextTask):
             return ""
         if is_whole and labels.dtype.kind != "f":
             return ""
-        return f"{own.label_column!r} holds numbers that are no classes"
+        return f"{own.label_column!r} holds numbers that are not classes"
 
     def parse_label(self, record: files.Record, own: base.OwnSettings) -> float:
         """Reads the number of a row."""
@@ -263,8 +263,8 @@ class RegressionTask(text_task.TextTask):
         """Returns comments on the unit of the answers of transformers."""
         low, high = options.regression_value_range
         return (
-            f"\n# It gives the place in the range {low:g} to {high:g}, if it "
-            'is asked with\n# function_to_apply="none".'
+            '\n# With function_to_apply="none" a score of 0 means '
+            f"{low:g}, and 1 means {high:g}."
         )
 
     @classmethod

@@ -119,7 +119,7 @@ class TaggingTask(base.Task):
             words, tags = map(cells.understand, row)
             if isinstance(words, str):
                 if cells.open_spans(tags):
-                    return f"{own.label_column!r} has places in texts"
+                    return f"{own.label_column!r} holds spans of texts"
                 # A list of 0 and 1 belongs to multi-label classification.
                 are_strings = isinstance(tags, list) and all(
                     isinstance(tag, str) for tag in tags
@@ -210,7 +210,7 @@ class TaggingTask(base.Task):
     def _correction(self, split: str, tag: str | None) -> str:
         """Returns what is expected instead of a bad tag, "" for a good tag."""
         if tag is None:
-            return "O, or the prefix and the kind of a span, as B-PER"
+            return "O, or the prefix and the kind of a span, such as B-PER"
         if not self._is_strict or (split == "train" and not self._set_labels):
             return ""
         name_of = spans.kind_of if self.conventions.scheme else str
@@ -250,7 +250,7 @@ class TaggingTask(base.Task):
             end = "F1 of whole spans ranks trials"
             lines += self._describe_schemes(examples)
         elif not self._metric:
-            end += ": not all tags are O or prefix and kind, as B-PER"
+            end += ": not all tags are O or a prefix and a kind (B-PER)"
         counts = collections.Counter(names).most_common()
         shown = [f"{name} ({count:,})" for name, count in counts]
         pairs = zip(sentences[0].words, sentences[0].tags or (), strict=True)

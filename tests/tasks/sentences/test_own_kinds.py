@@ -170,7 +170,7 @@ def test_a_query_without_differences_or_relevance():
          "line 3: .*an id.*'id'.*'7'"),
         (RANKED + "q,a,-1\n", RANKING, r"line 7: expected a number from 0"),
         ("text,doc,label\nq,a,0\nq,b,0\n", RANKING,
-         "more than 0 in a row's 'label'. Received: none"),
+         "a number above 0 in 'label'. Received: none"),
         (LABELS, MULTILABEL | {"labels": "big,neu"},
          r"line 2: expected one of the labels. Received: 'new'. .*'neu'"),
         (LABELS, MULTILABEL | {"metric": "f1"}, "metric of this multilabel"),
