@@ -109,7 +109,7 @@ def test_training_questions_without_their_answer_are_left_out(
     source = records.SOURCES["squad1"]
     with caplog.at_level("WARNING"):
         assert len(source.read_split(str(tmp_path), "train")) == 1
-    assert "1 of 2 questions" in caplog.text and "answer: q2." in caplog.text
+    assert "1 of 2 questions" in caplog.text and "place: q2." in caplog.text
     assert len(source.read_split(str(tmp_path), "dev")) == 2
 
 

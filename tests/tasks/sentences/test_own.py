@@ -238,7 +238,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
         (CSV + "nan,bad\n", {}, "line 5: expected a text in .*'nan'"),
         (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
-        ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, it lists"),
+        ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, list"),
         ("text,a,b\nx,1,\ny,0,1\n", SEVERAL | COLUMNS,
          "line 2: .* 0 or 1, .*'b'. Received: ''"),
         ("text,a,b\nx,b,1\n", SEVERAL | COLUMNS, "line 2: .* 0 or 1, .*'b'"),
