@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -30,7 +31,9 @@ WITHOUT_BLANKS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 )
 """The characters of scripts that put no blanks between words, as a range of a
-pattern: each counts as a word where words are compared."""
+pattern."""
+WORD = re.compile(rf"[{WITHOUT_BLANKS}]|[^\s{WITHOUT_BLANKS}]+")
+"""A word between blanks, or one character of a script without blanks."""
 
 # A vocabulary with a larger share of tokens with capitals is a cased one.
 _CASED_SHARE = 0.01

@@ -19,20 +19,33 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.loaded_models.pretrained import PretrainedModel
 from electra_tf.records import corpus as corpus_lib
+from electra_tf.text import vocabulary
 
 MIN_WORDS, MAX_WORDS = 8, 30
-"""Words of a sentence, as blanks separate them."""
+"""Words of a sentence, see `vocabulary.WORD`."""
 # Sentences that are read for each that is drawn: those of many documents.
 _POOL = 50
 SENTENCE_END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))\s+(?=[\"'“‘(]?[A-Z])"
+    r"|(?<=[。！？])(?![”’」』）])|(?<=[。！？][”’」』）])"
 )
-"""Blanks after one of `.!?`, quote or bracket, before a capital letter."""
-# Letters between blanks; punctuation around them does not belong to the word.
-_WORD = re.compile(r"(?<!\S)[\"'“‘(\[]*([^\W\d_]+)[.,;:!?\"'”’)\]]*(?!\S)")
+"""Blanks after one of `.!?`, quote or bracket, before a capital letter; or the
+place after one of `。！？` and a quote or bracket."""
+# Letters between blanks, without the punctuation around them; or one ideograph,
+# which tokenizers set apart.
+_WORD = re.compile(
+    r"([\u3400-\u9fff])|"
+    r"(?<!\S)[\"'“‘(\[]*([^\W\d_\u3400-\u9fff]+)[.,;:!?\"'”’)\]]*(?!\S)"
+)
 _TABLE = "{:<19} {:>10}  {:>5}  {:>9}  {}"
 _COLUMNS = ("test", "hits", "share", "std error", "without reading")
 _HEADER = "sentence\tword\treplacement"
+
+
+class _Word(NamedTuple):
+    text: str
+    start: int  # its first character in the sentence
+    end: int  # the one after the last
 
 
 class SwappedWord(NamedTuple):
@@ -117,12 +130,12 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
             sentence: None
             for line in document.lines
             for sentence in SENTENCE_END.split(line.strip())
-            if MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
+            if MIN_WORDS <= len(vocabulary.WORD.findall(sentence)) <= MAX_WORDS
             and mask_filling.MASK not in sentence
         }
         if len(pool) >= _POOL * count:
             break
-    if not pool:
+    if not any(map(_WORD.search, pool)):
         raise ValueError(
             f"A corpus for tests of words must have sentences of {MIN_WORDS} "
             f"to {MAX_WORDS} words. Received: {corpus}, which has none. Give "
@@ -155,6 +168,11 @@ def run(
     return WordTests(**answers)
 
 
+def _find_words(sentence: str) -> list[_Word]:
+    matches = ((m, m.lastindex or 0) for m in _WORD.finditer(sentence))
+    return [_Word(match[group], *match.span(group)) for match, group in matches]
+
+
 def fill_gaps(
     electra: PretrainedModel, sentences: Sequence[str], seed: int
 ) -> tuple[tuple[str, str, str, float], ...]:
@@ -164,16 +182,16 @@ def fill_gaps(
     the words are pieces of both.
     """
     generator = np.random.default_rng(seed)
-    words = [list(_WORD.finditer(sentence)) for sentence in sentences]
-    pieces = _single_pieces(electra, {m[1] for row in words for m in row})
+    words = [_find_words(sentence) for sentence in sentences]
+    pieces = _single_pieces(electra, {w.text for row in words for w in row})
     texts, answers = [], []
     for sentence, row in zip(sentences, words, strict=True):
         order = generator.permutation(len(row))
-        known = [row[i] for i in order if row[i][1] in pieces]
+        known = [row[i] for i in order if row[i].text in pieces]
         if known:
-            start, end = known[0].span(1)
+            word, start, end = known[0]
             texts.append(sentence[:start] + mask_filling.MASK + sentence[end:])
-            answers.append(pieces[known[0][1]])
+            answers.append(pieces[word])
     guesses = electra.fill_masks(texts, top_k=1)
     return tuple(
         (text, word, *best)
@@ -184,19 +202,21 @@ def fill_gaps(
 def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
     """Exchanges a word of letters in each sentence for one of another."""
     generator = np.random.default_rng(seed)
-    words = [list(_WORD.finditer(sentence)) for sentence in sentences]
+    words = [_find_words(sentence) for sentence in sentences]
     swaps = []
     for number, row in enumerate(words):
         if not row:
             continue
         old = row[generator.integers(len(row))]
-        same = old[1].casefold()
+        same = old.text.casefold()
         for donor in generator.permutation(len(words)):
-            others = [m[1] for m in words[donor] if m[1].casefold() != same]
+            texts = [word.text for word in words[donor]]
+            others = [text for text in texts if text.casefold() != same]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
-                swap = scoring.exchange(sentences[number], *old.span(1), new)
-                swaps.append(SwappedWord(old[1], swap))
+                place = old.start, old.end
+                swap = scoring.exchange(sentences[number], *place, new)
+                swaps.append(SwappedWord(old.text, swap))
                 break
     return swaps
 

@@ -36,6 +36,18 @@ def test_sentences_of_eight_to_thirty_words_are_read_once(tmp_path):
         word_tests.read_sentences(str(file), 5, 1)
 
 
+def test_an_ideograph_is_a_word(tmp_path, electra):
+    file = tmp_path / "text.txt"
+    file.write_text("他出生于美国纽约市。她喜欢「看书。」太短。\n")
+    sentences = word_tests.read_sentences(str(file), 9, 1)
+    assert sentences == ["他出生于美国纽约市。"]
+    (swap,) = word_tests.draw_swaps([*sentences, "北京"], 1)[:1]
+    assert len(swap.word) == 1 and swap.word in sentences[0]
+    file.write_text("ไม่มีช่องว่างระหว่างคำ\n")
+    with pytest.raises(ValueError, match="8 to 30 words"):
+        word_tests.read_sentences(str(file), 5, 1)
+
+
 def test_random_weights_are_no_better_than_the_baselines(electra):
     result = word_tests.run(electra, _sentences(), seed=1)
     assert result == word_tests.run(electra, _sentences(), seed=1)

@@ -18,10 +18,6 @@ from collections.abc import Mapping, Sequence
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# A word, or a character of a script without blanks.
-_CHARACTERS = re.compile(
-    rf"[{vocabulary_lib.WITHOUT_BLANKS}]|[^\s{vocabulary_lib.WITHOUT_BLANKS}]+"
-)
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Golds = Mapping[str, Sequence[str]]
@@ -143,7 +139,7 @@ def _compare(
 ) -> tuple[float, float]:
     """Returns the best exact match and F1 with any right answer, 0 to 1."""
     plain, *others = map(normalize_answer, (text, *right))
-    split = _CHARACTERS.findall if by_character else str.split
+    split = vocabulary_lib.WORD.findall if by_character else str.split
     f1 = max(_f1(split(plain), split(other)) for other in others)
     return float(plain in others), f1
 
