@@ -218,7 +218,7 @@ def _serve(
 ) -> None:
     """The main function of a process: works until the pipe is closed."""
     parent: Any = multiprocessing.parent_process()
-    _follow(parent.pid)
+    _follow(lambda: multiprocessing.connection.wait([parent.sentinel]))
     os.environ.update(environment)
     shorten_logs()
     if log is not None and storage.is_local(log):
@@ -250,10 +250,12 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
     `command` is its path and arguments. Returns the last exit code, as a shell
     has it. It is not restarted after a signal or an exit code of `FINAL_CODES`.
     """
-    begin = f"from {__name__} import _run_script as run; run({os.getpid()})"
+    program = f"from {__name__} import _run_script; _run_script()"
     with stopping.StopRequest() as stop:
         for restart in range(1, max_restarts + 2):
-            process = subprocess.Popen([sys.executable, "-c", begin, *command])
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *command], stdin=subprocess.PIPE
+            )
             while process.poll() is None and not stop.signal_name:
                 time.sleep(_POLL_SECONDS)
             if process.poll() is None:
@@ -272,22 +274,22 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
     return code
 
 
-def _run_script(parent: int) -> None:
+def _run_script() -> None:
     """Runs the script of the command line, at most as long as its parent."""
-    _follow(parent)
+    # Nothing is written to this pipe; it closes when the parent ends.
+    _follow(sys.stdin.read)
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def _follow(parent: int) -> None:
-    """Lets this process end with the one of a number, and get its signals."""
+def _follow(wait_for_parent: Callable[[], object]) -> None:
+    """Lets this process end with its parent, and get its signals from it."""
     # Ctrl-C in a terminal reaches a whole process group. Only the parent shall
     # get it, and pass it on once.
     os.setpgrp()
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_SECONDS)
+        wait_for_parent()
         # Files appear complete or not at all, so nothing is damaged.
         os._exit(os.EX_TEMPFAIL)
 

@@ -19,10 +19,9 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.loaded_models.pretrained import PretrainedModel
 from electra_tf.records import corpus as corpus_lib
-from electra_tf.text import vocabulary
 
 MIN_WORDS, MAX_WORDS = 8, 30
-"""Words of a sentence, see `vocabulary.WORD`."""
+"""Words of a sentence, as blanks separate them, or ideographs."""
 # Sentences that are read for each that is drawn: those of many documents.
 _POOL = 50
 SENTENCE_END = re.compile(
@@ -31,6 +30,7 @@ SENTENCE_END = re.compile(
 )
 """Blanks after one of `.!?`, quote or bracket, before a capital letter; or the
 place after one of `。！？` and a quote or bracket."""
+_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
 # Letters between blanks, without the punctuation around them; or one ideograph,
 # which tokenizers set apart.
 _WORD = re.compile(
@@ -130,7 +130,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
             sentence: None
             for line in document.lines
             for sentence in SENTENCE_END.split(line.strip())
-            if MIN_WORDS <= len(vocabulary.WORD.findall(sentence)) <= MAX_WORDS
+            if MIN_WORDS <= _count_words(sentence) <= MAX_WORDS
             and mask_filling.MASK not in sentence
         }
         if len(pool) >= _POOL * count:
@@ -166,6 +166,13 @@ def run(
     if electra.can_score:
         answers["swaps"] = rank_swaps(electra, draw_swaps(fitting, seed))
     return WordTests(**answers)
+
+
+def _count_words(sentence: str) -> int:
+    """Counts words between blanks; in Chinese text, ideographs."""
+    ideographs = _IDEOGRAPH.findall(sentence)
+    is_chinese = 2 * len(ideographs) > len(sentence)
+    return len(ideographs if is_chinese else sentence.split())
 
 
 def _find_words(sentence: str) -> list[_Word]:
