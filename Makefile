@@ -156,7 +156,7 @@ bench: setup
 golden: setup
 	$(RUN) scripts/verify_golden.py --golden_dir=$(GOLDEN)
 
-.venv-addons/.installed: scripts/requirements-addons.lock
+.venv-addons/.installed: tests/golden/requirements-addons.lock
 	$(PYTHON) -m venv .venv-addons
 	.venv-addons/bin/pip install --quiet --disable-pip-version-check \
 	  --require-hashes --requirement $<
@@ -165,7 +165,7 @@ golden: setup
 # The tensorflow-addons numbers, computed anew by tensorflow-addons itself.
 golden-addons: .venv-addons/.installed setup
 	rm -rf build/golden-addons
-	.venv-addons/bin/python scripts/recompute_addons.py \
+	.venv-addons/bin/python tests/golden/recompute_addons.py \
 	  --golden_dir=$(GOLDEN_OPTIMIZER) \
 	  --output_dir=build/golden-addons/optimizer
 	$(RUN) scripts/verify_golden.py --golden_dir=build/golden-addons

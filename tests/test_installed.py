@@ -15,9 +15,8 @@ from electra_tf import installed
 from tests import tiny_electra
 
 ROOT = pathlib.Path(__file__).parent.parent
-# One runs in the tensorflow-addons environment, where this package is not; the
-# checks of the other are in tests/, which a wheel does not carry.
-_WITHOUT_COMMAND = {"recompute_addons", "verify_golden"}
+# Its checks are in tests/, which a wheel does not carry.
+_WITHOUT_COMMAND = {"verify_golden"}
 
 
 def _commands() -> dict[str, str]:

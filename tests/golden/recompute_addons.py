@@ -1,10 +1,10 @@
 r"""Recomputes optimizer references with tensorflow-addons itself.
 
-    python scripts/recompute_addons.py \
+    python tests/golden/recompute_addons.py \
         --golden_dir tests/golden/reference/optimizer
 
-This runs in an environment of its own (scripts/requirements-addons.lock). For
-every case `<name>.json` that names an optimizer of tensorflow-addons, the
+This runs in an environment of its own (requirements-addons.lock). For every
+case `<name>.json` that names an optimizer of tensorflow-addons, the
 gradients in `<name>.npz` are fed to that optimizer, and the values after every
 update are compared with the stored ones. Exits with 1 if one does not agree.
 """
