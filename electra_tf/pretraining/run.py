@@ -225,7 +225,7 @@ class _Run(training_run.TrainingRun):
         if self.model.means_per_replica and there != now:
             raise errors.ModelError(
                 "With `objective.means_per_replica` a run keeps its number of "
-                f"devices. Received: {now}, {there} in {checkpoint}. Train "
+                f"devices. Received: {now}, but {there} in {checkpoint}. Train "
                 f"on {there} devices."
             )
         if not is_new_phase:
