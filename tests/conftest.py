@@ -46,7 +46,6 @@ _NO_DATA = "no reference"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of this project's tests."""
     parser.addoption(
         "--extra",
         choices=[*_MODULES],
@@ -70,7 +69,6 @@ def _extra(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Selects the tests of `--extra`."""
     if extra := config.getoption("extra"):
         others = [item for item in items if _extra(item) != extra]
         config.hook.pytest_deselected(items=others)
@@ -171,6 +169,5 @@ def two_devices() -> tf.distribute.MirroredStrategy:
     from electra_tf import config
     from electra_tf.training import distribution
 
-    return distribution.build_strategy(
-        config.TrainingConfig(strategy="mirrored")
-    )
+    settings = config.TrainingConfig(strategy="mirrored")
+    return distribution.build_strategy(settings)

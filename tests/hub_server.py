@@ -27,7 +27,6 @@ class Hub:
         self.url = ""
 
     def add(self, name, folder):
-        """Takes the files of a folder."""
         files = (path for path in folder.rglob("*") if path.is_file())
         self.models[name] = {
             path.relative_to(folder).as_posix(): path.read_bytes()
@@ -35,7 +34,6 @@ class Hub:
         }
 
     def answer(self, request):
-        """Answers a request as the hub does."""
         model, what, revision, file = _PATH.match(request.path).groups()
         files, commit = self.models.get(model), _COMMITS.get(revision, revision)
         has_token = request.headers.get("Authorization") == f"Bearer {TOKEN}"
@@ -74,7 +72,6 @@ def _checksum(content):
 
 @contextlib.contextmanager
 def serve():
-    """Gives a running `Hub`."""
     hub = Hub()
     with local_server.serve(hub.answer) as address:
         hub.url = f"http://{address}"

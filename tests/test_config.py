@@ -70,9 +70,6 @@ def test_configs_hold_table_6_of_the_paper(name, row):
     assert generator.num_attention_heads == generator.hidden_size // 64
 
 
-_WIDE = {"hidden_size": 896, "num_attention_heads": 14}
-
-
 def _two_stages(num_warmup_steps, generator_steps):
     """A run of 200 steps."""
     own = {"initialize_from_generator": False, "freeze_generator": False}
@@ -115,7 +112,8 @@ def _two_stages(num_warmup_steps, generator_steps):
           "optimizer": {"num_warmup_steps": 200}},
          "shorter than the run.*200 warm-up steps, 200 steps.*steps=0"),
         ({"optimizer": {"warmup_proportion": 1.0}}, "1000000 warm-up steps"),
-        ({"encoder": _WIDE}, "generator_hidden_size.*3 heads in 224"),
+        ({"encoder": {"hidden_size": 896, "num_attention_heads": 14}},
+         "generator_hidden_size.*3 heads in 224"),
         ({"objective": {"final_temperature": 2.0}}, "temperature_steps"),
         ({"masking": {"final_mask_prob": 0.3}},
          "`masking.final_mask_prob` needs `mask_prob_steps` above 0"),

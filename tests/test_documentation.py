@@ -18,20 +18,16 @@ SOURCES = sorted((ROOT / "electra_tf").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "scripts").glob("*.py"))
 
 
-def _functions(path: pathlib.Path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
 def test_files_and_functions_stay_short():
     for path in SOURCES + SCRIPTS:
-        lines = path.read_text().count("\n")
+        text = path.read_text()
+        lines = text.count("\n")
         assert lines <= 500, f"{path.name} has {lines} lines: two ideas?"
-        for function in _functions(path):
-            length = function.end_lineno - function.lineno + 1
-            most = 90 if ast.get_docstring(function) else 60
-            assert length <= most, f"{path}: {function.name}, {length} lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = node.end_lineno - node.lineno + 1
+                most = 90 if ast.get_docstring(node) else 60
+                assert length <= most, f"{path}: {node.name}, {length} lines"
 
 
 def test_examples_in_docstrings_run():
@@ -67,7 +63,6 @@ def test_files_named_in_the_documents_exist(name):
     assert not missing, f"{name} names files that do not exist: {missing}"
 
 
-_EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 _COMMAND = re.compile(r"^!((?:.*\\\n)*.*)", re.MULTILINE)
 
 
@@ -76,8 +71,9 @@ def test_the_first_hour(tmp_path, monkeypatch):
     """Commands behind `!` run in a shell, all else in one namespace."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.environ["PATH"])  # restored in the end
-    monkeypatch.setenv("PYTHONPATH", str(_EXAMPLES.parent))
-    notebook = json.loads((_EXAMPLES / "first_hour.ipynb").read_text("utf-8"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    page = ROOT / "examples" / "first_hour.ipynb"
+    notebook = json.loads(page.read_text("utf-8"))
     cells = [c for c in notebook["cells"] if c["cell_type"] == "code"]
     namespace: dict[str, object] = {}
 

@@ -30,8 +30,7 @@ def test_a_model_larger_than_the_machine_is_not_begun():
     sizes = config.EncoderConfig(
         vocab_size=0, hidden_size=2**17, num_hidden_layers=85
     )
-    message = "memory of .* weights"
-    with pytest.raises(errors.ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match="memory of .* weights"):
         pretrained.PretrainedModel.untrained(sizes, tiny_electra.VOCABULARY)
 
 

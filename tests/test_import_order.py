@@ -1,6 +1,8 @@
 """The folders are stages, and imports go one way."""
 
 import ast
+import graphlib
+import os
 import pathlib
 import re
 import subprocess
@@ -46,6 +48,18 @@ def test_a_module_imports_only_from_its_own_stage_or_earlier():
         if _stage(other) > _stage(name)
     ]
     assert not late
+
+
+def test_imports_inside_a_folder_go_one_way():
+    """Between its modules and sub-folders."""
+    sorter = graphlib.TopologicalSorter()
+    for name, path in MODULES.items():
+        for other in _imports(path):
+            both = name.split("."), other.split(".")
+            depth = len(os.path.commonprefix(both)) + 1
+            if depth <= min(map(len, both)):
+                sorter.add(*(".".join(parts[:depth]) for parts in both))
+    sorter.prepare()  # Raises CycleError, which names the circle.
 
 
 def test_importing_the_package_does_not_import_tensorflow():

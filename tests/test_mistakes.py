@@ -1,10 +1,10 @@
 """Mistakes of beginners get a sentence, without TensorFlow."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -78,9 +78,7 @@ def test_mistakes_are_told_before_tensorflow_is_imported(folder):
     paths = f"{folder / 'stub'}:{SCRIPTS.parent}"
     commands = [[name, *arguments.split()] for name, arguments, _ in MISTAKES]
     finished = script_modules.run_in_forks(
-        commands,
-        cwd=folder,
-        env={"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"},
+        commands, cwd=folder, env={"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
     )
     for done, (*command, message) in zip(finished, MISTAKES, strict=True):
         said = done.stderr
@@ -101,39 +99,26 @@ def test_mistaken_flags_are_one_sentence():
     assert unknown.stderr.startswith(message)
 
 
-def _fill_device():
-    raise tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen")
-
-
-def _fill_memory():
-    raise MemoryError
-
-
-def _say_nothing():
-    raise ValueError
-
-
-def _interrupted_import():
-    raise ImportError("initialization failed") from KeyboardInterrupt()
+_INTERRUPTED = ImportError("initialization failed")
+_INTERRUPTED.__cause__ = KeyboardInterrupt()
 
 
 @pytest.mark.parametrize(
-    ("fail", "code", "said"),
+    ("error", "code", "said"),
     [
-        (_fill_device, 1, "error: The device has too little memory"),
-        (_fill_memory, 1, "error: This machine has too little memory"),
-        (_say_nothing, 1, "error: ValueError"),
-        (
-            pathlib.Path("/nothing/a").mkdir,
-            1,
-            "error: /nothing/a must be a usable path. Received: No such file "
-            "or directory. Give another, or mend this one.",
-        ),
-        (_interrupted_import, 130, "Interrupted. Start the same command again"),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM\nwhen"), 1,
+         "error: The device has too little memory"),
+        (MemoryError(), 1, "error: This machine has too little memory"),
+        (ValueError(), 1, "error: ValueError"),
+        (FileNotFoundError(2, "No such file or directory", "/nothing/a"), 1,
+         "error: /nothing/a must be a usable path. Received: No such file "
+         "or directory. Give another, or mend this one."),
+        (_INTERRUPTED, 130, "Interrupted. Start the same command again"),
     ],
-)
-def test_failures_end_with_one_sentence(capsys, fail, code, said):
+)  # fmt: skip
+def test_failures_end_with_one_sentence(capsys, error, code, said):
     command_line.flags.FLAGS.mark_as_parsed()
+    fail = mock.Mock(side_effect=error)
     assert command_line._guarded(fail, ["script"]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(said)

@@ -16,7 +16,6 @@ from tests import tiny_electra
 from tests.formats import tiny_models
 
 NAME = "stand-in"
-MOST_BYTES = 10_000_000
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def test_what_is_shipped_is_small_described_and_works(name):
     folder = installed.find_model(name)
     assert (folder / "README.md").is_file()
     sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
-    assert sum(sizes) <= MOST_BYTES
+    assert sum(sizes) <= 10_000_000
     model = own_run.read_model(folder)
     tiny_models.require_same(portable.round_weights(model), model)
     (state,) = folder.rglob("*state*")

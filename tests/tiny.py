@@ -56,7 +56,6 @@ ENCODER = dataclasses.replace(
 
 
 def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
-    """The same with the usual dropout."""
     rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     return schema.replace_fields(settings, encoder=rates)
 
@@ -65,7 +64,7 @@ _ELECTRA = {"objective": {"name": "electra"}}
 _UNTIED = {"untied_generator_embeddings": True}
 _DEFAULT_SIZE = {"generator_hidden_size": 0.25}
 # Objective, or a name for a variant of one, to the settings that it needs.
-_OBJECTIVES: dict[str, dict[str, dict[str, Any]]] = {
+OBJECTIVES: dict[str, dict[str, dict[str, Any]]] = {
     "electra": {}, "electra_15": {}, "sentence_order": {}, "replace_mlm": {},
     "all_tokens_mlm": {},
     "mlm": {
@@ -103,7 +102,7 @@ _OBJECTIVES: dict[str, dict[str, dict[str, Any]]] = {
     } | _ELECTRA,
 }  # fmt: skip
 
-OBJECTIVE_NAMES = tuple(sorted(_OBJECTIVES))
+OBJECTIVE_NAMES = tuple(sorted(OBJECTIVES))
 
 
 def with_objective(
@@ -113,7 +112,7 @@ def with_objective(
 
     A run of Fast-ELECTRA also wants a run for `generator.init_from`.
     """
-    sections = _OBJECTIVES[name]
+    sections = OBJECTIVES[name]
     objective = {"name": name} | sections.get("objective", {})
     settings = dataclasses.replace(settings, objective=objective)
     return schema.replace_fields(settings, **sections)

@@ -26,7 +26,6 @@ from electra_tf.training import reporting
 from tests import tiny
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-SCRIPT = REPOSITORY / "scripts" / "run_pretraining.py"
 replace = schema.replace_fields
 # More examples than one batch holds, not a multiple of it, in unequal shards.
 NUM_TRAIN, NUM_HELD_OUT = 105, 21
@@ -193,7 +192,7 @@ def start_script(
         environment["TF_CONFIG"] = cluster
     given = f"--config={path}", f"--model_dir={model_dir}", *flags
     return subprocess.Popen(
-        [sys.executable, SCRIPT, *given],
+        [sys.executable, "scripts/run_pretraining.py", *given],
         cwd=REPOSITORY, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
     )  # fmt: skip

@@ -59,7 +59,6 @@ def write_run(model_dir, settings, variables):
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """The files of the little task."""
     return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
 
 

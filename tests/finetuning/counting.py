@@ -39,8 +39,6 @@ class CountingHead(task_heads.TaskHead):
 
 @dataclasses.dataclass(frozen=True)
 class CountPrediction:
-    """The number of words of a text."""
-
     count: int
 
 

@@ -60,13 +60,11 @@ def build_settings(data, **training):
 
 
 def build_request(data, pretrained_dir, output_dir, training=None, **options):
-    """The request of such a fine-tuning."""
     settings = build_settings(data, **training or {})
     return finetune.Request(settings, output_dir, pretrained_dir, **options)
 
 
 def replace(request, section, **fields):
-    """A request with other fields in a section of its settings."""
     settings = schema.replace_fields(request.settings, **{section: fields})
     return dataclasses.replace(request, settings=settings)
 

@@ -12,14 +12,6 @@ from electra_tf.tasks import rows as rows_lib
 from tests.finetuning import little_task
 
 
-def _head(kind, *arguments, units=1):
-    """A head whose outputs are the states."""
-    head = kind(*arguments, seed=1)
-    head.build((None, None, units))
-    head.dense.kernel.assign(np.eye(units))
-    return head
-
-
 @pytest.mark.parametrize(
     ("scores", "relevance", "expected"),
     [
@@ -34,7 +26,9 @@ def _head(kind, *arguments, units=1):
     ],
 )  # fmt: skip
 def test_the_loss_of_a_group_by_hand(scores, relevance, expected):
-    head = _head(task_heads.ComparisonHead)
+    head = task_heads.ComparisonHead(seed=1)
+    head.build((None, None, 1))
+    head.dense.kernel.assign([[1.0]])  # Its outputs are the states.
     hidden = tf.reshape(tf.constant(scores), [-1, 1, 1])
     features = {"relevance": tf.constant(relevance, tf.float32)}
     found = head.compute_losses(hidden, features, None)

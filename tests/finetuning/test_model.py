@@ -14,10 +14,8 @@ from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from tests import tiny
 
-SETTINGS = tiny.build_settings().encoder
 
-
-def _build(settings=SETTINGS, **options):
+def _build(settings=tiny.ENCODER, **options):
     keras.utils.set_random_seed(3)
     own = {"vocab_size": 50, "initializer_range": 0.2}
     settings = dataclasses.replace(settings, **own)

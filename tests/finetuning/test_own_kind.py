@@ -11,11 +11,11 @@ from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
 from tests.export import conftest
 from tests.finetuning import counting
+from tests.finetuning import little_task
 
 
 @pytest.fixture(scope="module")
 def trial(pretrained_dir, tmp_path_factory):
-    """A trial of `counting`, and its folder."""
     folder = tmp_path_factory.mktemp("counting")
     generator = np.random.default_rng(1)
     for split, number in (("train", 128), ("dev", 32)):
@@ -24,23 +24,15 @@ def trial(pretrained_dir, tmp_path_factory):
         rows = zip(texts, counts, strict=True)
         lines = ["text,label", *(f"{text},{count}" for text, count in rows)]
         (folder / f"{split}.csv").write_text("\n".join(lines))
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own"),
-        own=finetuning_config.OwnTaskConfig(
-            kind=counting.__name__,
-            train_file=str(folder / "train.csv"),
-            dev_file=str(folder / "dev.csv"),
-        ),
-        optimizer=finetuning_config.FinetuningOptimizerConfig(
-            learning_rate=1e-2, layerwise_lr_decay=1.0
-        ),
-        training=finetuning_config.FinetuningTrainingConfig(
-            train_batch_size=16, deterministic=False
-        ),
+    # 0 epochs: as many as the kind says.
+    training = {"train_batch_size": 16, "num_train_epochs": 0.0}
+    request = little_task.build_request(
+        folder, pretrained_dir, folder / "out", training
     )
-    finetune.finetune(
-        finetune.Request(settings, folder / "out", pretrained_dir)
-    )
+    own = {"kind": counting.__name__, "test_file": ""}
+    request = little_task.replace(request, "own", **own)
+    rates = {"learning_rate": 1e-2, "layerwise_lr_decay": 1.0}
+    finetune.finetune(little_task.replace(request, "optimizer", **rates))
     return folder / "out" / "trial_01"
 
 

@@ -1,7 +1,6 @@
 """Trials are models that travel, and travelled models are trials."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -124,7 +123,6 @@ def test_one_task_of_several_is_taken(tmp_path):
 )
 def test_a_damaged_description_is_refused_by_name(tmp_path, change):
     _write(tmp_path, "classification")
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    tiny_models.change_json(tmp_path / "config.json", **change)
     with pytest.raises(errors.ModelError, match=r"config\.json"):
         portable_trial.read_trial(tmp_path)

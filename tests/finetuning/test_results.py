@@ -1,6 +1,5 @@
 """Scores of several trials, and of a benchmark's tasks, become one table."""
 
-import dataclasses
 import json
 import pathlib
 
@@ -12,17 +11,6 @@ from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial as trial_lib
 
-_RESULT = trial_lib.TrialResult(
-    seed=1,
-    scores={},
-    metrics={"mood": "accuracy", "size": "mse"},
-    num_steps=99,
-    origin="31 of 31",
-    seconds=1.5,
-    device="1 x CPU",
-    versions={"tensorflow": "2.20.0"},
-)
-
 
 def _write(folder, *trials):
     """Writes a finished trial for each task-to-dev-score."""
@@ -30,7 +18,12 @@ def _write(folder, *trials):
         path = folder / f"trial_{number:02d}"
         path.mkdir(parents=True)
         splits = {task: {"dev": score} for task, score in scores.items()}
-        result = dataclasses.replace(_RESULT, seed=number, scores=splits)
+        result = trial_lib.TrialResult(
+            seed=number, scores=splits,
+            metrics={"mood": "accuracy", "size": "mse"}, num_steps=99,
+            origin="31 of 31", seconds=1.5, device="1 x CPU",
+            versions={"tensorflow": "2.20.0"},
+        )  # fmt: skip
         trial_lib.write_result(path, result)
 
 
@@ -44,14 +37,9 @@ def _size(error):
     return {"size": trial_lib.Score({"mse": error}, False, ("mse",))}
 
 
-@pytest.fixture
-def folder(tmp_path):
+def test_median_mean_spread_and_best_are_those_of_the_trials(tmp_path):
     _write(tmp_path, *map(_mood, (80.0, 84.0, 90.0, 50.0)))
-    return tmp_path
-
-
-def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
-    summary = results.summarize(folder)
+    summary = results.summarize(tmp_path)
     numbers = summary.scores["mood"]["dev"]["accuracy"]
     assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
     assert (numbers.worst, numbers.degenerate) == (50.0, (3,))
@@ -172,9 +160,8 @@ def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     assert (first.title, second.title) == ("SST-2", "CoLA")
     own = results.summarize(output / "sst2").scores["sst2"]["dev"]["accuracy"]
     assert first.numbers == own
-    positive = (
-        (tasks_dir / "glue_data/SST-2/dev.tsv").read_text().count("\t1\n")
-    )
+    text = (tasks_dir / "glue_data/SST-2/dev.tsv").read_text()
+    positive = text.count("\t1\n")
     assert first.majority == 100 * max(positive, 40 - positive) / 40
     assert second.majority == 0.0
     content = json.loads((output / "results.json").read_text())

@@ -14,8 +14,6 @@ from tests.finetuning.test_results import _mood
 from tests.finetuning.test_results import _size
 from tests.finetuning.test_results import _write
 
-_SEARCH = {"learning_rate": (1e-9, 5e-3)}
-
 
 def test_a_grid_has_every_combination_by_a_name_that_says_it():
     settings = finetuning_config.FinetuningConfig()
@@ -71,7 +69,7 @@ def test_the_median_ranks_and_of_errors_the_least(tmp_path):
 def searched(data, pretrained_dir, tmp_path_factory):
     output = tmp_path_factory.mktemp("searched") / "out"
     request = little_task.build_request(
-        data, pretrained_dir, output, search=_SEARCH
+        data, pretrained_dir, output, search={"learning_rate": (1e-9, 5e-3)}
     )
     return request, finetune.finetune(request)
 

@@ -30,9 +30,8 @@ def _lines(trial, split="train"):
 @pytest.fixture(scope="module")
 def finished(done):
     """The first of the trials, as it was left."""
-    request = dataclasses.replace(
-        done[0], num_trials=1, actions=("train", "eval")
-    )
+    actions = ("train", "eval")
+    request = dataclasses.replace(done[0], num_trials=1, actions=actions)
     trial = finetune.Session(request).load(1)
     return request, trial, trial_lib.read_result(trial.folder)
 

@@ -9,14 +9,12 @@ from electra_tf.objectives import adversarial
 from electra_tf.objectives import electra
 from tests.objectives import tiny_objectives
 
-_WEIGHTS = {"gen_weight": 2.0, "disc_weight": 20.0}
-
 
 def _build(name, **fields):
     own = tiny_objectives.SECTIONS[name].get("objective", {})
     if name != "electra":
         own = {"adversarial_weight": 3.0} | own
-    own = {**own, **_WEIGHTS, **fields}
+    own = own | {"gen_weight": 2.0, "disc_weight": 20.0} | fields
     return tiny_objectives.build_model(name, objective=own)
 
 

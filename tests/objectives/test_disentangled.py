@@ -11,14 +11,11 @@ from tests import tiny
 from tests import tiny_electra
 from tests.objectives import tiny_objectives
 
-SHARING = {
-    "disentangled_embeddings": True,
-    "untied_generator_embeddings": False,
-}
 
-
-def _build(name="electra", **sections):
-    return tiny_objectives.build_model(name, generator=SHARING, **sections)
+def _build(name="electra"):
+    kind = {"disentangled_embeddings": True}
+    kind["untied_generator_embeddings"] = False
+    return tiny_objectives.build_model(name, generator=kind)
 
 
 def _tables(model):

@@ -9,22 +9,17 @@ from tests import tiny
 from tests import tiny_electra
 from tests.objectives import tiny_objectives
 
-_SWITCH = 10
-_OPTIMIZER = tiny_objectives.NO_WARMUP | {
-    "learning_rate": 1e-2, "weight_decay_rate": 0.1,
-}  # fmt: skip
-
 
 def _build(**sections):
-    sections = {"optimizer": _OPTIMIZER} | sections
+    rates = {"learning_rate": 1e-2, "weight_decay_rate": 0.1}
+    sections["optimizer"] = tiny_objectives.NO_WARMUP | rates
     return tiny_objectives.build_model("two_stage", **sections)
 
 
 def _train(model, num_steps):
     features = tiny.deal(tiny.build_features())
     for _ in range(num_steps):
-        statistics = model.training_step(features)
-    return {name: value.numpy() for name, value in statistics.items()}
+        model.training_step(features)
 
 
 def _state(model, part):
@@ -41,13 +36,13 @@ def _state(model, part):
 
 
 def _enter_stage_two(model):
-    model.optimizer.iterations.assign(_SWITCH)
+    model.optimizer.iterations.assign(model.stage_starts[1])
     model.enter_stage(1, is_beginning=True)
 
 
 @pytest.fixture(scope="module")
 def trained():
-    """A model at the switch, two steps into stage two, and states between."""
+    """States of a model around the switch, and three steps after it."""
     model = _build()
 
     def state():
@@ -55,23 +50,23 @@ def trained():
 
     states = {"start": state()}
     model.enter_stage(0, is_beginning=True)
-    states["first_statistics"] = _train(model, 2)
+    _train(model, 2)
     states["one"] = state()
     _enter_stage_two(model)
     states["switch"] = state()
-    states["second_statistics"] = _train(model, 3)
+    _train(model, 3)
     states["two"] = state()
-    return model, states
+    return states
 
 
 def test_each_stage_trains_its_network_and_no_bit_of_the_other(trained):
-    _, states = trained
-    generator, main = states["start"]
-    assert states["one"][1] == main
-    assert all(states["one"][0][key] != bits for key, bits in generator.items())
-    generator, main = states["switch"]
-    assert states["two"][0] == generator == states["one"][0]
-    assert all(states["two"][1][key] != bits for key, bits in main.items())
+    generator, main = trained["start"]
+    assert trained["one"][1] == main
+    one = trained["one"][0]
+    assert all(one[key] != bits for key, bits in generator.items())
+    generator, main = trained["switch"]
+    assert trained["two"][0] == generator == one
+    assert all(trained["two"][1][key] != bits for key, bits in main.items())
 
 
 def _relative(network):
@@ -129,13 +124,10 @@ def test_the_moving_average_begins_anew_with_stage_two():
     assert model.weight_average.start == model.stage_starts[1] > 0
 
 
-# From temperature 2 to 1.
-_COOLING = {"temperature": 2.0, "temperature_steps": 10}
-_FAST = {"objective": _COOLING | {"final_temperature": 1.0}}
-
-
 def test_fast_electra_moves_the_discriminator_alone():
-    model = tiny_objectives.build_model("fast_electra", **_FAST)
+    cooling = {"temperature": 2.0, "temperature_steps": 10}
+    cooling["final_temperature"] = 1.0
+    model = tiny_objectives.build_model("fast_electra", objective=cooling)
     parts = model.generator, model.main
     before = [_state(model, part) for part in parts]
     _train(model, 2)
@@ -154,7 +146,7 @@ def test_fast_electra_takes_the_generator_of_any_model(source, tmp_path):
     sizes = {"mlm": {"encoder": sizes}}.get(source, {})
     other = tiny_objectives.build_model(source, **sizes)
     tiny_electra.save(tmp_path, other, other.settings, tiny.VOCABULARY)
-    model = tiny_objectives.build_model("fast_electra", **_FAST)
+    model = tiny_objectives.build_model("fast_electra")
     main = _state(model, model.main)
     settings = model.settings
     target = reading.Target(

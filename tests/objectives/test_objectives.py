@@ -186,10 +186,6 @@ def test_two_replicas_are_one(name, two_devices):
         )
 
 
-def _named(name):
-    return config.ExperimentConfig(objective={"name": name})
-
-
 def test_an_unknown_name_is_refused_with_the_known_ones():
     known = (
         "adversarial, all_tokens_mlm, electra, electra_15, electric, "
@@ -197,5 +193,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         " Received: "
     )
     for name in ("electro", "no_such_package.objective"):
+        settings = config.ExperimentConfig(objective={"name": name})
         with pytest.raises(errors.ConfigError, match=f"{known}'{name}'"):
-            registry.find(_named(name))
+            registry.find(settings)

@@ -88,9 +88,8 @@ def test_half_of_the_pairs_are_swapped_and_the_head_is_told():
 
 @pytest.mark.parametrize("name", ["electra", "two_stage"])
 def test_the_discriminators_weight_rises_linearly_to_its_value(name):
-    model = tiny_objectives.build_model(
-        name, objective={"disc_weight_steps": 4}
-    )
+    rising = {"disc_weight_steps": 4}
+    model = tiny_objectives.build_model(name, objective=rising)
     # From where the discriminator begins to learn.
     start = model.stage_starts[-1]
     model.enter_stage(len(model.stage_starts) - 1, is_beginning=False)
@@ -107,9 +106,8 @@ def test_the_discriminators_weight_rises_linearly_to_its_value(name):
     [("mlm", 1), ("electra", 2), ("sentence_order", 3), ("adversarial", 3)],
 )
 def test_each_network_can_be_clipped_by_its_own_norm(name, num_parts):
-    model = tiny_objectives.build_model(
-        name, optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
-    )
+    clipping = {"clip_norm": 1e-3, "clip_per_tower": True}
+    model = tiny_objectives.build_model(name, optimizer=clipping)
     gradients = [
         tf.random.stateless_normal(v.shape, [1, i])
         for i, v in enumerate(model.trained_variables)

@@ -10,17 +10,7 @@ from tests import tiny
 from tests import tiny_run
 
 UNTIED = {"untied_generator_embeddings": True}
-# A generator of the discriminator's sizes, with weights of its own.
-SAME_SIZE = {
-    "encoder": {
-        "embedding_size": 16,
-        "num_attention_heads": 1,
-        "intermediate_size": 64,
-    },
-    "generator": {"generator_hidden_size": 1.0, **UNTIED},
-}
 NO_WARMUP = {"num_warmup_steps": 0, "warmup_proportion": 0.0}
-TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
 # What each objective needs beside its name.
 SECTIONS = {
     **dict.fromkeys(
@@ -35,10 +25,12 @@ SECTIONS = {
             "adversarial_estimator": "straight_through",
         },
     },
-    "two_stage": {**SAME_SIZE, "objective": {"generator_steps": 10}},
+    "two_stage": {
+        **tiny.OBJECTIVES["two_stage"], "objective": {"generator_steps": 10},
+    },
     "mlm": {"generator": {"generator_hidden_size": 0.25}},
-    "electric": {"generator": TWO_TOWERS},
-    "fast_electra": {"generator": {"init_from": "elsewhere", **UNTIED}},
+    "electric": {"generator": {"two_tower_generator": True, **UNTIED}},
+    "fast_electra": tiny.OBJECTIVES["fast_electra"],
 }  # fmt: skip
 
 

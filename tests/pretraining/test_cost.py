@@ -92,9 +92,8 @@ def test_cpus_take_a_batch_in_parts_of_a_thousand_tokens():
         (16, 1, True, 2), (16, 2, True, 1), (48, 1, True, 4),
         (128, 1, True, 16), (2**16, 1, True, 16), (128, 1, False, 1),
     ):  # fmt: skip
-        settings = schema.replace_fields(
-            small, training={"train_batch_size": rows}
-        )
+        training = {"train_batch_size": rows}
+        settings = schema.replace_fields(small, training=training)
         cut = devices.cut_batch(settings, count, is_cpu)
         assert cut.num_parts == expected
         assert cut.at_a_time == (devices.num_processors() if is_cpu else 1)
@@ -137,13 +136,9 @@ def test_the_command_plans_one_device():
     ]  # fmt: skip
 
 
-_HALF = {"generator_hidden_size": 0.5}
-
-
-def _settings(embedding_size=12, **generator):
+def _settings(**generator):
     settings = tiny_run.replace(
         tiny.build_settings(),
-        encoder={"embedding_size": embedding_size},
         # Two slots of the 16 tokens of a row.
         masking={"mask_prob": 0.125},
         generator={"generator_hidden_size": 0.25} | generator,
@@ -152,7 +147,7 @@ def _settings(embedding_size=12, **generator):
 
 
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
-    settings = _settings(**_HALF, two_tower_generator=True)
+    settings = _settings(generator_hidden_size=0.5, two_tower_generator=True)
     original = flops.Convention("original", settings)
     s, v, e, h, wide = tiny.LENGTH, tiny.VOCABULARY.size, 12, 16, 2 * 8
     encoder = flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()

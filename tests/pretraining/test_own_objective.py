@@ -1,7 +1,5 @@
 """An objective in one file outside the package, with a setting of its own."""
 
-import pathlib
-
 import pytest
 import tensorflow as tf
 
@@ -18,7 +16,6 @@ from tests import tiny
 from tests import tiny_run
 from tests.objectives import tiny_objectives
 
-_PAGE = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
 _NAME = "my_objectives.random_tokens"
 
 
@@ -27,7 +24,8 @@ def settings(tmp_path_factory):
     """With the example of the page as the only file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_objectives").mkdir()
-    code = _PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    page = (tiny_run.REPOSITORY / "CONTRIBUTING.md").read_text("utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
     (folder / "my_objectives" / "random_tokens.py").write_text(code)
     dataset = tiny_run.write_dataset(folder / "dataset")
     with pytest.MonkeyPatch.context() as patch:

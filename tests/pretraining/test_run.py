@@ -364,9 +364,8 @@ def test_means_of_replicas_need_the_same_number_of_them(whole, monkeypatch):
     state = checkpoints.load_state(newest) | {"num_replicas": 2}
     parts.resume(state, newest)
     monkeypatch.setattr(parts.model, "means_per_replica", True)
-    with pytest.raises(
-        errors.ModelError, match="Received: 1, but 2 in .*step-"
-    ):
+    message = "Received: 1, but 2 in .*step-"
+    with pytest.raises(errors.ModelError, match=message):
         parts.resume(state, newest)
 
 

@@ -198,8 +198,7 @@ def test_what_stands_in_place_of_a_lock_is_left_alone(tmp_path, make, received):
     with pytest.raises(OSError, match=message), locks.hold(tmp_path):
         pass
     assert (tmp_path / "mine").read_text() == "my text"
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"mine", locks.LOCK_FILE}
+    assert names(tmp_path) == [locks.LOCK_FILE, "mine"]
 
 
 def test_a_lock_that_a_full_disk_refuses_is_named(tmp_path):

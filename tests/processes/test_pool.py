@@ -2,8 +2,6 @@
 
 import functools
 import multiprocessing
-import multiprocessing.resource_tracker
-import multiprocessing.spawn
 import os
 import pathlib
 import signal
@@ -122,10 +120,8 @@ def test_a_request_to_stop_reaches_the_processes_and_starts_no_more(tmp_path):
 
     begin = functools.partial(start, wait_for_signal)
     with ProcessPool(begin, 1, tmp_path.joinpath) as pool:
-        outcomes = list(
-            pool.outcomes(["a", "b"], on_report=stop_all, stop=Stop())
-        )
-    assert outcomes == [("a", ["a"], None)]
+        found = pool.outcomes(["a", "b"], on_report=stop_all, stop=Stop())
+        assert list(found) == [("a", ["a"], None)]
 
 
 # Crashes when it runs first, then does what its argument says.

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from electra_tf.records import python_docs
 from electra_tf.records.python_docs import prose_paragraphs
 
@@ -14,9 +12,10 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture
-def installation(tmp_path, monkeypatch):
-    """Two packages in place of the standard library and the installed ones."""
+def test_documents_are_modules_in_order_without_repetitions(
+    tmp_path, monkeypatch
+):
+    # In place of the standard library and the installed packages.
     text = "\n\n".join(SENTENCES)
     body = (
         '\nclass A:\n    """A class that does what its name says it does."""\n'
@@ -34,11 +33,6 @@ def installation(tmp_path, monkeypatch):
         path.write_text(code)
     roots = [(name, tmp_path / name) for name in ("one", "two")]
     monkeypatch.setattr(python_docs, "_roots", lambda: roots)
-
-
-def test_documents_are_modules_in_order_without_repetitions(
-    installation, tmp_path
-):
     folder = python_docs.prepare(tmp_path / "out")
     assert (folder / "one.txt").read_text().splitlines() == [
         *SENTENCES,

@@ -31,14 +31,6 @@ def write(path, content):
     return path
 
 
-def write_archive(path, mode, members):
-    with tarfile.open(path, mode) as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-
-
 @pytest.mark.parametrize(
     ("text", "documents"),
     [
@@ -148,7 +140,11 @@ def test_utf_16_is_named(tmp_path):
 def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
     path = tmp_path / "urlsf_subset00-1_data.xz"
     members = {"0-a.txt": b"one\n\ntwo\n", "1-b.txt": b"\n", "2-c.txt": b"x"}
-    write_archive(path, "w:xz", members)
+    with tarfile.open(path, "w:xz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
     assert read(path) == [["one", "two"], ["x"]]
     # A link to a member is no second text.
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):

@@ -83,12 +83,10 @@ def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
         ({"max_seq_length": 4}, "`max_seq_length` must be at least 5"),
         ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
         ({"original_order": True}, "set validation_fraction to 0"),
-        (
-            {"original_order": True, "packed": True, "validation_fraction": 0},
-            "leave out the others. Received: packed=True.",
-        ),
+        ({"original_order": True, "packed": True, "validation_fraction": 0},
+         "leave out the others. Received: packed=True."),
     ],
-)
+)  # fmt: skip
 def test_impossible_settings_are_refused(change, message):
     values = {"corpus": ["x"], "vocabulary": "v", "output_dir": "o"} | change
     with pytest.raises(ValueError, match=message):

@@ -22,7 +22,6 @@ from tests.records.conftest import folder_bytes
 from tests.records.conftest import refused
 from tests.records.conftest import write_corpus
 
-SCRIPT = script_modules.ROOT / "scripts" / "build_pretraining_dataset.py"
 LOST = "train/pretrain_data.tfrecord-00002-of-00004"
 
 
@@ -173,7 +172,8 @@ def test_beam_gives_the_bytes_of_a_local_build(settings, finished_dataset):
 
 @pytest.mark.slow
 def test_script_verifies_with_its_exit_code(dataset):
-    command = SCRIPT.stem, f"--output_dir={dataset}", "--verify"
+    script = "build_pretraining_dataset"
+    command = script, f"--output_dir={dataset}", "--verify"
     assert script_modules.run(*command, "--num_processes=2").returncode == 0
     shard = dataset / LOST
     shard.write_bytes(shard.read_bytes()[:-1])
@@ -227,9 +227,8 @@ def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
     changed = write_corpus(tmp_path / "corpus")
     path = changed / "part_0.txt"
     path.write_text(path.read_text()[::-1])
-    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
-    lost.unlink()
+    (dataset / LOST).unlink()
     settings = dataclasses.replace(settings, corpus=(str(changed),))
     with refused("00002-of-00004 differs from the"):
         writer.build_dataset(settings, resume=True)
-    assert not lost.exists()
+    assert not (dataset / LOST).exists()

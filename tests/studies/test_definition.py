@@ -132,10 +132,7 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     plan = definition.plan_study(
-        study,
-        8192,
-        lambda settings: cost.Cost(settings).run_flops(),
-        lambda _: 0,
+        study, 8192, lambda own: cost.Cost(own).run_flops(), lambda _: 0
     )
     described = definition.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
@@ -160,15 +157,6 @@ def _result(guessing=(), **measures):
     tasks = {k: v for k, v in measures.items() if "loss" not in k}
     held_out = {k: v for k, v in measures.items() if "loss" in k}
     return study_run.RunResult(held_out, tasks, 90.0, 30.0, dict(guessing))
-
-
-def _format(plan, results, *failed):
-    """The tables of results by arm and seed."""
-    folder = pathlib.Path("folder")
-    requests = runner.build_requests(plan, folder, folder)
-    asked = {(request.arm.name, request.seed): request for request in requests}
-    found = [(asked[key], result) for key, result in results.items()]
-    return report.format_tables(plan, found, failed)
 
 
 _TABLES = """\
@@ -202,7 +190,11 @@ def test_tables_have_mean_spread_and_number_of_every_measure():
         # Random weights are never best.
         ("untrained", 1): _result(guessing, cola_probe=0.75, blimp=0.25),
     }
-    text = _format(plan, results)
+    folder = pathlib.Path("folder")
+    requests = runner.build_requests(plan, folder, folder)
+    asked = {(request.arm.name, request.seed): request for request in requests}
+    found = [(asked[key], result) for key, result in results.items()]
+    text = report.format_tables(plan, found, ())
     for table in _TABLES.split("\n\n"):
         assert f"\n\n{table}\n\n" in text
     assert "4 of 6 runs have finished" in text

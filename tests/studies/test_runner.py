@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from tests.scoring import test_blimp
 from tests.studies import toy_study
 
 pytestmark = pytest.mark.usefixtures("forked_pools")
-REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def _write_folders(tmp_path):
@@ -92,19 +90,6 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
     assert (tmp_path / "study" / "table.md").exists()
 
 
-def _start(tmp_path):
-    code = (
-        "import pathlib; from tests.studies import test_runner; "
-        f"folder = pathlib.Path({str(tmp_path)!r}); "
-        "test_runner._run(folder, num_steps=50)"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -118,7 +103,16 @@ def _start(tmp_path):
 def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(
     tmp_path, number, capfd
 ):
-    process = _start(tmp_path)
+    code = (
+        "import pathlib; from tests.studies import test_runner; "
+        f"folder = pathlib.Path({str(tmp_path)!r}); "
+        "test_runner._run(folder, num_steps=50)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
+    )  # fmt: skip
     first, second = (_folder(tmp_path, arm, 1) for arm in ("electra", "mlm"))
     # The second run is in progress, the first has finished.
     end = time.monotonic() + 60

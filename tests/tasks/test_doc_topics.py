@@ -13,16 +13,12 @@ def _sentence(rng):
     return f"The {' '.join(rng.choices(_WORDS, k=7))} is here."
 
 
-def _documents(num_documents=12):
-    rng, rows = random.Random(1), range(num_documents)
-    return {
-        label: [[_sentence(rng) for _ in range(5)] for _ in rows]
+def test_no_document_is_in_two_splits():
+    rng = random.Random(1)
+    documents = {
+        label: [[_sentence(rng) for _ in range(5)] for _ in range(12)]
         for label in topics.TOPICS
     }
-
-
-def test_no_document_is_in_two_splits():
-    documents = _documents()
     home = {
         sentence: (label, number)
         for label, rows in documents.items()

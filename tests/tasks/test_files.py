@@ -148,12 +148,7 @@ EXAMPLES = [
 class FakeBuilder:
     """The few members of a TFDS builder that are used."""
 
-    data_dir = "somewhere"
-
     def __init__(self, name):
-        if name == "unknown":
-            raise ValueError("Dataset unknown not found.\n - ab\n - cd")
-        self.name = name
         sequence = types.SimpleNamespace(feature=CLASSES)
         answers = types.SimpleNamespace(feature={"text": None})
         self.info = types.SimpleNamespace(
@@ -163,7 +158,7 @@ class FakeBuilder:
         )  # fmt: skip
 
     def is_prepared(self):
-        return self.name != "elsewhere"
+        return True
 
     def as_dataset(self, split, shuffle_files, read_config):
         assert not shuffle_files

@@ -212,7 +212,6 @@ def test_weights_can_be_read_without_the_rest(tmp_path):
 
 @pytest.fixture
 def claimed(tmp_path):
-    """The folder of a run."""
     folder = tmp_path / "run"
     own_run.check(folder, SETTINGS, tiny.VOCABULARY)
     checkpoints.claim_folder(folder, SETTINGS, tiny.VOCABULARY)

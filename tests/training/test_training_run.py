@@ -214,32 +214,25 @@ def test_replicas_have_the_mean_of_their_gradients(
     assert float(line.slope.numpy()[0]) == pytest.approx(1 + 0.1 * 10)
 
 
-def _go_slowly(run, monkeypatch, seconds):
-    """Trains with steps that take so long; the calls' steps, the log's times.
-
-    A save takes a minute.
-    """
-    clock, counts, run_steps = [0.0], [], run.run_steps
+def test_only_traced_training_is_timed(monkeypatch):
+    run, clock, counts = Run(9, log=3, save=2), [0.0], []
+    run_steps = run.run_steps
     monkeypatch.setattr(training_run.time, "monotonic", lambda: clock[0])
 
     def run_slowly(iterator, num_steps):
         run_steps(iterator, num_steps)
         counts.append(int(num_steps))
-        clock[0] += seconds * counts[-1]
+        clock[0] += counts[-1]
 
     run.run_steps = run_slowly
     run.hooks["save", 2] = lambda: clock.__setitem__(0, clock[0] + 60.0)
     run.go()
-    times = [own for split, *_, own in run.written if split == "train"]
-    return counts, [(own["seconds"], own["steps"]) for own in times]
-
-
-def test_only_traced_training_is_timed(monkeypatch):
-    counts, times = _go_slowly(Run(9, log=3, save=2), monkeypatch, 1.0)
     # The first call was traced, and until a step has been timed they are
     # taken one by one.
     assert counts == [1, 1, 1, 1, 2, 2, 1]
-    assert times == [(2.0, 2), (3.0, 3), (3.0, 3)]
+    times = [own for split, *_, own in run.written if split == "train"]
+    found = [(own["seconds"], own["steps"]) for own in times]
+    assert found == [(2.0, 2), (3.0, 3), (3.0, 3)]
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
