@@ -163,6 +163,14 @@ def fake_tfds(
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
 
 
+@pytest.fixture(scope="session")
+def electra() -> Any:
+    """A random model in memory, which no test changes."""
+    from tests import tiny_electra
+
+    return tiny_electra.build()
+
+
 @pytest.fixture
 def two_devices() -> tf.distribute.MirroredStrategy:
     """A MirroredStrategy over two logical CPUs."""

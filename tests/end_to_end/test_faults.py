@@ -79,25 +79,6 @@ def _wait_for_lines(model_dir, count, process):
         time.sleep(0.005)
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(dataset, tmp_path):
-    model_dir, whole = tmp_path / "run", tmp_path / "whole"
-    code, output, errors = _run(_settings(dataset), whole)
-    assert code == 0, errors
-    assert "Step 60" in output
-    process = tiny_run.start_script(_settings(dataset), model_dir)
-    _wait_for_lines(model_dir, 2, process)
-    process.send_signal(signal.SIGTERM)
-    code, output, errors = _finish(process)
-    assert code == os.EX_TEMPFAIL, errors
-    step = checkpoints.step_of(checkpoints.latest(model_dir))
-    assert step < 60
-    assert f"Stopped by SIGTERM after step {step}; saved." in output
-
-    code, _, errors = _run(_settings(dataset), model_dir)
-    assert code == 0, errors
-    tiny_run.require_equal_runs(whole, model_dir)
-
-
 def _start_workers(settings, model_dir, *others, flags=()):
     """Starts a process of a run for each settings, on this host."""
     settings = settings, *others

@@ -1,33 +1,16 @@
 """The whole path, by the commands that README gives."""
 
 import json
-import pathlib
-import random
-
-import pytest
 
 from electra_tf.training import reporting
 from tests import script_modules
+from tests.end_to_end import test_storage
 from tests.script_modules import ROOT
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> pathlib.Path:
-    """Sentences of one simple grammar, so that a wrong word can be learned."""
-    folder = tmp_path_factory.mktemp("corpus")
-    subjects = ("the cat", "a dog", "this bird", "my horse")
-    verbs = ("eats", "likes", "sees", "wants")
-    objects = ("some bread", "fresh water", "green grass", "the old house")
-    lines = [f"{s} {v} {o} ." for s in subjects for v in verbs for o in objects]
-    chosen = random.Random(0)
-    for number in range(4):
-        documents = ["\n".join(chosen.choices(lines, k=8)) for _ in range(48)]
-        (folder / f"part_{number}.txt").write_text("\n\n".join(documents))
-    return folder
-
-
-def test_text_becomes_a_served_discriminator(corpus, tmp_path):
-    model_dir = tmp_path / "model"
+def test_text_becomes_a_served_discriminator(tmp_path):
+    corpus, model_dir = tmp_path / "corpus", tmp_path / "model"
+    test_storage.write_text(corpus)
     commands = [
         ("train_vocabulary", f"--corpus={corpus}", "--vocab_size=120",
          f"--output_dir={tmp_path}/vocabulary"),

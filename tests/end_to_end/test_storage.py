@@ -68,7 +68,8 @@ def cloud(tmp_path_factory):
         assert not left
 
 
-def _write_text(folder):
+def write_text(folder):
+    """Sentences of one simple grammar, so that a wrong word can be learned."""
     folder.mkdir(parents=True, exist_ok=True)
     nouns, verbs = ("cat", "dog", "bird"), ("eats", "sees", "wants")
     lines = [f"the {n} {v} some bread ." for n in nouns for v in verbs]
@@ -80,7 +81,7 @@ def _write_text(folder):
 
 def build_records(top):
     """Text, vocabulary and records; returns the settings of a run on them."""
-    _write_text(top / "text")
+    write_text(top / "text")
     corpus = corpus_lib.open_corpus(f"{top}/text")
     lines = [
         line

@@ -14,8 +14,6 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import pretrained
-from electra_tf.formats import own_run
-from electra_tf.formats import reading
 from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import checkpoints
@@ -47,7 +45,14 @@ def tiny_run(tmp_path_factory):
         dataclasses.replace(encoder, vocab_size=vocabulary.size)
     )
     model_dir = tmp_path_factory.mktemp("tiny") / "run"
-    save_run(model_dir, settings, vocabulary, discriminator.variables, (6, 7))
+    model_dir.mkdir()
+    vocabulary.save(model_dir)
+    (model_dir / "config.json").write_text(config.to_json(settings))
+    weights = {f"model/{v.path}": v for v in discriminator.variables}
+    for v in discriminator.variables:
+        weights[f"average/{v.path}"] = tf.Variable(0.5 * v.value)
+    for step in (6, 7):
+        checkpoints.save(model_dir, step, weights, {"best_step": 6}, keep=2)
     return TinyRun(model_dir, settings, vocabulary, discriminator)
 
 
@@ -76,21 +81,11 @@ def exported(tiny_run, tmp_path_factory):
     return folder
 
 
-def build_module(
-    run, network=None, answer=networks.Answer.REPLACED, max_length=0
-):
+def build_module(run, network=None, answer=networks.Answer.REPLACED):
     """Signatures of a run's discriminator, or of another network."""
-    return pretrained.build_module(
-        answer, network or run.discriminator,
-        tokenizer_lib.Tokenizer(run.vocabulary), max_length,
-    )  # fmt: skip
-
-
-def load_network(run, **options):
-    """The main network of a run, from its files."""
-    return reading.build_networks(
-        own_run.read_model(run.model_dir, **options)
-    ).main
+    tokenizer = tokenizer_lib.Tokenizer(run.vocabulary)
+    network = network or run.discriminator
+    return pretrained.build_module(answer, network, tokenizer, max_length=0)
 
 
 @pytest.fixture(scope="session")
@@ -127,20 +122,6 @@ def objective_exports(objective_runs, tiny_run, exported, tmp_path_factory):
         return _Trained(folder / "export", name, run.main, call)
 
     return export
-
-
-def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
-    """Writes what a run leaves: weights, and averages of half the size."""
-    model_dir.mkdir()
-    vocabulary.save(model_dir)
-    (model_dir / "config.json").write_text(config.to_json(settings))
-    weights = {f"model/{v.path}": v for v in variables}
-    for v in variables:
-        weights[f"average/{v.path}"] = tf.Variable(0.5 * v.value)
-    for step in steps:
-        checkpoints.save(
-            model_dir, step, weights, {"best_step": steps[0]}, keep=2
-        )
 
 
 @functools.cache

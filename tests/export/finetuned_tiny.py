@@ -88,7 +88,6 @@ def build_own_settings(max_seq_length=LENGTH, **own):
 
 
 def write_trial(folder, settings, labels=None, seed=3, conventions=None):
-    """Makes a trial's folder, with random weights."""
     keras.utils.set_random_seed(seed)
     if labels is None:
         labels, conventions = LABELS, CONVENTIONS

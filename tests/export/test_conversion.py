@@ -68,7 +68,6 @@ _LABELS = ("yes", "maybe", "no")
         ("regression", {"labels": ("a", "b")}, "model of regression task"),
         ("classification", {"labels": ("a", "a", "b")}, "must differ"),
         ("classification", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
-        ("tagging", {"labels": ("a", "b")}, "be 3 as .*Received: a,b"),
         # Files of TF1 do not name them: they would be read as the usual ones.
         ("classification", {"labels": _LABELS, "target_format": "tf1"},
          "'mnli' has outputs for contradiction, entailment, neut"),

@@ -314,23 +314,17 @@ def test_words_and_tags_are_written_as_in_the_training_file(tmp_path):
     assert len(seen) > 2
 
 
-def ask_own(folder, **own):
-    """Answers of an exported model of own pairs, and of its trainer."""
-    settings = finetuned_tiny.build_own_settings(**own)
-    labels = {"own": tuple(filter(None, own.get("labels", "").split(",")))}
-    trial = finetuned_tiny.write_trial(folder, settings, labels)
-    trained = saved_model.load_task(folder)
-    assert set(trained.module.signature_names) < set(export_metadata.SIGNATURES)
-    signature, texts = trained.module.signature_names[0], TEXTS[:3]
-    inputs = {"texts": encode(*texts), "text_pairs": encode(*PAIRS[:3])}
-    found = run_eagerly(trial)(signature, **inputs)
-    return trained, found, trial.decode("own", examples(texts, PAIRS[:3]))
-
-
 def test_several_labels_are_those_of_the_trainer(tmp_path):
     own = {"labels": "a,b,c", "threshold": 0.4, "text_pair_column": "pair"}
-    trained, found, expected = ask_own(tmp_path, kind="multilabel", **own)
+    settings = finetuned_tiny.build_own_settings(kind="multilabel", **own)
+    labels = {"own": ("a", "b", "c")}
+    trial = finetuned_tiny.write_trial(tmp_path, settings, labels)
+    trained = saved_model.load_task(tmp_path)
+    assert set(trained.module.signature_names) < set(export_metadata.SIGNATURES)
     assert trained.metadata.threshold == 0.4
+    inputs = {"texts": encode(*TEXTS[:3]), "text_pairs": encode(*PAIRS[:3])}
+    found = run_eagerly(trial)(trained.module.signature_names[0], **inputs)
+    expected = trial.decode("own", examples(TEXTS[:3], PAIRS[:3]))
     probabilities = found["probabilities"]
     np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-5)
     names = np.where(expected.classes > 0, [b"a", b"b", b"c"], b"")

@@ -155,12 +155,6 @@ def test_one_task_of_the_best_trial_is_taken(tmp_path):
         assert bool(saved.metadata.scores) == (change == 1.0)
 
 
-TRAINING = {
-    "training": {"num_train_epochs": 40, "train_batch_size": 8},
-    "optimizer": {"learning_rate": 3e-3, "layerwise_lr_decay": 1.0},
-}
-
-
 def test_a_list_is_learned(tmp_path, capsys):
     electra = tiny_electra.build()
     rows = [
@@ -169,7 +163,11 @@ def test_a_list_is_learned(tmp_path, capsys):
         for mood in ("good", "bad", "bad")
         for noun in ("cat", "dog", "film", "mat")
     ]
-    arguments = {"output_dir": tmp_path / "out", **TRAINING}
+    arguments = {
+        "output_dir": tmp_path / "out",
+        "training": {"num_train_epochs": 40, "train_batch_size": 8},
+        "optimizer": {"learning_rate": 3e-3, "layerwise_lr_decay": 1.0},
+    }
     model = electra.finetune(rows, rows[:12], **arguments)
     assert isinstance(model, finetuned.FinetunedModel)
     assert model.labels == ("bad", "good")

@@ -196,10 +196,8 @@ def test_what_cannot_be_exported_is_refused(tiny_run, tiny_trial, tmp_path):
         saved_model.load_task(tmp_path)
 
 
-ANSWERS = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}
-
-
 def test_self_check_refuses_answers_that_differ():
+    answers = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}
     for received, message in (
         ({"p": np.float32([0.5, 0.2501])}, "9.99.*e-05 in p"),
         ({"p": np.float32([0.5, np.nan])}, "inf in p"),
@@ -208,7 +206,7 @@ def test_self_check_refuses_answers_that_differ():
         ({"i": np.int32([1, 3])}, "inf in i"),
     ):
         with pytest.raises(errors.ExportError, match=message):
-            self_check.compare(ANSWERS, ANSWERS | received, 1e-5)
+            self_check.compare(answers, answers | received, 1e-5)
 
 
 def test_an_export_may_be_as_far_as_a_last_bit_moves_its_model(

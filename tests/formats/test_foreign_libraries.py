@@ -26,33 +26,6 @@ _PEER = pathlib.Path(__file__).with_name("transformers_peer.py")
 _TOLERANCE = 1e-5
 
 
-@pytest.fixture(scope="session")
-def peer():
-    """Calls the other side."""
-
-    def call(*arguments):
-        finished = subprocess.run(
-            [sys.executable, str(_PEER), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            env=os.environ | {"HF_HUB_OFFLINE": "1"},
-            check=False,
-        )
-        assert not finished.returncode, finished.stderr
-
-    return call
-
-
-def _build(kind, scale=0.2):
-    """A model whose states are neither all alike nor beyond float32."""
-    model = tiny_models.build(kind)
-    for path, value in model.tensors.items():
-        value *= scale
-        if path.endswith("gamma"):
-            value += 1
-    return model
-
-
 def _inputs(vocab_size, type_vocab_size=3):
     generator = np.random.default_rng(2)
     lengths = np.array([12, 7, 2])
@@ -105,8 +78,13 @@ _CLASSES = {
 
 @pytest.mark.extra("torch")
 @pytest.mark.parametrize("kind", _CLASSES)
-def test_transformers_computes_what_we_compute(tmp_path, peer, kind):
-    model, folder = _build(kind), tmp_path / "hf"
+def test_transformers_computes_what_we_compute(tmp_path, kind):
+    model, folder = tiny_models.build(kind), tmp_path / "hf"
+    # States are neither all alike nor beyond float32 then.
+    for path, value in model.tensors.items():
+        value *= 0.2
+        if path.endswith("gamma"):
+            value += 1
     folder.mkdir()
     hugging_face.write(model, folder)
     inputs = _inputs(model.encoder.vocab_size)
@@ -115,7 +93,12 @@ def test_transformers_computes_what_we_compute(tmp_path, peer, kind):
     given = {n: v[np.newaxis] if is_choice else v for n, v in inputs.items()}
     np.savez(tmp_path / "inputs.npz", **given)
     files = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
-    peer(folder, _CLASSES[kind], *files)
+    finished = subprocess.run(
+        [sys.executable, _PEER, folder, _CLASSES[kind], *files],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert not finished.returncode, finished.stderr
     found = np.load(files[1])
     for name, problems in json.loads(str(found["report"])).items():
         assert not problems, name

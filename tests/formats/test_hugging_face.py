@@ -135,7 +135,6 @@ def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
         ("encoder", "module."),
         ("encoder", "_orig_mod.module.electra."),
         ("discriminator", "module."),
-        ("discriminator", "_orig_mod."),
         ("classification", "model."),
     ],
 )

@@ -46,12 +46,6 @@ def test_what_is_no_model_is_refused(tmp_path):
         reading.read_model(tmp_path / "trial")
 
 
-def _variables(model):
-    built = reading.build_networks(model)
-    towers = [t for t in (built.main, built.generator) if t is not None]
-    return {v.path: v for tower in towers for v in tower.variables}
-
-
 def _target(kind="embeddings", vocabulary=tiny_models.VOCABULARY, **sizes):
     """A model of other weights, its variables in layers."""
     changes = {"vocab_size": vocabulary.size} | sizes
@@ -60,10 +54,11 @@ def _target(kind="embeddings", vocabulary=tiny_models.VOCABULARY, **sizes):
     if plain.generator is not None:
         fields["generator"] = dataclasses.replace(plain.generator, **changes)
     model = tiny_models.build(kind, seed=9, vocabulary=vocabulary, **fields)
+    built = reading.build_networks(model)
+    towers = [t for t in (built.main, built.generator) if t is not None]
+    variables = {v.path: v for tower in towers for v in tower.variables}
     generator = model.generator or model.encoder
-    return reading.Target(
-        _variables(model), model.encoder, generator, vocabulary
-    )
+    return reading.Target(variables, model.encoder, generator, vocabulary)
 
 
 def _values(target):

@@ -23,7 +23,6 @@ _STATED = dataclasses.replace(
     initializer_range=0.02,
 )
 
-
 _HUB = (TF1, KERAS_HUB, OURS, HUGGING_FACE, KERAS_HUB, TF1)
 _WITHOUT_TF1 = _CHAIN[1:-1]
 _EVERYWHERE = (

@@ -36,17 +36,15 @@ def _read(path):
 def test_parts_are_put_together_or_refused(tmp_path, changes, message):
     folder, names = tmp_path / "model", {}
     folder.mkdir()
+    index = folder / "model.safetensors.index.json"
     safetensors.numpy.save_file(TENSORS, tmp_path / "part-2.safetensors")
     for number, (name, value) in enumerate(TENSORS.items(), start=1):
         names[name] = f"part-{number}.safetensors"
         safetensors.numpy.save_file({name: value}, folder / names[name])
-    content = json.dumps({"weight_map": names | changes})
-    (folder / "model.safetensors.index.json").write_text(content)
+    index.write_text(json.dumps({"weight_map": names | changes}))
     with pytest.raises(errors.ModelError, match=message):
         tensor_files.read_tensors(folder, {})
-    (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"weight_map": names})
-    )
+    index.write_text(json.dumps({"weight_map": names}))
     tiny_models.require_tensors(_read(folder / "x"), TENSORS)
 
 
@@ -133,14 +131,6 @@ def test_without_pytorch_the_extra_is_named(path, monkeypatch):
         _read(path)
 
 
-def _write_keras(folder, tensors):
-    path = folder / "tf_model.h5"
-    with h5py.File(path, "w") as file:
-        for name, value in tensors.items():
-            file[name] = value
-    return path
-
-
 def test_files_for_tensorflow_have_the_names_of_pytorch(tmp_path):
     names = {
         "encoder/layer_._0/query/bias": "encoder.layer.0.query.bias",
@@ -151,28 +141,21 @@ def test_files_for_tensorflow_have_the_names_of_pytorch(tmp_path):
         "encoder/layer_._0/query/kernel": "encoder.layer.0.query.weight",
     }
     before, value = "electra/tf_electra_model_1/electra", TENSORS["a"]
-    file = _write_keras(tmp_path, {f"{before}/{n}:0": value for n in names})
+    path = tmp_path / "tf_model.h5"
+    with h5py.File(path, "w") as file:
+        for name in names:
+            file[f"{before}/{name}:0"] = value
     expected = {f"electra.{name}": value for name in names.values()}
     expected["electra.encoder.layer.0.query.weight"] = value.T
-    tiny_models.require_tensors(_read(file), expected)
+    tiny_models.require_tensors(_read(path), expected)
     # A pickle is not opened where there is another file.
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle")
-    assert _read(file).keys() == expected.keys()
+    assert _read(path).keys() == expected.keys()
 
 
 _BLOCK = "electra/encoder/layer_0/attention/self"
 _QKV = f"{_BLOCK}/qkv/kernel"
 _NAMES = [f"{_BLOCK}/{name}/kernel" for name in ("query", "key", "value")]
-
-
-def _take(tensors):
-    table = parameter_names.ORIGINAL
-    return parameter_names.take(tensors, {_QKV: (2, 6)}, table, "file")
-
-
-@pytest.fixture
-def tensors():
-    return {name: np.ones([2, 2], np.float32) for name in _NAMES}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +171,9 @@ def tensors():
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_a_part_that_is_no_weight_is_refused(tensors, value, message):
+def test_a_part_that_is_no_weight_is_refused(value, message):
+    tensors = {name: np.ones([2, 2], np.float32) for name in _NAMES}
+    given = {_QKV: (2, 6)}, parameter_names.ORIGINAL, "file"
     for name in _NAMES:
         with pytest.raises(errors.ModelError, match=f"file.*{name} {message}"):
-            _take(tensors | {name: value})
+            parameter_names.take(tensors | {name: value}, *given)

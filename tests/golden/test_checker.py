@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import script_modules
+from tests.formats import tiny_models
 from tests.golden import comparison
 from tests.golden import runner
 
@@ -29,19 +30,6 @@ def _write_ids(folder, number):
     case = {"text": "w", "ids_cased": [number]} | dict.fromkeys(modes, [104])
     path = folder / "tokenization" / "lines.jsonl"
     path.write_text(json.dumps(case) + "\n")
-
-
-def _copy(golden, folder, pattern):
-    """Copies some of the embedded files; the last one's place."""
-    for source in golden.glob(pattern):
-        target = folder / source.relative_to(golden)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
-    return target
-
-
-def _edit_json(path, **fields):
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
 def _run(folder, *only):
@@ -84,14 +72,15 @@ def test_a_file_of_the_manifest_that_is_absent_is_a_miss(folder):
 
 
 def test_wrong_missing_and_unknown_arrays_are_misses(golden, tmp_path):
-    target = _copy(golden, tmp_path, "forward/i_mlm_only/*").parent
+    target = tmp_path / "forward" / "i_mlm_only"
+    shutil.copytree(golden / "forward" / "i_mlm_only", target)
     arrays = dict(np.load(target / "outputs.npz"))
     del arrays["mlm_preds"]
     arrays["something_new"] = np.zeros(2, np.int32)
     arrays["gen_layer_outputs"].flat[5] += 1e-4
     np.savez(target / "outputs.npz", **arrays)
     edits = {"max_predictions_per_seq": 77, "gradient_global_norm_dense": 1.0}
-    _edit_json(target / "info.json", **edits)
+    tiny_models.change_json(target / "info.json", **edits)
     misses = _misses(_run(tmp_path))
     assert sorted(miss.split(", ", 1)[1] for miss in misses) == [
         "gradient norm (worst: norm)",

@@ -28,11 +28,6 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def electra():
-    return tiny_electra.build()
-
-
-@pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Folder and model of a run."""
     folder = tmp_path_factory.mktemp("run")

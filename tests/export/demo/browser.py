@@ -54,17 +54,7 @@ class Browser:
     def open(self, url):
         self._ask("/url", url=url)
 
-    def become_phone(self, width):
-        """Lays pages out in as many pixels."""
-        screen = {"width": width, "height": 740, "deviceScaleFactor": 2}
-        self._ask(
-            "/goog/cdp/execute",
-            cmd="Emulation.setDeviceMetricsOverride",
-            params={**screen, "mobile": True},
-        )
-
     def run(self, script):
-        """Returns what a script on the page returns."""
         return self._ask("/execute/sync", script=script, args=[])
 
     def act(self, selector, action, **arguments):

@@ -140,7 +140,6 @@ def _find_rounded(replay, key):
 
 
 def _score_errors(key, ours, theirs):
-    """How far off entries are."""
     if key == "cloze_preds":
         logits = ours["cloze_logits"]
         chosen = np.take_along_axis(logits, theirs[..., np.newaxis], axis=-1)

@@ -171,9 +171,8 @@ def _draw(recorded, draw_fn):
     slots = masked.masked_positions.numpy(), masked.masked_weights.numpy()
     is_changed = (masked.input_ids != masked.original_ids).numpy()
     shape = (batches, rows, length)
-    return _count_slots(*slots, length).reshape(shape), is_changed.reshape(
-        shape
-    )
+    counts = _count_slots(*slots, length).reshape(shape)
+    return counts, is_changed.reshape(shape)
 
 
 def _count_slots(positions, is_used, length):
