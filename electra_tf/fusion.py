@@ -44,13 +44,13 @@ def compiles(*scopes: Scope) -> bool:
 
 
 def accelerator() -> str:
-    """What a step that XLA compiles whole is for: GPU, TPU or, empty, a CPU."""
+    """Returns the device of a whole step: `GPU`, `TPU`, or `""` for a CPU."""
     kinds = filter(tf.config.list_logical_devices, ("GPU", "TPU"))
     return next(kinds, "")
 
 
 def keep(tensor: tf.Tensor) -> tf.Tensor:
-    """The tensor, which XLA does not compute a second time for a user."""
+    """Returns the tensor; XLA computes it once, not anew for each use."""
     if not compiles(Scope.STEP):
         return tensor
     return xla.optimization_barrier(tensor)[0]

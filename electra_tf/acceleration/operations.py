@@ -80,9 +80,9 @@ def _tabulate(function: Callable[[tf.Tensor], tf.Tensor]) -> np.ndarray:
 def drop(
     inputs: tf.Tensor, kept: tf.Tensor | None = None, rate: float = 0.0
 ) -> tf.Tensor:
-    """Zeroes what dropout does not keep, and scales up the rest.
+    """Applies dropout: zeroes some entries and scales up the others.
 
-    `kept` is what `layers.draw_kept` drew at the rate; None leaves all.
+    `kept` is the result of `layers.draw_kept` at this rate; None keeps all.
     """
     if kept is None:
         return inputs

@@ -100,7 +100,7 @@ def draw_kept(
 def _draw_packed(
     dims: Sequence[Any], place: tf.Tensor, groups: int, threshold: int
 ) -> tf.Tensor:
-    """Uint8 of these dims, for each of the places."""
+    """Draws uint8 `dims`, eight decisions in each; `[n, *dims]` of n places."""
     first = place if place.shape.rank == 1 else place[0]
     key, counter = _locate(dims[0], groups, first)
     low, _ = _list_counters(counter, dims)

@@ -186,7 +186,7 @@ class TransformerBlock(layers.SizedLayer):
     ) -> tf.Tensor:
         """Transforms `[B * S, D]`; see `compute_attention_bias`.
 
-        `kept` is what `draw_kept` gave for this block; else it is drawn.
+        `kept` is the result of `draw_kept`; without it the block draws.
         """
         if kept is None:
             kept = self.draw_kept(attention_bias, dropout_seed)
@@ -208,7 +208,7 @@ class TransformerBlock(layers.SizedLayer):
     def draw_kept(
         self, attention_bias: tf.Tensor, seed: layers.Seed
     ) -> list[tf.Tensor | None]:
-        """What dropout keeps at each site; see `layers.draw_kept`."""
+        """Draws the entries that dropout keeps at each of its three sites."""
         sizes = self.settings
         batch, _, _, length = layers.shape_of(attention_bias)
         heads = [batch, sizes.num_attention_heads, length, length]
@@ -358,7 +358,7 @@ class Encoder(layers.SizedLayer):
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction, texts)
-        # Blocks with frozen weights, as with LoRA, are no one body.
+        # Blocks in which weights are frozen, as with LoRA, share no loop body.
         is_loop = fusion.compiles(fusion.Scope.STEP) and not any(
             block.non_trainable_variables for block in self.blocks
         )

@@ -193,8 +193,8 @@ class LayerNorm(keras.layers.Layer):
     ) -> tf.Tensor:
         """Normalizes each row of `[N, width]`.
 
-        An `update` of the same shape is added first, after dropout at a rate,
-        of which `draw_kept` told what is kept.
+        An `update` of the same shape is added first, after dropout: `kept` is
+        the result of `draw_kept` at the rate.
         """
         gamma, beta = map(tf.convert_to_tensor, (self.gamma, self.beta))
         choice = () if update is None else (kept, rate)
