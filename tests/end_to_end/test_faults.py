@@ -109,9 +109,9 @@ def _make_other(what, home):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("seed", "same training.seed. Received: [34] on this one"),
-        ("examples", "same examples. Received: {'train': .*} on this one"),
-        ("vocabulary", "same vocabulary. Received: .* on this one"),
+        ("seed", "same training.seed. Received: [34] on this host"),
+        ("examples", "same examples. Received: {'train': .*} on this host"),
+        ("vocabulary", "same vocabulary. Received: .* on this host"),
         ("weights", "same weights to begin with, so the same `init_from`"),
     ],
 )
