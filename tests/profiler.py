@@ -4,12 +4,7 @@ import tensorflow as tf
 
 
 def count_matrix_products(function, *arguments) -> float:
-    """Operations of the matrix products in a traced function.
-
-    Args:
-        function: traced with the arguments; nothing is run.
-        *arguments: nests of tensors with static shapes.
-    """
+    """Counts the operations of the products in a function; nothing is run."""
     graph = (
         tf.function(function, autograph=False)
         .get_concrete_function(*arguments)

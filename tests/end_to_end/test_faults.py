@@ -1,7 +1,4 @@
-"""Faults of long runs, in real processes.
-
-Signals, lost workers, hosts that differ; the drill has all other faults.
-"""
+"""Signals, lost workers and hosts that differ, in real processes."""
 
 import dataclasses
 import os

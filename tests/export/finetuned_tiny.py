@@ -1,8 +1,4 @@
-"""A tiny trial of five tasks with random weights, as training leaves it.
-
-What exports answer is compared with what the trial's own tasks read off the
-same weights.
-"""
+"""A tiny trial of five tasks with random weights, as training leaves it."""
 
 import pathlib
 from typing import Any, NamedTuple

@@ -1,7 +1,4 @@
-"""transformers and KerasHub themselves read what we write, and the reverse.
-
-transformers runs in a process of its own.
-"""
+"""transformers and KerasHub themselves read what we write, and the reverse."""
 
 import json
 import os

@@ -1,7 +1,4 @@
-"""Runs transformers, in whatever Python has it; called by its test.
-
-python transformers_peer.py FOLDER CLASS INPUTS OUTPUTS
-"""
+"""Runs transformers: transformers_peer.py FOLDER CLASS INPUTS OUTPUTS."""
 
 import json
 import sys

@@ -11,10 +11,7 @@ LENGTH = 8
 
 
 def number_examples(first, count, length=LENGTH):
-    """Features whose first two ids are [CLS] and 1000 + the example's number.
-
-    Rows are 5 tokens long and have two segments.
-    """
+    """Features that begin with [CLS] and 1000 + the example's number."""
     numbers = 1000 + np.arange(first, first + count)
     input_ids = np.zeros([count, length], np.int64)
     input_ids[:, :5] = 7

@@ -1,7 +1,4 @@
-"""The update rules by hand, under XLA and in Keras; rates, and accuracies.
-
-Whole trajectories are compared with the originals' in tests/golden.
-"""
+"""The update rules by hand, under XLA and in Keras; rates, and accuracies."""
 
 import keras
 import numpy as np

@@ -1,7 +1,4 @@
-"""The host acts when it should, in order, and stops when it must.
-
-The model is a line through the origin, which traces in no time.
-"""
+"""The host acts when it should, in order, and stops when it must."""
 
 import os
 import signal
