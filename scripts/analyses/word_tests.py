@@ -30,12 +30,13 @@ SENTENCE_END = re.compile(
 )
 """Blanks after one of `.!?`, quote or bracket, before a capital letter; or the
 place after one of `。！？` and a quote or bracket."""
-_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
+_IDEOGRAPHS = "\u3400-\u9fff"
+_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 # Letters between blanks, without the punctuation around them; or one ideograph,
 # which tokenizers set apart.
 _WORD = re.compile(
-    r"([\u3400-\u9fff])|"
-    r"(?<!\S)[\"'“‘(\[]*([^\W\d_\u3400-\u9fff]+)[.,;:!?\"'”’)\]]*(?!\S)"
+    rf"([{_IDEOGRAPHS}])|"
+    rf"(?<!\S)[\"'“‘(\[]*([^\W\d_{_IDEOGRAPHS}]+)[.,;:!?\"'”’)\]]*(?!\S)"
 )
 _TABLE = "{:<19} {:>10}  {:>5}  {:>9}  {}"
 _COLUMNS = ("test", "hits", "share", "std error", "without reading")
