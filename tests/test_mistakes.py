@@ -27,7 +27,7 @@ MISTAKES = [
     ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",
      "nothing.csv, no such file"),
     ("run_finetuning", f"{OWN} --config.task.data_dir=nothing",
-     "'nothing', no folder there. Set --config.task.data_dir"),
+     "'nothing', no folder there. Set task.data_dir"),
     ("run_finetuning", f"{OWN} --pretrained_dir=export", EXPORT),
     ("run_pretraining", f"{PRETRAIN} --model_dir=out "
      "--config.data.dataset_dir=nothing", "No dataset in 'nothing'"),

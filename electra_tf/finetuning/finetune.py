@@ -89,7 +89,7 @@ class Request:
         schema.require(
             not is_parallel or strategy == "one_device",
             "Trials side by side have one device each. Received: strategy="
-            f"{strategy}. Set --config.training.strategy=one_device.",
+            f"{strategy}. Set training.strategy=one_device.",
         )
 
     def folder(self, number: int) -> pathlib.Path:
@@ -324,7 +324,7 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
         request.settings.training.strategy != "multi_worker",
         "A benchmark or search runs on one host. Received: strategy="
         "multi_worker. Run its parts one by one, or set another "
-        "--config.training.strategy.",
+        "training.strategy.",
     )
     wanted = {"train": ("train", "dev"), "eval": ("dev",), "predict": ()}
     beginnings = tuple(b for action in request.actions for b in wanted[action])
@@ -343,8 +343,8 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
         raise FileNotFoundError(
             f"Expected the official files of each task in {data_dir}. "
             f"Received: none of {', '.join(missing.values())}. Add them, name "
-            "another --config.task.data_dir, or run the tasks that are there: "
-            f"--config.task.names={results.BENCHMARK}:{present or 'TASK'}"
+            "another task.data_dir, or run the tasks that are there: "
+            f"task.names={results.BENCHMARK}:{present or 'TASK'}"
         )
 
 

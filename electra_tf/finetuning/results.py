@@ -359,14 +359,13 @@ def _explain(table: str, trials: Sequence[trial_lib.TrialResult] = ()) -> str:
     share_cut = max((trial.share_cut for trial in trials), default=0.0)
     if num_steps < trial_lib.FEW_STEPS:
         remedy = (
-            f"{num_steps} steps teach little: raise --config.training."
-            "num_train_epochs."
+            f"{num_steps} steps teach little: raise training.num_train_epochs."
         )
     if share_cut > _LARGE_SHARE:
         remedy = "See the last line."
         note = (
             f"\n{share_cut:.0%} of the training rows lost their end, which the "
-            "model has not seen. Raise --config.task.max_seq_length if the "
+            "model has not seen. Raise task.max_seq_length if the "
             "encoder has more positions, or put first what tells the label."
         )
     if _MARK in table:

@@ -382,7 +382,7 @@ def write_predictions(
         raise FileNotFoundError(
             "There must be a file to predict. Received: none for any split of "
             f"{', '.join(trial.prepared.tasks)}. Name one, for example by "
-            "--config.own.test_file or --config.task.data_dir."
+            "own.test_file or task.data_dir."
         )
     for path in written:
         print(f"Wrote {path}", flush=True)

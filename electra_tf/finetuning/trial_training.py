@@ -175,8 +175,9 @@ class _Training(training_run.TrainingRun):
         notes = ""
         if self.num_steps < trial_lib.FEW_STEPS:
             notes = (
-                "\nWarning: so few steps teach little. Raise --config.training."
-                "num_train_epochs, or lower --config.training.train_batch_size."
+                "\nWarning: so few steps teach little. Raise "
+                "training.num_train_epochs, or lower "
+                "training.train_batch_size."
             )
         for task in self.trial.prepared.tasks.values():
             notes += f"\n{task.storage_note}" * bool(task.storage_note)

@@ -124,7 +124,7 @@ def _write_span_head(tensors: Tensors, head: str) -> Arrays:
         raise errors.ModelError(
             "ElectraForQuestionAnswering predicts start and end apart, each by "
             "one linear layer. Received: a head that has others. Fine-tune "
-            f"with {answering_task.PLAIN_HEAD_FLAGS}, or leave it out: "
+            f"with {answering_task.PLAIN_HEAD}, or leave it out: "
             f"{portable.without(portable.TASK_HEADS)}."
         )
     joined = {

@@ -159,7 +159,7 @@ class Task(abc.ABC):
             raise ValueError(
                 f"The task {self.name} has the splits "
                 f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
-                f"For your own data, set --config.own.{split}_file."
+                f"For your own data, set own.{split}_file."
             )
         return self._readers[split]()
 

@@ -65,7 +65,7 @@ def build_tasks(
             "`task.names` must list one or more different tasks out of "
             f"{', '.join(TASK_NAMES)}. Received: {settings.task.names!r}"
             f"{f', which are {names}' if names else ''}. Set "
-            "--config.task.names."
+            "task.names."
         )
     schema.require(
         set(labels) <= set(names),

@@ -19,10 +19,15 @@ from absl import logging
 
 from electra_tf.tasks import files
 
-MISSING = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null",
-           "NULL", "None")  # fmt: skip
-"""Strings that pandas reads as a missing value."""
-_BLANKS = " \t\r\n\v\f\xa0\u200b\ufeff"
+_LOST = "nan", "NaN", "\\N", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!"
+MISSING = (*_LOST, "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null", "NULL",
+           "None")  # fmt: skip
+"""Strings that pandas, databases and Excel write for a missing value."""
+# Blanks, and marks that say where text runs from right to left.
+_BLANKS = (
+    " \t\r\n\v\f\xa0\u200b\u3000\ufeff\u200e\u200f\u061c"
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 # One item of a list: in quotes, a number or a truth value.
 _ITEM = re.compile(
     r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w+-][\w.+-]*)\s*,?""",
@@ -106,12 +111,12 @@ def read_text(record: files.Record, column: str) -> str:
     value = record.values[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    # `astype(str)` of pandas turns a missing text into this.
-    is_nan = value in ("nan", "NaN")
-    if isinstance(value, str) and not is_nan:
+    # `astype(str)` of pandas turns a missing text into `nan`.
+    is_lost = value in _LOST
+    if isinstance(value, str) and not is_lost:
         return value
     expected, remedy = f"a text in column {column!r}", "Remove the row."
-    if not (is_nan or is_empty(record, column)):
+    if not (is_lost or is_empty(record, column)):
         remedy = 'Write a row for each text (in pandas, orient="records").'
     received = "null" if value is None else value
     raise files.unexpected(record.place, expected, received, remedy)
@@ -153,7 +158,7 @@ def read_labels(
         is_no_label = isinstance(item, list | dict) or is_share or is_unparsed
         if is_no_label and label_name(item) not in known:
             expected = "a label, a list of labels, or an object of 0 and 1"
-            remedy = "Repair it, or list all labels in --config.own.labels."
+            remedy = "Repair it, or list all labels in own.labels."
             raise files.unexpected(record.place, expected, f"{cell}", remedy)
     names = (label_name(value, known) for value in values)
     return tuple(
@@ -233,7 +238,7 @@ def read_number(
         expected = f"a number{bounds} as {column!r}"
         remedy = "Write a plain number, such as 1234.5, or remove the row."
         if math.isfinite(number):
-            flags = "--config.own.min_value and --config.own.max_value"
+            flags = "own.min_value and own.max_value"
             remedy = f"Repair the row, or set {flags}."
         raise files.unexpected(record.place, expected, value, remedy)
     return number
@@ -353,7 +358,7 @@ def read_choices(
     is_whole = all(text.strip() for text in filled.values())
     if count < 2 or not is_whole or len(choices) < len(pairs):
         expected = f"two or more texts in {','.join(columns)!r}, none empty"
-        remedy = "Repair the row; --config.own.choices_column names columns."
+        remedy = "Repair the row; own.choices_column names columns."
         received = str([record.values[name] for name in columns])
         raise files.unexpected(record.place, expected, received, remedy)
     return filled

@@ -1,16 +1,20 @@
-"""Finds and reads the files of tasks: lines, tables, JSON lines, TFDS.
+"""Finds and reads the files of tasks: lines, tables, JSON, fastText, TFDS.
 
 Every error names the file and the line, what was expected, what was received,
 and a remedy.
 """
 
+import ast
+import contextlib
 import csv
 import dataclasses
 import gzip
 import importlib.resources
+import itertools
 import json
 import math
 import pathlib
+import re
 import sys
 import tomllib
 import zlib
@@ -34,7 +38,10 @@ ENDINGS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
 }
 """Maps the ending of a file name to the format of the table."""
+_FASTTEXT = "__label__"  # begins the lines of fastText's files
+_FASTTEXT_LABEL = re.compile(rf"(?:^|(?<=\s)){_FASTTEXT}(\S+)")
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
+_RULE = re.compile(r"[\s:|+-]*--[\s:|+-]*")  # under the names of columns
 _MAX_DEPTH = 3  # levels below the given folder that are searched
 _MAX_LINE_BYTES = 1 << 28  # all of SQuAD is one line
 _WITH_DATA = {"schema", "version"}  # members of JSON with its rows in `data`
@@ -76,12 +83,15 @@ def require_folder(folder: str | pathlib.Path, task: str) -> None:
     if not folder or not storage.path(folder).is_dir():
         raise FileNotFoundError(
             f"Expected a folder with the official files of {task}. Received: "
-            f"{str(folder)!r}, no folder there. Set --config.task.data_dir."
+            f"{str(folder)!r}, no folder there. Set task.data_dir."
         )
 
 
-def require_table(path: pathlib.Path) -> None:
-    """Raises if a file is absent (`FileNotFoundError`) or a spreadsheet."""
+def require_table(path: pathlib.Path) -> bytes:
+    """Returns the first line of a file, or its beginning.
+
+    Raises if the file is absent (`FileNotFoundError`) or a spreadsheet.
+    """
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected a file with your own data. Received: {path}, no such "
@@ -93,6 +103,7 @@ def require_table(path: pathlib.Path) -> None:
         remedy = "Save the sheet as CSV in UTF-8."
         expected = "a text file and no spreadsheet"
         raise unexpected(path, expected, path.suffix, remedy)
+    return start
 
 
 def find_file(
@@ -191,7 +202,7 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
     for index, (number, line) in enumerate(lines):
         place = f"{path}, line {number}"
         try:
-            value = json.loads(line)
+            value = _parse(line)
         except (ValueError, RecursionError) as error:
             if not index and (whole := _parse_whole(path)) is not None:
                 yield whole
@@ -199,14 +210,25 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
             reason = str(error).replace("line 1 ", "")
             expected = f"a JSON object, one on every line ({reason})"
             raise unexpected(place, expected, line) from error
-        yield place, _require_object(value, place) if index else value
+        yield place, _to_row(value, place) if index else value
+
+
+def _parse(text: str) -> Any:
+    """Parses JSON, or else a list or a dict as Python writes it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text.strip()[-1:] in ("]", "}"):
+            with contextlib.suppress(ValueError, TypeError, SyntaxError):
+                return json.loads(json.dumps(ast.literal_eval(text.strip())))
+        raise
 
 
 def _parse_whole(path: pathlib.Path) -> tuple[str, Any] | None:
     """Parses a file as one JSON value; None if a `.jsonl` file is none."""
     try:
         lines = (line for _, line in read_lines(path))
-        return str(path), json.loads("\n".join(lines))
+        return str(path), _parse("\n".join(lines))
     except (ValueError, RecursionError) as error:
         if path.suffix.lower() != ".json":
             return None
@@ -216,11 +238,31 @@ def _parse_whole(path: pathlib.Path) -> tuple[str, Any] | None:
         raise unexpected(place, "JSON", error) from error
 
 
-def _require_object(value: Any, place: str) -> dict:
-    if isinstance(value, dict):
-        return value
+def _to_row(value: Any, place: str) -> dict:
+    """Returns a row: an object, or what spaCy and Label Studio write."""
+    match value:
+        case [str(text), {} as found] if {"cats", "entities"} & {*found}:
+            label = found.get("cats") or found.get("entities")
+            return {"text": text, "label": label, **found}
+        case {"data": {} as data, "annotations": [*annotations]}:
+            with contextlib.suppress(AttributeError, LookupError, TypeError):
+                return data | _list_results(annotations)
+        case {}:
+            return value
     expected = "a JSON object, one on every line or in a list"
     raise unexpected(place, expected, json.dumps(value, ensure_ascii=False))
+
+
+def _list_results(annotations: Sequence[Any]) -> dict[str, list]:
+    """Maps the `from_name` of Label Studio's results to what was marked."""
+    columns: dict[str, list] = {}
+    for annotation in annotations:
+        done = not annotation.get("was_cancelled")
+        for result in annotation["result"] if done else ():
+            if value := result.get("value"):  # A relation has none.
+                found = value.get("choices", [value])
+                columns.setdefault(result["from_name"], []).extend(found)
+    return columns
 
 
 def parse_number(value: Any) -> float:
@@ -235,15 +277,17 @@ def resolve_format(
     path: pathlib.Path, file_format: str, endings: Mapping[str, str] = ENDINGS
 ) -> str:
     """Returns the format of a file; the ending of its name resolves `auto`."""
-    require_table(path)
+    start = require_table(path)
     name, formats = file_format, dict.fromkeys(endings.values())
     if file_format == "auto":
         name = path.suffix
+        if start.startswith(_FASTTEXT.encode()) and endings is ENDINGS:
+            return "fasttext"
     resolved = endings.get(name.lower(), name)
     if resolved not in formats:
         expected = (
             f"a name that ends with one of {', '.join(endings)}, or as "
-            f"--config.own.file_format one of {', '.join(formats)}"
+            f"own.file_format one of {', '.join(formats)}"
         )
         remedy = "Save it as one of them, with a name for each column."
         raise unexpected(path, expected, name, remedy)
@@ -261,11 +305,20 @@ def read_table(
     Rows must have `columns` and may have `optional_columns`.
     """
     resolved = resolve_format(path, file_format)
-    names = (*columns, *optional_columns)
-    records = [
-        Record(place, {name: row[name] for name in names if name in row})
-        for place, row in read_rows(path, resolved, columns)
-    ]
+    names, num_rejected = (*columns, *optional_columns), 0
+    records = []
+    for place, row in read_rows(path, resolved, columns):
+        # Prodigy also lists what was rejected or ignored.
+        if "_input_hash" in row and row.get("answer", "accept") != "accept":
+            num_rejected += 1
+            continue
+        values = {name: row[name] for name in names if name in row}
+        records.append(Record(place, values))
+    if num_rejected:
+        logging.warning(
+            f"{path}: {num_rejected} rows are left out, as their `answer` is "
+            "not accept."
+        )
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records
@@ -285,8 +338,9 @@ def read_rows(
     must have `columns`. A `remedy` says how to name columns, which must then
     all differ.
     """
-    if file_format == "jsonl":
-        for place, row in _read_objects(path):
+    if file_format in ("jsonl", "fasttext"):
+        is_json = file_format == "jsonl"
+        for place, row in (_read_objects if is_json else _read_fasttext)(path):
             _require_columns(place, list(row), columns, remedy)
             yield place, row
         return
@@ -296,6 +350,8 @@ def read_rows(
     else:
         rows = ((n, line.split("\t")) for n, line in read_filled_lines(path))
     _, header = next(rows, (0, []))
+    if header == ["sep=", ""]:  # Excel names the delimiter.
+        _, header = next(rows, (0, []))
     header = [name.strip() for name in header]
     if not any(header):
         expected = f"a first line with the columns {', '.join(columns)}"
@@ -306,6 +362,11 @@ def read_rows(
     for number, fields in rows:
         place = f"{path}, line {number}"
         require_width(place, fields, len(header), ", ".join(header))
+        is_header = [field.strip() for field in fields] == header
+        if is_header or _RULE.fullmatch("".join(fields)):
+            expected = "the names of columns in the first line alone"
+            remedy = "Remove the line."
+            raise unexpected(place, expected, " ".join(fields), remedy)
         num_quoted += not delimiter and any(map(_is_quoted, fields))
         yield place, dict(zip(header, fields, strict=True))
     if num_quoted:
@@ -330,12 +391,22 @@ def _is_quoted(field: str) -> bool:
 def _read_objects(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
     """Yields place and object: one per line, or the rows of one value."""
     for place, value in read_values(path):
-        if (rows := _list_rows(value)) == [value]:
-            yield place, _require_object(value, place)
+        if (items := _list_rows(value)) == [value]:
+            yield place, _to_row(value, place)
             continue
-        for number, row in enumerate(rows, 1):
-            where = f"{path}, object {number}"
-            yield where, _require_object(row, where)
+        places = [f"{path}, object {n}" for n, _ in enumerate(items, 1)]
+        rows = list(map(_to_row, items, places))
+        # A text without annotations has no list of them.
+        empty = dict.fromkeys(itertools.chain(*rows))
+        yield from ((p, empty | r) for p, r in zip(places, rows, strict=True))
+
+
+def _read_fasttext(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
+    """Yields place and columns of lines such as `__label__a the text`."""
+    for number, line in read_filled_lines(path):
+        labels = _FASTTEXT_LABEL.findall(line)
+        text = _FASTTEXT_LABEL.sub("", line).strip()
+        yield f"{path}, line {number}", {"text": text, "label": labels}
 
 
 def _list_rows(value: Any) -> list:
@@ -345,6 +416,8 @@ def _list_rows(value: Any) -> list:
             return [dict(zip(names, row, strict=False)) for row in rows]
         case {"data": [{}, *_] as rows, **rest} if rest.keys() <= _WITH_DATA:
             return rows
+        case [str(), {}]:
+            return [value]
         case [*rows]:
             return rows
     columns = value.values() if isinstance(value, dict) else ()
@@ -401,10 +474,8 @@ def _require_columns(
             if not set(present) & set(columns) and hint.startswith("Known"):
                 hint = f"Add a first line with the names of columns. {hint}"
             hint = "Rename the others" if count else hint
-            change = f"change the setting of --config.own that is {name!r}"
+            change = f"change the setting of the section `own` that is {name!r}"
             remedy = f"{hint}, or {remedy or change}."
-            if {"data", "annotations"} <= {*present}:
-                remedy = "Export it from Label Studio as JSON-MIN."
             if name in ("label", "labels"):
                 remedy += " If each label has a column, list them: a,b,c."
             raise unexpected(place, f"one column {name!r}", count, remedy)

@@ -380,7 +380,7 @@ def describe_tokens(
     elif share > _LARGE_SHARE:
         advised = 64 * math.ceil(np.quantile(cut, 0.9) / 64)
         advised = min(advised, num_positions)
-        line += f" To see more, set --config.task.max_seq_length={advised}."
+        line += f" To see more, set task.max_seq_length={advised}."
     unknown = np.mean(np.concatenate(ids) == unk_id)
     if unknown > _MANY_UNKNOWN:
         line += f" {unknown:.1%} are [UNK]: the vocabulary is of other texts."

@@ -50,6 +50,12 @@ def own_settings(**fields: object) -> finetuning_config.FinetuningConfig:
     )
 
 
+def label_studio(text: str, *values: dict) -> dict:
+    """A task of Label Studio's full export, and what was marked."""
+    results = [{"from_name": "label", "value": value} for value in values]
+    return {"data": {"text": text}, "annotations": [{"result": results}]}
+
+
 def build_own(
     folder: pathlib.Path, text: str, name: str = "train.csv", **fields: object
 ) -> base.Task:

@@ -104,7 +104,7 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
          "unexpected end of data, line 4"),
         ("a.csv", 'text,label\n"b"x,0\n', "line 2: expected fields"),
         ("a.csv", "Text,lable\na,1\n", "line 1: .*column 'text'. Received: 0. "
-         "Did you mean 'Text'.*Known: Text, lable.*own that is 'text'"),
+         "Did you mean 'Text'.*Known: Text, lable.*own` that is 'text'"),
         ("a.csv", ",".join(map(str, range(9**4))), "23, 24 and 6536 more. Re"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n',
          "line 2: expected one column 'label'"),

@@ -20,10 +20,8 @@ from electra_tf.text import terminal
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
-PLAIN_HEAD_FLAGS = (
-    "--config.qa.joint_prediction=false --config.qa.answerable_classifier=false"
-)
-"""Flags of a head that Hugging Face's class can hold."""
+PLAIN_HEAD = "qa.joint_prediction=false and qa.answerable_classifier=false"
+"""Settings of a head that Hugging Face's class can hold."""
 _MAX_CONTEXT = 200  # characters shown on either side of an answer
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 _HEAD_OPTIONS = (
@@ -293,7 +291,7 @@ class QuestionAnsweringTask(base.Task):
             return (
                 "A model with this head for questions cannot be saved in "
                 "Hugging Face's format; one trained with "
-                f"{PLAIN_HEAD_FLAGS} can."
+                f"{PLAIN_HEAD} can."
             )
         return ""
 

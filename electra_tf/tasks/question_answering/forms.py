@@ -38,7 +38,7 @@ _EXPECTED = (
     "`answers`: one, a list, or one on every line"
 )
 _REMEDY = (
-    "Rename the members, or set --config.own.question_column, context_column "
+    "Rename the members, or set own.question_column, context_column "
     'and answer_column; pandas writes such rows with orient="records".'
 )
 # NumPy's `array([...], dtype=...)`, as pandas writes it into a cell.
@@ -115,7 +115,7 @@ def read_table(
         record = files.Record(row.place, rename(row.values, own))
         if has_answers and "answers" not in record.values:
             expected = f"a column {own.answer_column!r} or 'answers'"
-            remedy = "Rename it, or set --config.own.answer_column."
+            remedy = "Rename it, or set own.answer_column."
             raise files.unexpected(f"{path}, line 1", expected, remedy=remedy)
         record.values.setdefault("id", number)
         yield record

@@ -252,7 +252,7 @@ class Source:
                 raise errors.DataError(
                     f"{self.name} is not read from TensorFlow Datasets. "
                     "Download its files from mrqa.github.io and name their "
-                    "folder: --config.task.data_dir."
+                    "folder: task.data_dir."
                 )
             rows = files.read_tfds(source, split.replace("dev", "validation"))
             found = (files.Record(source, forms.rename(row)) for row in rows)

@@ -139,7 +139,7 @@ class ClassificationTask(text_task.TextTask):
         for record, names in zip(records, rows, strict=True):
             for name in (name for name in names if name not in known):
                 hint = schema.suggest(name, self.labels)
-                remedy = f"{hint} Repair the row, or set --config.own.labels."
+                remedy = f"{hint} Repair the row, or set own.labels."
                 raise files.unexpected(record.place, expected, name, remedy)
         return rows if self.has_several else [names[0] for names in rows]
 
@@ -224,7 +224,7 @@ class ClassificationTask(text_task.TextTask):
         if not self.labels:
             raise errors.DataError(
                 "Expected the labels of your own task. Received: none. Give "
-                "--config.own.train_file=FILE, or --config.own.labels=A,B."
+                "own.train_file=FILE, or own.labels=A,B."
             )
         weights = self._find_weights()
         return super().new_head(class_weights=weights, **kwargs)

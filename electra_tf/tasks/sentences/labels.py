@@ -3,6 +3,7 @@
 import collections
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,12 +46,12 @@ def _refuse_number(record: files.Record, names: Names, column: str) -> None:
     """Raises `DataError` for a row without exactly one label."""
     if names:
         expected = f"one label in {column!r}"
-        remedy = "--config.own.kind=multilabel learns several labels."
+        remedy = "own.kind=multilabel learns several labels."
         raise files.unexpected(record.place, expected, list(names), remedy)
     cell = record.values.get(column)
     remedy = "Remove the row, or fill it in."
     if cell in cells.MISSING:
-        remedy += " If this is a label, list all in --config.own.labels."
+        remedy += " If this is a label, list all in own.labels."
     raise files.unexpected(record.place, "a label", cell, remedy)
 
 
@@ -100,7 +101,7 @@ def _name_bits(
         if names and len(names) != len(labels):
             expected = f"a 0 or a 1 for each of {len(labels)} labels"
             expected = expected if labels else "names of labels"
-            remedy = "Name all labels in their order: --config.own.labels=A,B."
+            remedy = "Name all labels in their order: own.labels=A,B."
             raise files.unexpected(record.place, expected, list(names), remedy)
     masks = ([bit in cells.TRUE for bit in names] for names in rows)
     return [tuple(itertools.compress(labels, mask)) for mask in masks]
@@ -140,12 +141,12 @@ def _refuse_glued(
     expected = f"one label in {own.label_column!r}"
     if has_several:
         expected = f"labels with {own.label_separator!r} between them"
-    kind = "" if has_several else "--config.own.kind=multilabel and "
+    kind = "" if has_several else "own.kind=multilabel and "
     if all(re.fullmatch(r"-?\d+,\d+", name) for name in glued):
         kind = f"a decimal point if it is a number. Else {kind}"
     remedy = (
-        f"Set {kind}--config.own.label_separator='{separator}'. If it is one "
-        'label, list all labels as JSON: --config.own.labels=\'["a", "b"]\'.'
+        f"Set {kind}own.label_separator='{separator}'. If it is one "
+        'label, list all labels as JSON: own.labels=\'["a", "b"]\'.'
     )
     raise files.unexpected(place, expected, name, remedy)
 
@@ -231,6 +232,12 @@ def count(examples: Iterable[Any]) -> collections.Counter[str]:
     )
 
 
+def _fold(name: str) -> str:
+    """Returns a name without case, width, and the style of emoji."""
+    plain = unicodedata.normalize("NFKC", name).replace("\ufe0f", "")
+    return " ".join(plain.casefold().split())
+
+
 def describe(
     labels: Names, counts: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
@@ -246,13 +253,13 @@ def describe(
     lines = [f"{len(labels)} labels ({' + '.join(counts)}): {', '.join(shown)}"]
     # Without a training file no label counts as rare.
     train_counts = counts.get("train", dict.fromkeys(labels, 2))
-    folded = collections.Counter(name.casefold() for name in labels)
+    folded = collections.Counter(map(_fold, labels))
     warnings = {
         "Labels with at most one training example": [
             name for name in labels if train_counts.get(name, 0) < 2
         ],
         "Labels that differ only by case (use one spelling)": [
-            name for name in labels if folded[name.casefold()] > 1
+            name for name in labels if folded[_fold(name)] > 1
         ],
         "Labels that may mean the same": [
             name
@@ -266,5 +273,5 @@ def describe(
             shown = list(map(repr, names))
             lines.append(f"{warning}: {files.list_some(shown)}")
     if any(number % 1 for number in cells.find_numbers(labels)):
-        lines.append("--config.own.kind=regression learns numbers")
+        lines.append("own.kind=regression learns numbers")
     return [f"{line}." for line in lines]

@@ -120,11 +120,11 @@ class RegressionTask(text_task.TextTask):
         own = self.own
         if own is None or own.has_range:
             return None
-        flags = "--config.own.min_value and --config.own.max_value"
+        flags = "own.min_value and own.max_value"
         if "train" not in self.splits:
             raise errors.DataError(
                 "A regression needs the range of its numbers. Received: no "
-                f"training file. Give --config.own.train_file, or {flags}."
+                f"training file. Give own.train_file, or {flags}."
             )
         numbers = [example.label for example in self.read_split("train")]
         low, high = min(numbers), max(numbers)

@@ -291,7 +291,7 @@ def _refuse_lists(
         expected = f"plain texts in column {own.text_column!r}"
         remedy = (
             "Join the words of a list, take the text out of an object, decode "
-            "bytes; --config.own.kind=tagging reads lists of words."
+            "bytes; own.kind=tagging reads lists of words."
         )
         raise files.unexpected(records[0].place, expected, texts[0], remedy)
 

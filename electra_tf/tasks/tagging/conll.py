@@ -143,6 +143,9 @@ def _find_layout(
     if not rows:
         expected = "sentences, a word with its tag on every line"
         raise files.unexpected(path, expected)
+    if lines[0].text.startswith("#FORMAT=WebAnno"):
+        expected, remedy = "CoNLL columns", "Export it as CoNLL 2002."
+        raise files.unexpected(path, expected, lines[0].text, remedy)
     widths = collections.Counter(len(row.fields) for row in rows)
     width = widths.most_common(1)[0][0]
     rows = [row for row in rows if len(row.fields) == width]

@@ -4,6 +4,7 @@ A row of a table holds one of three things: a sentence as lists or strings of
 words and tags; a text with a list of spans; a word with a sentence id.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +25,10 @@ _ENDINGS = {
 }
 _KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
 _SPAN_REMEDY = (
-    "Repair the span. If blanks do not separate words, as in Chinese, give "
-    "lists of words, or of characters, with their tags instead of spans."
+    "Repair the span. If parts of words are tagged, give lists of these parts, "
+    "or of characters, with their tags instead of spans."
 )
+_UNSEEN = re.compile(r"\s|\\n")  # Label Studio writes a line end as \n
 _MAX_EXTENDED = 0.2  # share of spans that may begin or end inside a word
 
 Own = finetuning_config.OwnTaskConfig
@@ -53,14 +55,14 @@ def read_own(own: Own, split: str) -> conll.Sentences:
     tags = {tag for sentence in sentences for tag in sentence.tags or ()}
     if split == "train" and len(tags) < 2:
         expected, received = "two or more different tags", "".join(tags)
-        remedy = "Name their column by --config.own.label_column."
+        remedy = "Name their column by own.label_column."
         raise files.unexpected(sentences[0].place, expected, received, remedy)
     words = {word for sentence in sentences for word in sentence.words}
     if spans.mark_spans(words) or {word[-1] for word in words} <= {*",;|"}:
         expected = "words in their column, without signs between columns"
         remedy = (
             "Separate columns by tabs or blanks, and name them by "
-            "--config.own.text_column and --config.own.label_column."
+            "own.text_column and own.label_column."
         )
         shown = min(words)
         raise files.unexpected(sentences[0].place, expected, shown, remedy)
@@ -74,7 +76,7 @@ def read_own(own: Own, split: str) -> conll.Sentences:
         expected = "tags, or indices of tags that own.labels lists"
         remedy = (
             "List the tags in the order of their indices, from 0, as "
-            "--config.own.labels=O,B-X,I-X. If the names of the tags are "
+            "own.labels=O,B-X,I-X. If the names of the tags are "
             "unknown, list the indices: 0,1,2."
         )
         raise files.unexpected(place, expected, tag, remedy)
@@ -100,7 +102,7 @@ def _read_places(own: Own) -> list[int | None]:
             "`own.text_column` and `own.label_column` of a file in CoNLL "
             "columns must be numbers, from 0, or from the end if negative, and "
             f"`own.id_column` empty. Received: {error}. Change the settings, "
-            "or name another --config.own.file_format."
+            "or name another own.file_format."
         ) from None
 
 
@@ -135,8 +137,8 @@ def _read_records(
         received = f"one word in {count} of {len(texts)} rows"
         remedy = (
             "If each row is a word, name the column of sentence ids by "
-            "--config.own.id_column. If blank lines separate sentences, set "
-            "--config.own.file_format=conll."
+            "own.id_column. If blank lines separate sentences, set "
+            "own.file_format=conll."
         )
         raise files.unexpected(records[0].place, expected, received, remedy)
     return sentences
@@ -158,6 +160,8 @@ def _read_lists(
         words, tags = comma_words, comma_tags
     elif len(comma_tags) == len(words):
         tags = comma_tags
+    elif len(words) == 1 < len(tags) and not words[0].isascii():
+        words = tuple(words[0])  # Chinese, with a tag for each character
     if len(tags) != len(words):
         expected = f"a tag for every word in {own.label_column!r}"
         received = f"{len(words)} words, {len(tags)} tags"
@@ -205,9 +209,9 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
     texts = rows_lib.encode(
         [cells.read_text(record, own.text_column) for record in records]
     )
-    split = words_lib.split_text(texts, True)
+    split = words_lib.split_text(texts, True, True)
     sentences, num_spans = conll.Sentences(), 0
-    num_extended = num_short = 0
+    extended, num_short = list[str](), 0
     sentences.are_texts = True
     columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
     for record, text, *bounds in zip(records, *columns, strict=True):
@@ -230,36 +234,47 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
                 )
             for number in inside:
                 tags[number] = f"{'I' if number > inside[0] else 'B'}-{kind}"
-            edges = {words[inside[0]][0], words[inside[-1]][1]}
-            num_extended += not edges <= {first, last}
-            num_short += edges == {first, last + 1}
+            start, end = words[inside[0]][0], words[inside[-1]][1]
+            extended += [record.place] * (start < first or last < end)
+            num_short += (start, end) == (first, last + 1)
             num_spans += 1
         strings = tuple(record.values[own.text_column][a:b] for a, b in words)
         sentences.append(conll.Sentence(strings, tuple(tags), record.place))
-    place = records[0].place
-    count = f"{num_extended} of {num_spans} spans begin or end inside a word"
-    if num_extended > _MAX_EXTENDED * num_spans:
+    count = f"{len(extended)} of {num_spans} spans begin or end inside a word"
+    if len(extended) > _MAX_EXTENDED * num_spans:
         expected = "spans that begin and end between words"
-        is_short = num_short > num_extended / 2
+        is_short = num_short > len(extended) / 2
         hint = "If ends are the indices of last characters, add 1. " * is_short
-        raise files.unexpected(place, expected, count, hint + _SPAN_REMEDY)
+        remedy = hint + _SPAN_REMEDY
+        raise files.unexpected(extended[0], expected, count, remedy)
     if not num_spans:
         return conll.Sentences(row._replace(tags=None) for row in sentences)
     sentences.notes = (
-        f"{place.rpartition(',')[0]}: texts are split at blanks and "
-        f"punctuation; {count}, which then belongs to the span.",
+        f"{records[0].place.rpartition(',')[0]}: texts are split at blanks and "
+        "punctuation, and Chinese, Japanese or Thai into characters; "
+        f"{count}, which then belongs to the span.",
     )
     return sentences
 
 
 def _read_span(record: files.Record, own: Own, item: Any) -> tuple:
     """Returns a span's first character, the character after it, its kind."""
+    text, quoted = record.values[own.text_column], ""
+    values = item
     if isinstance(item, dict):  # from spaCy, Prodigy, Label Studio, Doccano
-        item = [item.get(a, item.get(b)) for a, b in _KEYS]
-    match item:
+        values = [item.get(a, item.get(b)) for a, b in _KEYS]
+        quoted = _UNSEEN.sub("", item.get("text") or "")
+    match values:
         case [int(start), int(end), str(label) | [str(label)]]:
-            size = len(record.values[own.text_column])
-            if label.strip() and 0 <= start < end <= size:
+            if quoted and _UNSEEN.sub("", text[start:end]) != quoted:
+                # Programs in a browser count two for an emoji.
+                units = text.encode("utf-16-le")
+                start, end = (
+                    len(units[: 2 * n].decode("utf-16-le", "ignore"))
+                    for n in (start, end)
+                )
+            is_same = quoted in ("", _UNSEEN.sub("", text[start:end]))
+            if label.strip() and 0 <= start < end <= len(text) and is_same:
                 return start, end, label.strip()
     expected = (
         f"in {own.label_column!r} spans of the text: the first character, from "

@@ -41,7 +41,8 @@ class TaggingSignatures(tf.Module):
     def __init__(self, task: Any, model: Any) -> None:
         super().__init__()
         self._model = model
-        self._splits_punctuation = task.conventions.splits_punctuation
+        known = task.conventions
+        self._splits = known.splits_punctuation, known.splits_characters
         scheme, labels = task.conventions.scheme, task.labels
         # Label to tag in the training file's scheme. `_next_tags` apply after a
         # word of the same kind. The last two are for words that were cut off,
@@ -60,7 +61,7 @@ class TaggingSignatures(tf.Module):
     def answer_text(self, texts: tf.Tensor) -> base.Tensors:
         """Tags the words of `[B]` texts."""
         with tf.device("/CPU:0"):
-            split = words_lib.split_text(texts, self._splits_punctuation)
+            split = words_lib.split_text(texts, *self._splits)
         rows = self._builder.build(split.words)
         padded = self._model.pad(
             rows.ids, tf.zeros([rows.ids.nrows()], tf.int64)

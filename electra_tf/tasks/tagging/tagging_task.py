@@ -35,8 +35,8 @@ CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
 _REMEDY = (
-    "Repair the file, or list all tags by --config.own.labels. If tags mark no "
-    "spans, set --config.own.metric=accuracy."
+    "Repair the file, or list all tags by own.labels. If tags mark no "
+    "spans, set own.metric=accuracy."
 )
 _NUM_TESTED = 100  # rows of a frame that `recognizes` reads
 _NUM_SHOWN = 12  # words of the sentence that `describe_labels` shows
@@ -52,6 +52,7 @@ class TaggingOptions:
 
     tag_scheme: str | None = None  # None if the model's files do not give it
     splits_punctuation: bool = False
+    splits_characters: bool = False
 
 
 class TaggingTask(base.Task):
@@ -95,14 +96,14 @@ class TaggingTask(base.Task):
         schema.require(
             bool(labels or set_labels or own.train_file),
             "Tagging needs to know its tags. Received: no training file and no "
-            "labels. Give --config.own.train_file or --config.own.labels.",
+            "labels. Give own.train_file or own.labels.",
         )
         standard = spans.standardize(set_labels, own.metric == "f1")
         schema.require(
             own.metric == "accuracy" or None not in standard.values(),
             "`own.labels` of spans must be O, or tags that begin with B-, I-, "
             f"E- or S-. Received: {own.labels!r}. Change the tags, or set "
-            "--config.own.metric=accuracy.",
+            "own.metric=accuracy.",
         )
         read = functools.partial(own_sentences.read_own, own)
         readers = {s: functools.partial(read, s) for s in own.files}
@@ -135,7 +136,7 @@ class TaggingTask(base.Task):
         """The conventions of the training file, or else of the set labels."""
         rows = super().read_split("train") if "train" in self.splits else ()
         words = (word for row in rows for word in row.words)
-        splits_punctuation = words_lib.is_punctuation_split(words)
+        splits = words_lib.find_splits(words)
         tags = [r.tags or () for r in rows] or [[t] for t in self._set_labels]
         names = self._set_labels or {tag for row in tags for tag in row}
         standard: dict[str, str | None] = {}
@@ -143,7 +144,7 @@ class TaggingTask(base.Task):
             standard = spans.standardize(names, self._metric == "f1")
         tags = [[standard.get(t) or spans.OUTSIDE for t in row] for row in tags]
         scheme = spans.find_scheme(tags) if standard else ""
-        return words_lib.Conventions(scheme, splits_punctuation)
+        return words_lib.Conventions(scheme, *splits)
 
     @property
     def metric(self) -> str:  # type: ignore[override]
@@ -282,7 +283,7 @@ class TaggingTask(base.Task):
                 f"{self.name}: {num_missing} of {counts.sum()} words are in no "
                 f"row, mostly because rows of {max_seq_length} tokens are too "
                 "short. These words are not learned and count as wrong. Raise "
-                "--config.task.max_seq_length."
+                "task.max_seq_length."
             )
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
@@ -405,9 +406,9 @@ class TaggingTask(base.Task):
 
     def options(self, conventions: Any = None) -> TaggingOptions:
         """Returns the conventions of the training file as options."""
-        values = conventions or {"scheme": None}
-        splits_punctuation = values.get("splits_punctuation", False)
-        return TaggingOptions(values.get("scheme", ""), splits_punctuation)
+        values = dict(conventions or {"scheme": None})
+        values.pop("style", None)
+        return TaggingOptions(values.pop("scheme", ""), **values)
 
     @classmethod
     def restore_conventions(

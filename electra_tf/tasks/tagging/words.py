@@ -26,6 +26,11 @@ _CHUNK = 16_384  # sentences tokenized at once; limits memory
 _SIGN = r"[!-/:-@\[-`{-~\p{P}]"
 # A sign, or the same sign several times, as in "..." and "``".
 _SIGNS = "|".join([*(re.escape(s) + "+" for s in string.punctuation), _SIGN])
+# A letter, with its marks, or a sign of scripts without blanks between words.
+_CHARACTER = (
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\x{3001}-\x{301f}\x{30fc}\x{ff01}-\x{ff0f}"
+    r"\x{ff1a}-\x{ff20}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
+)
 
 
 class WordRows(NamedTuple):
@@ -169,34 +174,62 @@ class Conventions:
     scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
     # Whether punctuation at the ends of a word is a separate word
     splits_punctuation: bool = False
+    # Whether each character of a script without blanks is a word
+    splits_characters: bool = False
 
 
-def is_punctuation_split(words: Iterable[str]) -> bool:
-    """Returns whether most punctuation marks are separate words."""
+def find_splits(words: Iterable[str]) -> tuple[bool, bool]:
+    """Returns whether most punctuation marks are separate words.
+
+    Also returns whether all characters of scripts without blanks are.
+    """
     counts = collections.Counter(words)
     distinct, numbers = rows_lib.encode(list(counts)), [*counts.values()]
-    match = tf.strings.regex_full_match
-    is_sign = match(distinct, f"{_SIGN}+").numpy()
-    has_sign = match(distinct, f"(?s){_SIGN}.*|.*{_SIGN}").numpy()
-    return bool(numbers @ is_sign > numbers @ (has_sign & ~is_sign))
+    is_sign, has_sign, is_character, has_character = (
+        tf.strings.regex_full_match(distinct, pattern).numpy()
+        for pattern in (
+            f"{_SIGN}+",
+            f"(?s){_SIGN}.*|.*{_SIGN}",
+            _CHARACTER,
+            f"(?s).*{_CHARACTER}.*",
+        )
+    )
+    has_longer = numbers @ (has_character & ~is_character)
+    return (
+        bool(numbers @ is_sign > numbers @ (has_sign & ~is_sign)),
+        # Many words of Chinese are single characters.
+        bool(numbers @ is_character > 99 * has_longer),
+    )
 
 
-def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
+def split_text(
+    texts: tf.Tensor, splits_punctuation: bool, splits_characters: bool = False
+) -> rows_lib.Words:
     """Splits `[N]` UTF-8 texts at blanks.
 
     With `splits_punctuation`, punctuation at the ends of a word becomes
-    separate words; a repeated sign, as in "...", is one word.
+    separate words; a repeated sign, as in "...", is one word. With
+    `splits_characters`, so does each character of a script without blanks.
     """
     words = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+    replace = tf.strings.regex_replace
+    if splits_characters:
+        marked = replace(words.words.values, _CHARACTER, r" \0 ")
+        words = _split_again(words, marked)
     if not splits_punctuation:
         return words
     pattern = f"(?s)^({_SIGN}*)(.*?)({_SIGN}*)$"
-    marked = tf.strings.regex_replace(words.words.values, pattern, r"\2 \1 \3")
+    marked = replace(words.words.values, pattern, r"\2 \1 \3")
     parts = tf.strings.split(marked, " ").to_tensor("", shape=[None, 3])
     core, before, after = tf.unstack(parts, axis=1)
-    before = tf.strings.regex_replace(before, _SIGNS, r"\0 ")
-    after = tf.strings.regex_replace(after, _SIGNS, r" \0")
-    parts = tf.strings.split(before + " " + core + after)
+    before = replace(before, _SIGNS, r"\0 ")
+    after = replace(after, _SIGNS, r" \0")
+    return _split_again(words, before + " " + core + after)
+
+
+def _split_again(words: rows_lib.Words, marked: tf.Tensor) -> rows_lib.Words:
+    """Splits words at the blanks that they have in `marked`, `[W]`."""
+    parts = tf.strings.split(marked)
     sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
     begins = tf.cumsum(sizes, exclusive=True)
     # The first part begins where the word begins; no bytes separate parts.

@@ -11,8 +11,10 @@ from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import build_own
+from tests.tasks.conftest import label_studio
 from tests.tasks.conftest import own_settings
 
+PRODIGY = {"text": "x", "label": "b", "_input_hash": 5}
 CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
 SEVERAL = {"kind": "multilabel"}
 NUMBERS = {"kind": "regression"}
@@ -58,6 +60,18 @@ def test_labels_are_those_of_the_training_file(tmp_path):
         (_lines("b", {"A": 1.0, "B": 0.0}), {"name": "t.jsonl"}, ["b", "A"]),
         ("[" + ",".join(_lines("x", 2.0).splitlines()) + "]",
          {"name": "t.json"}, ["x", "2"]),
+        ("sep=;\ntext;label\nx;\u200fb\ny;a\u200e\n", {}, ["b", "a"]),
+        ("__label__b x\n__label__a y\n", {"name": "t.txt"}, ["b", "a"]),
+        ("{'text': 'x', 'label': 'b'}\n", {"name": "t.jsonl", "labels": "a,b"},
+         ["b"]),
+        (json.dumps([["x", {"cats": {"b": 1.0, "a": 0.0}}],
+                     ["y", {"entities": [], "cats": {"a": 1}}]]),
+         {"name": "t.json"}, ["b", "a"]),
+        (json.dumps([label_studio("x", {"choices": [n]}) for n in "ba"]),
+         {"name": "t.json"}, ["b", "a"]),
+        ("".join(json.dumps(PRODIGY | {"answer": answer}) + "\n"
+                 for answer in ("accept", "reject", "ignore")),
+         {"name": "t.jsonl", "labels": "a,b"}, ["b"]),
         # Three zeros are no decimals that a program writes.
         ("text,label\nx,1.000\ny,2\n", {}, ["1.000", "2"]),
         # Numbers of classes take the names that are listed.
@@ -247,6 +261,8 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
         ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all in"),
+        ("text,label\na,\\N\nc,b\n", {}, "line 2: expected a label"),
+        ("text,label\na,b\ntext,label\n", {}, "line 3: .*Remove the line"),
         ("text,label\na,\"['b' 'c']\"\nc,b\n", {}, "line 2: .*kind=multilabel"),
         ('text,label\na,"b,c"\nd,b\n', {},
          "line 2: .*kind=multilabel and .*separator=','"),
@@ -297,7 +313,7 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
 ):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
     task = catalog.build_task("own", own_settings(dev_file=dev_file))
-    with pytest.raises(errors.DataError, match="--config.own.labels=A,B"):
+    with pytest.raises(errors.DataError, match="own.labels=A,B"):
         task.build_head(4, seed=1)
     task.use_labels(("so so", "a, b", "c"))
     assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)

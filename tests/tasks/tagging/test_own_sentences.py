@@ -8,6 +8,7 @@ from electra_tf import errors
 from electra_tf.tasks.tagging import own_sentences
 from tests.tasks import conftest
 
+TEXT = "\U0001f600 New York is"
 WORDS, TAGS = ("New", "York", "is"), ("B-LOC", "I-LOC", "O")
 KAGGLE = """Sentence #,Word,POS,Tag
 Sentence: 1,New,NNP,B-LOC
@@ -90,6 +91,52 @@ def test_spans_of_texts_tag_the_words(tmp_path, label):
     assert "x.json: texts are split at" in found.notes[0]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            ["\U0001f600", {"entities": []}],
+            [TEXT, {"entities": [[2, 10, "LOC"]]}],
+        ],
+        # Its offsets are those of a browser, where an emoji counts two.
+        [
+            conftest.label_studio("\U0001f600"),
+            conftest.label_studio(
+                TEXT,
+                {"start": 3, "end": 11, "text": "New York", "labels": ["LOC"]},
+            ),
+        ],
+        [
+            {"text": "\U0001f600"},
+            {"text": TEXT, "label": [{"start": 2, "end": 10, "label": "LOC"}]},
+        ],
+    ],
+)
+def test_exports_of_annotation_programs_are_read(tmp_path, rows):
+    found = _read(tmp_path, "x.json", json.dumps(rows))
+    tagged = ("\U0001f600", *WORDS), ("O", *TAGS)
+    assert [row[:2] for row in found] == [(("\U0001f600",), ("O",)), tagged]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "tags"),
+    [
+        ("\u5728\u5317\u4eac\u3002", [[1, 3, "LOC"]], "O B-LOC I-LOC O"),
+        ("\u3053\u306f ab\u3002c", [[3, 5, "X"]], "O O B-X O O"),
+        ("\u0e01\u0e31\u0e19", [[0, 2, "X"]], "B-X O"),
+        ("\u5317\u4eac", ["B-X", "O"], "B-X O"),
+    ],
+)
+def test_scripts_without_blanks_have_words_of_one_character(
+    tmp_path, text, label, tags
+):
+    (row,) = _read(
+        tmp_path, "x.jsonl", json.dumps({"text": text, "label": label})
+    )
+    assert "".join(row.words) == text.replace(" ", "")
+    assert row.tags == tuple(tags.split())
+
+
 def test_texts_to_predict_are_split_as_those_of_the_training_file(tmp_path):
     text = json.dumps({"text": "a.", "label": [[0, 1, "X"]]})
     _read(tmp_path, "train.jsonl", text)
@@ -125,9 +172,7 @@ def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
     ):
         with pytest.raises(errors.DataError, match=message):
             _read(tmp_path, "x.csv", text, **columns, **id_column)
-    with pytest.raises(
-        errors.DataError, match="sentence ids by --config.own.id_column"
-    ):
+    with pytest.raises(errors.DataError, match="sentence ids by own.id_column"):
         _read(tmp_path, "x.csv", KAGGLE.removesuffix(",,,\n"), **columns)
 
 
@@ -176,10 +221,11 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "do not share.*2 to 3, Y"),
+        ("abc d", [[0, 2, "X"]], "between words.*1 of 1 sp.*lists of these"),
         (
-            "\u5317\u4eac\u5e02",
-            [[0, 2, "X"]],
-            "between words.*1 of 1 sp.*give lists of words, or of characters",
+            "a b",
+            [{"start": 0, "end": 1, "label": "X", "text": "b"}],
+            "spans of",
         ),
         ("ab cd", [[0, 1, "X"], [3, 4, "X"]], "of last characters, add 1"),
     ],
