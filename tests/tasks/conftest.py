@@ -50,7 +50,7 @@ def own_settings(**fields: object) -> finetuning_config.FinetuningConfig:
     )
 
 
-def label_studio(text: str, *values: dict) -> dict:
+def label_studio(text: str, values: list[dict]) -> dict:
     """A task of Label Studio's full export, and what was marked."""
     results = [{"from_name": "label", "value": value} for value in values]
     return {"data": {"text": text}, "annotations": [{"result": results}]}

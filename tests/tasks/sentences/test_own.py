@@ -67,7 +67,7 @@ def test_labels_are_those_of_the_training_file(tmp_path):
         (json.dumps([["x", {"cats": {"b": 1.0, "a": 0.0}}],
                      ["y", {"entities": [], "cats": {"a": 1}}]]),
          {"name": "t.json"}, ["b", "a"]),
-        (json.dumps([label_studio("x", {"choices": [n]}) for n in "ba"]),
+        (json.dumps([label_studio("x", [{"choices": [n]}]) for n in "ba"]),
          {"name": "t.json"}, ["b", "a"]),
         ("".join(json.dumps(PRODIGY | {"answer": answer}) + "\n"
                  for answer in ("accept", "reject", "ignore")),
@@ -105,6 +105,7 @@ def test_a_test_file_has_all_labels_or_none(tmp_path):
     for text, labels in (
         ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
         ("text,label\nx,\ny,NaN\n", [None, None]),
+        ("text,label\nx,-1\ny,-1\n", [None, None]),
         ("text\nx\ny\n", [None, None]),
     ):
         path = _write(tmp_path, "test.csv", text)
@@ -167,19 +168,20 @@ def test_f1_is_of_the_label_that_is_named(
 
 def test_the_labels_are_counted_before_the_first_step(tmp_path):
     dev = _write(tmp_path, "dev.csv", "text,label\nx,pos\ny,pos\nz,neg\n")
-    text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,0.5\n"
+    text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,1\nv,True\n"
     task = build_own(
         tmp_path, text, dev_file=dev, class_weights="neg=2",
-        labels="pos,neg,Pos,0.5,no",
+        labels="pos,neg,Pos,1,true",
     )  # fmt: skip
     splits = {split: task.read_split(split) for split in ("train", "dev")}
     assert task.describe_labels(splits) == [
-        "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '0.5' "
-        "1 + 0, 'no' 0 + 0.",
-        "Labels with at most one training example: 'neg', 'Pos', '0.5', 'no'.",
+        "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '1' "
+        "1 + 0, 'true' 1 + 0.",
+        "Labels with at most one training example: 'neg', 'Pos', '1', 'true'.",
         "Labels that differ only by case (use one spelling): 'pos', 'Pos'.",
+        "Labels that may mean the same: '1', 'true'.",
         "Always saying 'pos' has accuracy 66.67 on dev.",
-        "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '0.5' 1, 'no' 1.",
+        "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '1' 1, 'true' 1.",
     ]
 
 
@@ -321,20 +323,8 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
     assert task.metrics == ("accuracy", "mcc", "macro_f1")
 
 
-def test_labels_that_may_be_one_are_told(tmp_path):
-    task = build_own(tmp_path, "text,label\na,True\nb,1\nc,False\n")
-    lines = task.describe_labels({"train": task.read_split("train")})
-    assert "Labels that may mean the same: '1', 'true'." in lines
-
-
 def test_points_that_may_be_of_thousands_are_told(tmp_path, caplog):
     for text in ("1.234\nb,20.500", "1.234\nb,0.500", "1.234\nb,2.5"):
         task = build_own(tmp_path, f"text,label\na,{text}\n", **NUMBERS)
         assert task.read_split("train")[0].label == 1.234
     assert caplog.text.count("line 2: '1.234' is read as 1.234. Write") == 1
-
-
-def test_a_test_file_of_minus_ones_has_no_labels(tmp_path):
-    (tmp_path / "test.csv").write_text("text,label\nx,-1\ny,-1\n")
-    task = build_own(tmp_path, CSV, test_file=str(tmp_path / "test.csv"))
-    assert not task.has_labels(task.read_split("test"))

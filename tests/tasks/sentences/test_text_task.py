@@ -64,20 +64,11 @@ def test_labels_of_a_trained_model_may_come_in_another_order(task, tokenizer):
         task.use_labels(("0", "1"))
 
 
-@pytest.fixture
-def stsb():
-    return glue.build_task("stsb", settings_of())
-
-
-def _decode_places(stsb, places):
-    places = [np.float32(place) for place in places]
-    return stsb.decode(NUMBERS, None, {"prediction": places})
-
-
-def test_the_submission_has_three_decimals_within_the_range(stsb, tmp_path):
-    paths = stsb.write_predictions(
-        tmp_path, "test", NUMBERS, _decode_places(stsb, [1.5, 0.25])
-    )
+def test_the_submission_has_three_decimals_within_the_range(tmp_path):
+    stsb = glue.build_task("stsb", settings_of())
+    places = np.float32([1.5, 0.25])
+    found = stsb.decode(NUMBERS, None, {"prediction": places})
+    paths = stsb.write_predictions(tmp_path, "test", NUMBERS, found)
     assert [p.name for p in paths] == ["test_predictions.tsv", "STS-B.tsv"]
     assert paths[0].read_text().splitlines()[1] == "0\t7.500000"
     assert paths[1].read_text() == "index\tprediction\n0\t5.000\n1\t1.250\n"
