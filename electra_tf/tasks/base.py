@@ -107,6 +107,7 @@ class Task(abc.ABC):
     # A dataclass of facts about the training file that predictions depend on,
     # for example the tag scheme
     conventions: Any = None
+    conventions_class: type | None = None
     has_hidden_layer: bool = False
 
     def __init__(self, name: str, readers: Readers) -> None:
@@ -169,7 +170,9 @@ class Task(abc.ABC):
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
         """Replaces `conventions` by a trained model's; `values` are fields."""
-        raise ValueError(f"{self.name} has no conventions. Received: {values}.")
+        if self.conventions_class is None:
+            raise ValueError(f"{self.name} has none. Received: {values}.")
+        self.conventions = schema.build(self.conventions_class, values)
 
     def has_labels(self, examples: Examples) -> bool:
         """Returns whether examples have labels, so that they can be scored."""

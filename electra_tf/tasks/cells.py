@@ -5,7 +5,6 @@ and objects. `understand` converts a cell to a Python value. The functions
 `read_...` raise `DataError`, with file and line, for a cell of another type.
 """
 
-import ast
 import contextlib
 import itertools
 import json
@@ -35,6 +34,8 @@ _ITEM = re.compile(
 )
 # A NumPy scalar as NumPy 2 prints it: `np.int64(3)`.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+# A NumPy array as pandas writes it into a cell: `array([3], dtype=int32)`.
+_ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
 # The beginning of a list that could not be parsed, or of Python's bytes.
 _UNPARSED = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
 # Three zeros may follow a separator of thousands.
@@ -73,32 +74,21 @@ def understand(cell: Any) -> Any:
     if not isinstance(cell, str):
         return list(cell) if isinstance(cell, tuple) else cell
     text = cell.strip(_BLANKS)
-    if text[:1] in ("[", "{", '"'):
+    if text == "set()":
+        return []
+    if text[:1] + text[-1:] not in ("[]", "{}", "()", '""', "''"):
+        return text or None
+    plain = _ARRAY.sub(r"\1", _SCALAR.sub(r"\1", text))
+    is_quoted = text[0] in "'\""
+    # NumPy writes no commas, and Python would concatenate its strings.
+    listed = _ITEM.sub(r"\1, ", plain if is_quoted else plain[1:-1])
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    for form in (*[f"[{listed}]"] * (text[0] != "("), plain):
         with contextlib.suppress(ValueError, RecursionError):
-            return json.loads(text)
-    plain = _SCALAR.sub(r"\1", text)
-    is_quoted = plain[:1] in ("'", '"')
-    plain = f"[{plain}]" if is_quoted else plain
-    value: Any = [] if plain == "set()" else None
-    if plain[:1] + plain[-1:] in ("[]", "{}"):
-        # NumPy writes no commas, and Python would concatenate its strings.
-        items = _ITEM.sub(r"\1, ", plain[1:-1])
-        value = _evaluate(f"[{items}]")
-    if value is None and plain[:1] in ("[", "{", "("):
-        value = _evaluate(plain)
-    if is_quoted and value and len(value) == 1:
-        return value[0]
-    return (text or None) if value is None else value
-
-
-def _evaluate(text: str) -> Any:
-    """Returns the list or the dict that a Python expression writes, or None."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
-    value = list(value) if isinstance(value, tuple) else value
-    return value if isinstance(value, list | dict) else None
+            value = files.parse(form)
+            return value[0] if is_quoted and len(value) == 1 else value
+    return text
 
 
 def is_empty(record: files.Record, column: str) -> bool:

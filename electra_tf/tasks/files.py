@@ -202,7 +202,7 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
     for index, (number, line) in enumerate(lines):
         place = f"{path}, line {number}"
         try:
-            value = _parse(line)
+            value = parse(line)
         except (ValueError, RecursionError) as error:
             if not index and (whole := _parse_whole(path)) is not None:
                 yield whole
@@ -213,14 +213,19 @@ def read_values(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
         yield place, _to_row(value, place) if index else value
 
 
-def _parse(text: str) -> Any:
-    """Parses JSON, or else a list or a dict as Python writes it."""
+def parse(text: str) -> Any:
+    """Parses JSON, or else a list or a dict as Python writes it.
+
+    Raises `ValueError`, or `RecursionError`.
+    """
     try:
         return json.loads(text)
     except ValueError:
-        if text.strip()[-1:] in ("]", "}"):
-            with contextlib.suppress(ValueError, TypeError, SyntaxError):
-                return json.loads(json.dumps(ast.literal_eval(text.strip())))
+        # `literal_eval` raises errors of several unrelated types.
+        with contextlib.suppress(Exception):
+            value = json.loads(json.dumps(ast.literal_eval(text.strip())))
+            if isinstance(value, list | dict) and text.strip()[-1] in "]})":
+                return value
         raise
 
 
@@ -228,7 +233,7 @@ def _parse_whole(path: pathlib.Path) -> tuple[str, Any] | None:
     """Parses a file as one JSON value; None if a `.jsonl` file is none."""
     try:
         lines = (line for _, line in read_lines(path))
-        return str(path), _parse("\n".join(lines))
+        return str(path), parse("\n".join(lines))
     except (ValueError, RecursionError) as error:
         if path.suffix.lower() != ".json":
             return None

@@ -8,7 +8,6 @@ character. A record has those columns of `_NAMES` that the file has.
 
 import json
 import pathlib
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,8 +40,6 @@ _REMEDY = (
     "Rename the members, or set own.question_column, context_column "
     'and answer_column; pandas writes such rows with orient="records".'
 )
-# NumPy's `array([...], dtype=...)`, as pandas writes it into a cell.
-_ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
 
 
 def read_json(
@@ -142,7 +139,7 @@ def _parse_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value.strip()[:1] in ("[", "{"):
-        return cells.understand(_ARRAY.sub(r"\1", value))
+        return cells.understand(value)
     return None if value in cells.MISSING else value
 
 

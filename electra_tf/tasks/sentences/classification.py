@@ -81,6 +81,7 @@ class ClassificationTask(text_task.TextTask):
     takes_pairs = True
     problem_type = "single_label_classification"
     known_metrics = METRICS
+    conventions_class = LabelConventions
     has_several = False  # whether a text may have several labels, or none
     counts: Mapping[str, int] = {}  # examples of each label in a user's file
     _reason = "as in its training"  # why F1 is of `positive_label`
@@ -173,10 +174,6 @@ class ClassificationTask(text_task.TextTask):
             self.labels, positive, self.counts
         )
         return LabelConventions(positive)
-
-    def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Replaces the conventions by those of a trained model."""
-        self.conventions = schema.build(LabelConventions, values)
 
     def describe_labels(self, examples: Mapping[str, Examples]) -> list[str]:
         """Returns lines about counts of labels, baseline, F1 and weights."""

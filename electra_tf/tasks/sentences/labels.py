@@ -124,20 +124,14 @@ def _refuse_glued(
     if has_several and any(len(row) > 1 for row in rows):
         return
     names = set(itertools.chain(*rows))
-    rare = _RARE_SEPARATORS if has_several else ()
-    for separator in (*_SEPARATORS, *rare):
-        glued = _find_glued(names, separator, has_several)
-        if glued:
-            break
-    else:
-        return
+    separators = (*_SEPARATORS, *_RARE_SEPARATORS * has_several)
+    by_separator = {s: _find_glued(names, s, has_several) for s in separators}
+    separator = next((s for s in separators if by_separator[s]), "")
+    glued = by_separator.get(separator, set())
     pairs = zip(records, rows, strict=True)
-    place, name = next(
-        (record.place, name)
-        for record, row in pairs
-        for name in row
-        if name in glued
-    )
+    found = [(r.place, n) for r, row in pairs for n in row if n in glued]
+    if not found:
+        return
     expected = f"one label in {own.label_column!r}"
     if has_several:
         expected = f"labels with {own.label_separator!r} between them"
@@ -148,7 +142,7 @@ def _refuse_glued(
         f"Set {kind}own.label_separator='{separator}'. If it is one "
         'label, list all labels as JSON: own.labels=\'["a", "b"]\'.'
     )
-    raise files.unexpected(place, expected, name, remedy)
+    raise files.unexpected(found[0][0], expected, found[0][1], remedy)
 
 
 def _find_glued(names: set[str], separator: str, has_several: bool) -> set[str]:

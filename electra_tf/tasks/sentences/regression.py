@@ -89,6 +89,7 @@ class RegressionTask(text_task.TextTask):
     takes_pairs = True
     problem_type = "regression"
     options_class = RegressionOptions
+    conventions_class = NumberConventions
     known_metrics = METRICS
     lower_is_better = ("mse", "mae")
 
@@ -138,10 +139,6 @@ class RegressionTask(text_task.TextTask):
         """The numbers that outputs of 0 and of 1 mean."""
         source = self.conventions or self
         return source.min_value, source.max_value
-
-    def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Replaces the conventions by those of a trained model."""
-        self.conventions = schema.build(NumberConventions, values)
 
     @classmethod
     def recognizes(cls, frame: Any, own: base.OwnSettings) -> str:

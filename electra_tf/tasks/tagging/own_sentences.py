@@ -66,25 +66,27 @@ def read_own(own: Own, split: str) -> conll.Sentences:
         )
         shown = min(words)
         raise files.unexpected(sentences[0].place, expected, shown, remedy)
-    are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
     names = own.label_names
-    if not are_numbers or tags <= {*names} or not (names or split == "train"):
-        return sentences
-    name_of = {str(number): name for number, name in enumerate(names)}
-    for tag in sorted(tags - name_of.keys()):
-        place = next(r.place for r in sentences if tag in (r.tags or ()))
-        expected = "tags, or indices of tags that own.labels lists"
-        remedy = (
-            "List the tags in the order of their indices, from 0, as "
-            "own.labels=O,B-X,I-X. If the names of the tags are "
-            "unknown, list the indices: 0,1,2."
-        )
-        raise files.unexpected(place, expected, tag, remedy)
-    sentences[:] = [
-        row._replace(tags=row.tags and tuple(name_of[t] for t in row.tags))
-        for row in sentences
-    ]
+    are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
+    if are_numbers and not tags <= {*names} and (names or split == "train"):
+        _name_numbers(sentences, names)
     return sentences
+
+
+def _name_numbers(sentences: conll.Sentences, names: Sequence[str]) -> None:
+    """Replaces tags that are indices of `names`."""
+    name_of = {str(number): name for number, name in enumerate(names)}
+    for number, row in enumerate(sentences):
+        if unknown := {*(row.tags or ())} - name_of.keys():
+            expected = "tags, or indices of tags that own.labels lists"
+            remedy = (
+                "List the tags in the order of their indices, from 0, as "
+                "own.labels=O,B-X,I-X. If the names of the tags are unknown, "
+                "list the indices: 0,1,2."
+            )
+            raise files.unexpected(row.place, expected, min(unknown), remedy)
+        tags = row.tags and tuple(map(name_of.__getitem__, row.tags))
+        sentences[number] = row._replace(tags=tags)
 
 
 def _read_places(own: Own) -> list[int | None]:
@@ -152,22 +154,24 @@ def _read_lists(
         return conll.Sentence(words, None, record.place)
     columns = own.text_column, own.label_column
     tags = cells.read_words(record, own.label_column, are_tags=True)
-    # Commas may separate the tags, or both the words and the tags.
+    # Commas may separate the tags, or both the words and the tags. A text in
+    # Chinese may have a tag for each character.
     comma_words, comma_tags = (
         cells.split_commas(record.values[column]) for column in columns
     )
-    if len(comma_words) == len(comma_tags) > 1:
-        words, tags = comma_words, comma_tags
-    elif len(comma_tags) == len(words):
-        tags = comma_tags
-    elif len(words) == 1 < len(tags) and not words[0].isascii():
-        words = tuple(words[0])  # Chinese, with a tag for each character
-    if len(tags) != len(words):
-        expected = f"a tag for every word in {own.label_column!r}"
-        received = f"{len(words)} words, {len(tags)} tags"
-        remedy = "Repair the row, or write words and tags as JSON lists."
-        raise files.unexpected(record.place, expected, received, remedy)
-    return conll.Sentence(words, tags, record.place)
+    is_chinese = len(words) == 1 and not words[0].isascii()
+    for pair in (
+        (comma_words, comma_tags),
+        (words, comma_tags),
+        (words, tags),
+        (tuple(words[0]) if is_chinese else (), tags),
+    ):
+        if pair[0] and len(pair[0]) == len(pair[1]):
+            return conll.Sentence(*pair, record.place)
+    expected = f"a tag for every word in {own.label_column!r}"
+    received = f"{len(words)} words, {len(tags)} tags"
+    remedy = "Repair the row, or write words and tags as JSON lists."
+    raise files.unexpected(record.place, expected, received, remedy)
 
 
 def _join_rows(

@@ -70,6 +70,7 @@ class TaggingTask(base.Task):
     outputs_are_labels = True
     hugging_face = "ElectraForTokenClassification"
     options_class = TaggingOptions
+    conventions_class = words_lib.Conventions
     max_seq_length = 256
 
     def __init__(
@@ -173,10 +174,8 @@ class TaggingTask(base.Task):
         self.conventions = words_lib.Conventions(scheme, is_chunking)
 
     def use_conventions(self, values: Mapping[str, Any]) -> None:
-        """Replaces the conventions by those of a trained model."""
-        # Old trials have a field `style`, which is ignored.
-        fields = {k: v for k, v in values.items() if k != "style"}
-        self.conventions = schema.build(words_lib.Conventions, fields)
+        """Replaces the conventions; a field of old trials is ignored."""
+        super().use_conventions({k: values[k] for k in values if k != "style"})
 
     def read_split(self, split: str) -> Examples:
         """Reads sentences; converts tags of spans to `O` and `B-X`, `I-X`..."""
