@@ -42,14 +42,25 @@ _REMEDY = (
 )
 
 
-def read_json(
-    path: pathlib.Path, own: _OwnTaskConfig = _PUBLISHED
+def read(
+    path: pathlib.Path,
+    own: _OwnTaskConfig = _PUBLISHED,
+    file_format: str = "json",
+    has_answers: bool = False,
 ) -> Iterator[files.Record]:
-    """Yields the questions of a JSON or JSON lines file.
+    """Yields the questions of a file: JSON, JSON lines, CSV or TSV.
 
-    `own` names the members of rows that are in no published format.
+    `own` names the members of rows that are in no published format. A table
+    `has_answers` if it must have a column of them, and one of their first
+    characters if `own` names that.
     """
-    for place, value in files.read_values(path):
+    values = files.read_values(path)
+    if file_format in ("csv", "tsv"):
+        columns = [own.question_column, own.context_column, own.id_column]
+        is_named = own.answer_start_column != _PUBLISHED.answer_start_column
+        columns += [own.answer_start_column] * (has_answers and is_named)
+        values = files.read_rows(path, file_format, [*filter(None, columns)])
+    for place, value in values:
         try:
             yield from _list_questions(value, place, own)
         except RecursionError as error:
@@ -92,30 +103,6 @@ def rename(
                 values[column] = row[name]
                 break
     return values
-
-
-def read_table(
-    path: pathlib.Path, file_format: str, own: _OwnTaskConfig, has_answers: bool
-) -> Iterator[files.Record]:
-    """Yields the questions of a CSV or TSV file.
-
-    With `has_answers` the file must have a column of answers, and a column of
-    first characters if the user names it.
-    """
-    required = [own.question_column, own.context_column, own.id_column]
-    optional = [own.answer_column, "answers", "is_impossible"]
-    start = own.answer_start_column
-    is_required = has_answers and start != _PUBLISHED.answer_start_column
-    (required if is_required else optional).append(start)
-    columns = list(filter(None, required)), list(filter(None, optional))
-    for number, row in enumerate(files.read_table(path, file_format, *columns)):
-        record = files.Record(row.place, rename(row.values, own))
-        if has_answers and "answers" not in record.values:
-            expected = f"a column {own.answer_column!r} or 'answers'"
-            remedy = "Rename it, or set own.answer_column."
-            raise files.unexpected(f"{path}, line 1", expected, remedy=remedy)
-        record.values.setdefault("id", number)
-        yield record
 
 
 def read_answers(record: files.Record) -> list[Place]:

@@ -64,7 +64,7 @@ class Example:
 
 def read_squad(path: pathlib.Path) -> list[Example]:
     """Reads the questions of a JSON or JSON lines file."""
-    return _build(forms.read_json(path), path)
+    return _build(forms.read(path), path)
 
 
 def _build(
@@ -167,8 +167,9 @@ def _require_answers(examples: Sequence[Example], source: object) -> None:
         raise files.unexpected(
             f"{source}, question {names}",
             "an answer, or `is_impossible`",
-            remedy="Add an answer, set `is_impossible` to true (only in squad2 "
-            "and own), or name a file with answers.",
+            remedy="Add an answer, name their column by own.answer_column, set "
+            "`is_impossible` to true (only in squad2 and own), or name a file "
+            "with answers.",
         )
 
 
@@ -303,10 +304,7 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
     """
     path = storage.path(own.files[split])
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
-    if file_format in ("csv", "tsv"):
-        rows = forms.read_table(path, file_format, own, split != "test")
-    else:
-        rows = forms.read_json(path, own)
+    rows = forms.read(path, own, file_format, split != "test")
     examples = _build(rows, path, own=own)
     if any(example.golds for example in examples):
         ids = [e.id for e in examples if e.is_impossible and e.golds]

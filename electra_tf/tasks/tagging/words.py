@@ -185,8 +185,8 @@ def find_splits(words: Iterable[str]) -> tuple[bool, bool]:
     """
     counts = collections.Counter(words)
     distinct, numbers = rows_lib.encode(list(counts)), [*counts.values()]
-    is_sign, has_sign, is_character, has_character = (
-        tf.strings.regex_full_match(distinct, pattern).numpy()
+    num_signs, num_with_signs, num_characters, num_with_characters = (
+        numbers @ tf.strings.regex_full_match(distinct, pattern).numpy()
         for pattern in (
             f"{_SIGN}+",
             f"(?s){_SIGN}.*|.*{_SIGN}",
@@ -194,12 +194,9 @@ def find_splits(words: Iterable[str]) -> tuple[bool, bool]:
             f"(?s).*{_CHARACTER}.*",
         )
     )
-    has_longer = numbers @ (has_character & ~is_character)
-    return (
-        bool(numbers @ is_sign > numbers @ (has_sign & ~is_sign)),
-        # Many words of Chinese are single characters.
-        bool(numbers @ is_character > 99 * has_longer),
-    )
+    are_apart = bool(2 * num_signs > num_with_signs)
+    # Many words of Chinese are single characters, but not 99 of 100.
+    return are_apart, bool(100 * num_characters > 99 * num_with_characters)
 
 
 def split_text(

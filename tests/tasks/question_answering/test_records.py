@@ -222,7 +222,7 @@ EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
         ("a.jsonl", _mrqa(MRQA | EMPTY), "`detected_answers` to have `text`"),
         ("a.csv", _table("answer,answer_start", "cats,x", ","),
          "line 2: expected `answer_start` to be the number of a character"),
-        ("a.csv", "question,context\nwho,a b\n", "a column 'answer' or"),
+        ("a.csv", "question,context\nwho,a b\n", "an answer.*own.answer_col"),
         ("a.csv", "question,context,answer\nwho, ,b\n",
          "line 2: expected a text as question and as context"),
         ("a.txt", SQUAD, r"Received: '\.txt'"),
