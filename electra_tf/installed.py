@@ -9,6 +9,7 @@ module: `electra_tf.installed:score_text` runs `score_text.py`.
 import importlib
 import os
 import pathlib
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -27,6 +28,8 @@ _IN_WHEEL = {
 }
 # TensorFlow's name of the file with the graph of an export.
 EXPORTED = "saved_model.pb"
+# What the names of a TF1 checkpoint's files add to its prefix.
+_CHECKPOINT_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
 def _folder(name: str) -> pathlib.Path:
@@ -84,8 +87,11 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
             "A model must be given whose weights can be read. Received: the "
             f"export {given}. Give the run or trial that its README.md names."
         )
-    if given.is_dir() or storage.path(f"{given}.index").exists():
+    if given.is_dir():
         return given
+    prefix = _CHECKPOINT_FILE.sub("", f"{given}")
+    if storage.path(f"{prefix}.index").exists():
+        return storage.path(prefix)
     if str(given) in model_names():
         return _folder(_MODELS) / given
     # If its first folder exists, no model of the hub is meant.

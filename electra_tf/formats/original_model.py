@@ -96,7 +96,8 @@ def read_checkpoint(
         raise errors.ModelError(
             "Expected a readable TensorFlow 1 checkpoint, with one whole "
             f"number as {_STEP}, at {prefix}. Received: {error}. Copy its "
-            ".index and .data files again."
+            ".index and .data files again; one that TensorFlow 2 saved by "
+            "`tf.train.Checkpoint` has no names of variables."
         ) from error
     moments: dict[str, Arrays] = {"adam_m": {}, "adam_v": {}}
     for full_name in list(tensors):
@@ -130,7 +131,11 @@ def read_model(path: pathlib.Path) -> PortableModel:
     tensors = parameter_names.take(variables, expected, table, origin)
     folder = storage.path(checkpoint.path).parent
     vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
-    notes = tokenizer_files.notes_of(vocabulary)
+    kinds = (f"{value.dtype}" for value in variables.values())
+    notes = (
+        *parameter_names.precision_notes(kinds),
+        *tokenizer_files.notes_of(vocabulary),
+    )
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
         notes += (f"left out {num_slots} optimizer slots",)

@@ -12,6 +12,7 @@ from tensorflow.core.protobuf import tensor_bundle_pb2
 from electra_tf import errors
 from electra_tf.formats import original_model
 from electra_tf.formats import portable
+from electra_tf.formats import reading
 from tests.formats import tiny_models
 
 
@@ -111,6 +112,8 @@ def test_of_several_checkpoints_the_file_names_one(tmp_path):
         original_model.read_model(tmp_path / "absent")
     changed = _tensors(tmp_path) | {"global_step": np.int64(7)}
     _put_tensors(tmp_path, changed, "model.ckpt-7")
+    named = reading.read_model(tmp_path / "model.ckpt-7.data-00000-of-00001")
+    assert named.step == 7
     listed = tmp_path / "checkpoint"
     for newest, step in (("model.ckpt", 41), ("/of/another/model.ckpt-7", 7)):
         listed.write_text(f'model_checkpoint_path: "{newest}"\n')
