@@ -122,11 +122,7 @@ def test_another_vocabulary_is_refused(source):
     ):
         other = vocabulary_lib.Vocabulary(*vocabulary)
         _refuses(source, _target(vocabulary=other), message)
-
-
-def test_a_model_without_a_vocabulary_is_refused(tmp_path):
-    source = tmp_path / "source"
-    tiny_models.write(source, "embeddings", "tf1", vocabulary=None)
+    (source / "vocab.txt").unlink()
     _refuses(source, _target(), "vocab.txt")
 
 

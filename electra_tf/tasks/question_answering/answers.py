@@ -28,9 +28,6 @@ from electra_tf.text.vocabulary import TokenizerSettings
 NO_ANSWER_FOUND = "empty"
 """The original's answer if no candidate is a span of the document."""
 
-# The original's null odds of a document without pieces
-_NO_WINDOW = 1_000_000.0
-
 # Fields of an entry of the n-best list, and the entry of an empty list
 _FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
 _NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
@@ -158,12 +155,13 @@ def _add_null_odds(
     chunk: questions.Chunk, outputs: spans.Tensors, predictions: Predictions
 ) -> None:
     splits = chunk.rows.windows.splits.numpy()
+    least = np.float32(spans.NO_CONTEXT_ODDS)
     all_odds = np.zeros(0, np.float32)
     if outputs:
         all_odds = spans.compute_null_odds(outputs).numpy()
     for number, example in enumerate(chunk.examples):
         windows = slice(splits[number], splits[number + 1])
-        odds = np.min(all_odds[windows], initial=np.float32(_NO_WINDOW))
+        odds = np.min(all_odds[windows], initial=least)
         nbest = predictions.nbest[example.id]
         best = next((entry for entry in nbest if entry["text"]), nbest[0])
         predictions.texts[example.id] = best["text"]

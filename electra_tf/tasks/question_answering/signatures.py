@@ -11,8 +11,6 @@ from electra_tf.tasks.question_answering import spans as spans_lib
 
 NO_ANSWER_SCORE = -10000.0
 """The score if a context has no candidate for an answer."""
-NO_CONTEXT_ODDS = 1e6
-"""Null odds of a context without pieces."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +85,7 @@ class AnsweringSignatures(tf.Module):
             "answer_byte_starts": places.byte_starts,
             "answer_byte_ends": places.byte_ends,
             "answer_scores": _scores_of(chosen),
-            "null_odds": tf.where(has_pieces, odds, NO_CONTEXT_ODDS),
+            "null_odds": tf.where(has_pieces, odds, spans_lib.NO_CONTEXT_ODDS),
             "num_windows": tf.cast(num_windows, tf.int32),
             "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
         }

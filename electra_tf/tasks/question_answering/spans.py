@@ -15,6 +15,8 @@ from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering.questions import Settings
 from electra_tf.text import tokenizer as tokenizer_lib
 
+NO_CONTEXT_ODDS = 1e6
+"""The original's null odds of a context without pieces."""
 Tensors = Mapping[str, tf.Tensor]
 
 

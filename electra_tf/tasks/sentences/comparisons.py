@@ -104,6 +104,9 @@ class ComparisonTask(text_task.TextTask):
                 pairs = sorted(collections.Counter(labels).items())
                 shown = [f"{value:g} {count:,}" for value, count in pairs]
                 line += f"; {heading}: {files.list_some(shown)}"
+                if not self.texts_are_names and 0 not in labels:
+                    line += " (never the first: if you count from 1, count from"
+                    line += " 0)"
                 if self.texts_are_names and all(
                     sorted(labels[i] for i in group) == [*range(1, size + 1)]
                     for group, size in zip(groups, sizes, strict=True)

@@ -150,7 +150,12 @@ def encode_spans(
 
 
 def reencode(tags: Tags, scheme: str, source: str = LEARNED) -> list[str]:
-    """Converts the tags of a sentence from `source` to another scheme."""
+    """Converts the tags of a sentence from `source` to another scheme.
+
+    Tags of the scheme "" mark no spans and stay as they are.
+    """
+    if not source:
+        return list(tags)
     return encode_spans(find_spans(tags, source), len(tags), scheme)
 
 
@@ -166,17 +171,9 @@ def translate(tag: str, scheme: str, follows: bool) -> str:
     return prefix_of.get(tag[0], tag[0]) + tag[1:]
 
 
-def encode_tags(tags: Tags, scheme: str) -> Tags:
-    """Converts a sentence's tags from a file's scheme to learned tags.
-
-    Tags of the scheme "" mark no spans and stay as they are.
-    """
-    return reencode(tags, LEARNED, scheme) if scheme else tags
-
-
 def list_classes(tags: Iterable[Tags], scheme: str) -> tuple[str, ...]:
     """Returns the sorted learned tags that occur in sentences."""
-    occurring = {tag for row in tags for tag in encode_tags(row, scheme)}
+    occurring = {tag for row in tags for tag in reencode(row, LEARNED, scheme)}
     return tuple(sorted(occurring))
 
 

@@ -328,7 +328,7 @@ class TaggingTask(base.Task):
         return scores | spans.compute_seqeval_scores(gold, predictions)
 
     def _encode(self, tags: spans.Tags) -> spans.Tags:
-        return spans.encode_tags(tags, self.conventions.scheme)
+        return spans.reencode(tags, spans.LEARNED, self.conventions.scheme)
 
     def has_labels(self, examples: Examples) -> bool:
         """Returns whether all sentences have tags."""

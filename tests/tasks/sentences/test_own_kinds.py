@@ -137,11 +137,19 @@ def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
     assert rows[1:4] == [["q 1", "0", "2"], ["q2", "0", "2"], ["q 1", "1", "1"]]
 
 
-def test_what_looks_like_ranks_is_told(tmp_path):
-    ranks = "text,doc,label\nq,a,1\nq,b,2\n"
-    task = build_own(tmp_path, ranks, **RANKING)
+@pytest.mark.parametrize(
+    ("text", "fields", "note"),
+    [
+        ("text,doc,label\nq,a,1\nq,b,2\n", RANKING,
+         "(these look like ranks, but the highest is best)."),
+        ("text,a,b,c,label\nq,x,y,z,1\nr,x,y,z,2\n", CHOICE,
+         "1 1, 2 1 (never the first: if you count from 1, count from 0)."),
+    ],
+)  # fmt: skip
+def test_what_may_be_counted_otherwise_is_told(tmp_path, text, fields, note):
+    task = build_own(tmp_path, text, **fields)
     (line,) = task.describe_labels({"train": task.read_split("train")})
-    assert line.endswith("(these look like ranks, but the highest is best).")
+    assert line.endswith(note)
 
 
 def test_a_query_without_differences_or_relevance():

@@ -22,7 +22,7 @@ def test_spans_survive_every_scheme(scheme):
         tags = spans.encode_spans(found, 16, scheme)
         assert spans.find_spans(tags, scheme) == found
         assert spans.reencode(tags, scheme, scheme) == tags
-        learned = spans.encode_tags(tags, scheme)
+        learned = spans.reencode(tags, "BIOES", scheme)
         assert learned == spans.encode_spans(found, 16, "BIOES")
         kinds = ["", *(tag.partition("-")[2] for tag in tags)]
         translated = [
@@ -40,8 +40,8 @@ def test_spans_are_learned_in_one_scheme():
     assert spans.list_classes(tags, "BIO") == expected
     assert spans.list_classes([("VB", "NN"), ("NN",)], "") == ("NN", "VB")
     # Kinds that meet are two spans in IOB1 alone.
-    assert spans.encode_tags(["I-A", "I-B"], "IOB1") == ["S-A", "S-B"]
-    assert spans.encode_tags(["I-A", "I-B"], "BIO") == ["B-B", "E-B"]
+    for scheme, learned in (("IOB1", ["S-A", "S-B"]), ("BIO", ["B-B", "E-B"])):
+        assert spans.reencode(["I-A", "I-B"], "BIOES", scheme) == learned
 
 
 def test_ill_formed_tags_are_read_leniently_but_not_strictly():

@@ -191,7 +191,7 @@ def _read(info_path, split):
 
 
 def _labels(sentence, info):
-    tags = spans.encode_tags(sentence.tags or (), "BIO")
+    tags = spans.reencode(sentence.tags or (), "BIOES", "BIO")
     return [info["label_mapping"].get(tag) for tag in tags]
 
 
