@@ -127,10 +127,9 @@ def test_the_format_may_be_named_instead(tmp_path):
     path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
     (record,) = _read(path, file_format="tsv")
     assert record.values == {"text": "a", "label": "1"}
-    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
-        _read(path)
-    with pytest.raises(errors.DataError, match="one of csv, tsv, jsonl.*'con"):
-        _read(path, file_format="conll")
+    for name, message in (("auto", r"with one of \.csv"), ("conll", "'conll'")):
+        with pytest.raises(errors.DataError, match=message):
+            _read(path, file_format=name)
     with pytest.raises(FileNotFoundError, match="a.csv"):
         _read(tmp_path / "a.csv")
 
@@ -145,25 +144,22 @@ EXAMPLES = [
 ]  # fmt: skip
 
 
-class FakeBuilder:
+def _as_dataset(split, shuffle_files, read_config):
+    assert not shuffle_files and read_config == {"interleave_cycle_length": 1}
+    return types.SimpleNamespace(as_numpy_iterator=lambda: iter(EXAMPLES))
+
+
+def FakeBuilder(name):
     """The few members of a TFDS builder that are used."""
-
-    def __init__(self, name):
-        sequence = types.SimpleNamespace(feature=CLASSES)
-        answers = types.SimpleNamespace(feature={"text": None})
-        self.info = types.SimpleNamespace(
-            features={"sentence": None, "label": CLASSES, "idx": None,
-                      "tags": sequence, "answers": answers},
-            splits={"train": None, "test": None},
-        )  # fmt: skip
-
-    def is_prepared(self):
-        return True
-
-    def as_dataset(self, split, shuffle_files, read_config):
-        assert not shuffle_files
-        assert read_config == {"interleave_cycle_length": 1}
-        return types.SimpleNamespace(as_numpy_iterator=lambda: iter(EXAMPLES))
+    tags = types.SimpleNamespace(feature=CLASSES)
+    answers = types.SimpleNamespace(feature={"text": None})
+    features = {"sentence": None, "label": CLASSES, "idx": None}
+    features |= {"tags": tags, "answers": answers}
+    return types.SimpleNamespace(
+        info=types.SimpleNamespace(features=features),
+        is_prepared=lambda: True,
+        as_dataset=_as_dataset,
+    )
 
 
 def test_values_are_pythons_own_and_classes_are_named(fake_tfds):

@@ -93,9 +93,7 @@ def test_cutting_equals_taking_one_token_at_a_time():
         ([0, 90], 5, "no more than 5 positions: split the texts"),
     ],
 )
-def test_what_is_cut_off_and_unknown_is_told(
-    num_truncated, num_positions, told
-):
+def test_cut_off_and_unknown_are_told(num_truncated, num_positions, told):
     values = np.array([2, 7, 3, 2, 1, 8, 9, 3], np.int32)
     ids = rows_lib.Ragged(values, np.array([0, 3, 8]))
     rows = rows_lib.EncodedRows(

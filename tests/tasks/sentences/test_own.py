@@ -310,9 +310,7 @@ def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
         task.describe_labels({"train": task.read_split("train")})
 
 
-def test_a_trained_models_labels_serve_where_there_is_no_training_file(
-    tmp_path,
-):
+def test_a_trained_models_labels_serve_without_a_training_file(tmp_path):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
     task = catalog.build_task("own", own_settings(dev_file=dev_file))
     with pytest.raises(errors.DataError, match="own.labels=A,B"):

@@ -1,7 +1,5 @@
 """The whole task: files to rows, outputs to tags, scores and files."""
 
-import logging as python_logging
-
 import numpy as np
 import pytest
 
@@ -45,12 +43,6 @@ def folder(tmp_path):
     return folder
 
 
-@pytest.fixture
-def warnings(caplog):
-    with caplog.at_level(python_logging.WARNING, logger="absl"):
-        yield caplog
-
-
 def _outputs(task, tags):
     """Logits that speak for some tags."""
     return {
@@ -75,7 +67,7 @@ def test_predictions_are_tags_of_words(folder, tokenizer):
     assert task.is_degenerate(examples, [["O"] * 3, ["O", None]])
 
 
-def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
+def test_tags_that_only_dev_has_count_as_errors(folder, caplog, tokenizer):
     task = _chunking(folder)
     examples = task.read_split("dev")
     rows = task.build_rows(examples, tokenizer, 16, False)
@@ -85,15 +77,15 @@ def test_tags_that_only_dev_has_count_as_errors(folder, warnings, tokenizer):
     )
     scores = task.score(examples, predictions)
     assert scores["f1"] == scores["accuracy"] == 50
-    assert "lack the tags S-PP" in warnings.text
+    assert "lack the tags S-PP" in caplog.text
 
 
-def test_words_beyond_the_row_are_told_and_wrong(folder, warnings, tokenizer):
+def test_words_beyond_the_row_are_told_and_wrong(folder, caplog, tokenizer):
     task = _chunking(folder)
     examples = task.read_split("train")
     # Before a word: 3 words, 2 ends, the tokens so far, and one more.
     rows = task.build_rows(examples, tokenizer, 8, False)
-    assert "1 of 5 words" in warnings.text
+    assert "1 of 5 words" in caplog.text
     predictions = task.decode(
         examples, rows, _outputs(task, [["B-NP", "E-NP"], ["O", "S-NP"]])
     )
