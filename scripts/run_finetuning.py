@@ -32,6 +32,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.processes import locks
 from electra_tf.tasks import files
+from electra_tf.tasks import tfds
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("config", None, "A file of configs/finetune.")
@@ -75,7 +76,7 @@ def main() -> None:
     if search:
         finetuning_config.build_grid(settings, search)
     task, own = settings.task, settings.own
-    if task.data_dir not in ("", files.TFDS):
+    if task.data_dir not in ("", tfds.DATA_DIR):
         files.require_folder(task.data_dir, task.names)
     for split, file in own.files.items():
         if split != "train" or "train" in FLAGS.do:

@@ -9,6 +9,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.tasks import files
+from electra_tf.tasks import tfds
 
 FRAME = pd.DataFrame({"text": ['a, "b"', "c"], "label": ["1", "0"]})
 
@@ -163,7 +164,7 @@ def FakeBuilder(name):
 
 
 def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
-    first, second = files.read_tfds("glue/cola", "train")
+    first, second = tfds.read("glue/cola", "train")
     assert first == {"sentence": "né", "label": "yes", "idx": 7,
                      "tags": ["no", "yes"], "answers": {"text": ["a", "b"]},
                      }  # fmt: skip

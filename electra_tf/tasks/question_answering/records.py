@@ -20,6 +20,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import cells
 from electra_tf.tasks import files
+from electra_tf.tasks import tfds
 from electra_tf.tasks.question_answering import forms
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
@@ -248,14 +249,14 @@ class Source:
     def read_split(self, data_dir: str, split: str) -> list[Example]:
         """Reads the questions of a split; `train` keeps answered ones."""
         source = self.tfds
-        if data_dir == files.TFDS:
+        if data_dir == tfds.DATA_DIR:
             if not source:
                 raise errors.DataError(
                     f"{self.name} is not read from TensorFlow Datasets. "
                     "Download its files from mrqa.github.io and name their "
                     "folder: task.data_dir."
                 )
-            rows = files.read_tfds(source, split.replace("dev", "validation"))
+            rows = tfds.read(source, split.replace("dev", "validation"))
             found = (files.Record(source, forms.rename(row)) for row in rows)
             examples = _build(found, source)
         else:

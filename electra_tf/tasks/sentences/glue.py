@@ -14,6 +14,7 @@ from absl import logging
 from electra_tf.config import schema
 from electra_tf.tasks import base
 from electra_tf.tasks import files
+from electra_tf.tasks import tfds
 from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences import text_task
@@ -148,8 +149,8 @@ def build_task(name: str, settings: base.Settings) -> text_task.TextTask:
 
 def require_split(spec: GlueTask, data_dir: str, split: str) -> None:
     """Raises the error of `read_split` if a split's file is absent."""
-    if data_dir == files.TFDS:
-        files.open_tfds(spec.splits[split].tfds[0])
+    if data_dir == tfds.DATA_DIR:
+        tfds.open_builder(spec.splits[split].tfds[0])
     else:
         _find(spec, data_dir, split)
 
@@ -160,7 +161,7 @@ def read_split(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     `data_dir` is a folder with the official files, or `tfds`.
     """
     file = spec.splits[split]
-    if data_dir == files.TFDS:
+    if data_dir == tfds.DATA_DIR:
         examples = _read_tfds(spec, file)
         files.warn_of_count(", ".join(file.tfds), len(examples), *file.counts)
         return examples
@@ -184,7 +185,7 @@ def _find(spec: GlueTask, data_dir: str, split: str) -> pathlib.Path:
 def _read_tfds(spec: GlueTask, file: Split) -> list[Example]:
     names = {theirs: ours for ours, theirs in spec.labels.items()}
     examples = []
-    for row in files.read_tfds(*file.tfds):
+    for row in tfds.read(*file.tfds):
         texts = [row[name] for name in spec.texts]
         label = None
         if file.columns.label is not None:

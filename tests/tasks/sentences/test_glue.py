@@ -3,7 +3,7 @@
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks import files
+from electra_tf.tasks import tfds
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import settings_of
@@ -62,7 +62,7 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
         calls.append((name, split))
         return rows
 
-    monkeypatch.setattr(files, "read_tfds", read)
+    monkeypatch.setattr(tfds, "read", read)
     task = _task("qqp", "tfds")
     expected = [Example(1, "c", "d", "0"), Example(4, "c", "d", "1")]
     assert task.read_split("train") == expected
