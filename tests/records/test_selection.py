@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -149,6 +150,9 @@ def test_interrupted_selection_goes_on_to_the_same_bytes(
     verify_dataset(one_go)
     index = Index.load(one_go)
     assert index.build["builder"]["deduplicate"] == "near"
+    # 60 of 71 documents once, ten not at all, and one 12 times.
+    counts = [re.findall(r": (\d+) documents", x) for x in index.report[:2]]
+    assert sum(int(count) for (count,) in counts) == 60 + 12
     assert "dropped: 10 equal and 0 nearly equal ones" in index.report[2]
     for module, name, number in (
         (selection, "write_fingerprints", 3),

@@ -115,7 +115,8 @@ def test_other_datasets_are_not_overwritten(settings, dataset):
     before = folder_bytes(dataset)
     with refused("holds a dataset with these setti"):
         writer.build_dataset(settings)
-    other = dataclasses.replace(settings, seed=8, max_seq_length=64)
+    changes = {"seed": 8, "max_seq_length": 64, "num_out_files": 3}
+    other = dataclasses.replace(settings, **changes)
     thesis = dataset.parent / "thesis.tex"
     thesis.write_text("x")
     for resume in (False, True):

@@ -39,6 +39,13 @@ def test_spans_are_learned_in_one_scheme():
     expected = ("B-NP", "E-NP", "O", "S-VP")
     assert spans.list_classes(tags, "BIO") == expected
     assert spans.list_classes([("VB", "NN"), ("NN",)], "") == ("NN", "VB")
+    # A span of three words, and of one, in the letters of each scheme.
+    expected = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"} | {
+        "IOB1": "IIIB", "BIEO": "BIEB", "BMES": "BMES",
+    }  # fmt: skip
+    for scheme in spans.SCHEMES:
+        tags = spans.encode_spans([Span(0, 2, "A"), Span(3, 3, "A")], 4, scheme)
+        assert "".join(tag[0] for tag in tags) == expected[scheme]
     # Kinds that meet are two spans in IOB1 alone.
     for scheme, learned in (("IOB1", ["S-A", "S-B"]), ("BIO", ["B-B", "E-B"])):
         assert spans.reencode(["I-A", "I-B"], "BIOES", scheme) == learned
@@ -50,6 +57,12 @@ def test_ill_formed_tags_are_read_leniently_but_not_strictly():
     assert spans.compute_span_scores(gold, predicted)["f1"] == 100
     found = spans.compute_seqeval_scores(gold, predicted)
     assert found == {"seqeval_f1": 100, "seqeval_strict_f1": 0}
+    half = spans.compute_span_scores([["S-NP", "S-VP"]], [["S-NP", "O"]])
+    assert half == {
+        "precision": 100,
+        "recall": 50,
+        "f1": pytest.approx(200 / 3),
+    }
     mixed = [["B-VP", "I-NP"]]
     assert spans.compute_span_scores(gold, mixed)["f1"] == 100
     assert spans.compute_seqeval_scores(gold, mixed)["seqeval_f1"] == 0
