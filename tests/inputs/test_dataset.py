@@ -41,6 +41,13 @@ def test_a_dataset_needs_a_training_split_and_may_have_another(copy):
     assert opened.train.num_examples == 105
     assert opened.held_out.num_examples == 21
     assert set(opened.identity) == {"train", "validation"}
+    # Other examples in files of the same sizes are another dataset.
+    path = copy / "train" / "manifest.json"
+    digest = opened.train.checksums[0]
+    path.write_text(path.read_text().replace(digest, digest[::-1]))
+    other = dataset_lib.open_dataset(copy, tiny.LENGTH).identity
+    assert other["train"] != opened.identity["train"]
+    assert other["validation"] == opened.identity["validation"]
     shutil.rmtree(copy / "validation")
     opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
     assert opened.held_out is None

@@ -78,6 +78,10 @@ def test_the_newest_ones_and_the_best_are_kept(tmp_path):
     assert checkpoints.best(tmp_path).name == "step-00000010"
     _save(tmp_path, 50, keep=2, best_step=40)
     assert _steps(tmp_path) == [40, 50]
+    for name, remedy in (("latest", "Train first"), ("best", "eval_steps")):
+        message = f"--checkpoint={name} must be in .*none, .*{remedy}"
+        with pytest.raises(FileNotFoundError, match=message):
+            checkpoints.find(tmp_path / "none", name)
 
 
 def test_steps_sort_by_number_and_are_saved_once(tmp_path):
