@@ -21,6 +21,7 @@ from tests import script_modules
 from tests.export.demo import browser
 
 tf.config.experimental.enable_tensor_float_32_execution(False)
+# As in runs in float32; it saves a tenth of the time of all tests.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],

@@ -135,7 +135,7 @@ def test_failures_end_with_one_sentence(capsys, error, code, said):
 )
 def test_a_command_that_nobody_reads_ends_quietly(output, code, said):
     plan = f"{sys.executable} {SCRIPTS}/plan.py {CONFIGS}/pretrain/tiny.py"
-    shell = f"(sleep 1; {plan}; echo $? >&3) {output}"
+    shell = f"(sleep 0.3; {plan}; echo $? >&3) {output}"
     done = subprocess.run(
         ["bash", "-c", f"exec 3>&1; {shell}"], capture_output=True, text=True
     )
