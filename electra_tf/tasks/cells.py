@@ -282,7 +282,10 @@ def read_words(
         words = [w.strip() if isinstance(w, str) else w for w in words]
     if not words or not all(isinstance(w, str) and w for w in words):
         expected = f"in {column!r} a list of strings, none of them empty"
-        remedy = "Write a JSON list, or put blanks between the strings."
+        remedy = (
+            "Write a JSON list, or put blanks between the strings; spans are "
+            'lists of a start, an end and a label: [[0, 5, "PER"]].'
+        )
         if isinstance(cell, str) and "..." in cell:
             remedy = "Write whole lists: NumPy shortened this one with `...`."
         raise files.unexpected(record.place, expected, cell, remedy)

@@ -281,7 +281,8 @@ def resolve_format(
     start = require_table(path)
     name, formats = file_format, dict.fromkeys(endings.values())
     if file_format == "auto":
-        name = path.suffix
+        is_inside = path.suffix == ".gz" and ".gz" not in endings
+        name = (path.with_suffix("") if is_inside else path).suffix
         if start.startswith(_FASTTEXT.encode()) and endings is ENDINGS:
             return "fasttext"
     resolved = endings.get(name.lower(), name)
@@ -443,7 +444,7 @@ def _read_quoted(
     begin = 1
     try:
         for fields in reader:
-            if fields:
+            if len(fields) > 1 or "".join(fields).strip():
                 yield begin, fields
             begin = reader.line_num + 1
     except csv.Error as error:

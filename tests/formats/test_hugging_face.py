@@ -138,9 +138,7 @@ def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
         ("classification", "model."),
     ],
 )
-def test_what_wrappers_put_before_all_names_is_taken_off(
-    tmp_path, kind, prefix
-):
+def test_names_lose_what_wrappers_put_before_them(tmp_path, kind, prefix):
     model, tensors = _write(tmp_path, kind), _tensors(tmp_path)
     _put_tensors(tmp_path, {f"{prefix}{n}": v for n, v in tensors.items()})
     tiny_models.require_same(hugging_face.read_model(tmp_path), model)

@@ -58,9 +58,7 @@ def test_a_head_is_refused_with_what_to_drop(tmp_path):
         (lambda value: value.astype("int64"), "position_.* holds int64, expec"),
     ],
 )
-def test_a_weight_of_another_shape_or_no_number_is_refused(
-    preset, change, message
-):
+def test_a_weight_of_another_kind_is_refused(preset, change, message):
     with h5py.File(preset / "model.weights.h5", "a") as file:
         name = "layers/position_embedding/vars/0"
         file[name] = change(file.pop(name)[()])

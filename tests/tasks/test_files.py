@@ -1,6 +1,7 @@
 """Files are found, tables are read, or named by line; TFDS by a stand-in."""
 
 import csv
+import gzip
 import types
 
 import numpy as np
@@ -67,6 +68,7 @@ def _read(path, columns=("text", "label"), file_format="auto", optional=()):
         ("a.jsonl", '{"text": "a, \\"b\\"", "label": "1"}\n'
          '{"label": "0", "text": "c", "other": 5}\n\n'),
         ("a.csv", 'text|a, b|label\n"a, ""b"""|x|1\nc||0\n'),
+        ("a.csv.gz", gzip.compress(b'text,label\n"a, ""b""",1\nc,0\n  \n')),
         # The forms of pandas' `to_json`, and rows inside `data`.
         *(("a.json", FRAME.to_json(orient=o, indent=i)) for i in (0, 2)
           for o in ("records", "columns", "index", "split", "table")),
@@ -115,9 +117,7 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
         ("a.csv", b"text,label\ncaf\xe9,1\n", "line 2: expected UTF-8"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_file_and_line(
-    tmp_path, name, text, expected
-):
+def test_a_fault_is_named_with_its_line(tmp_path, name, text, expected):
     path = _write(tmp_path / name, text)
     with pytest.raises(errors.DataError, match=expected) as error:
         _read(path)

@@ -133,7 +133,8 @@ def _read_records(
         _read_lists(record, own, needs_tags or is_tagged)
         for record, is_tagged in zip(records, tagged, strict=True)
     )
-    count = sum(isinstance(t, str) and len(t.split()) == 1 for t in texts)
+    pairs = zip(texts, sentences, strict=True)
+    count = sum(isinstance(t, str) and len(s.words) == 1 for t, s in pairs)
     if needs_tags and 1 < len(texts) < 1.1 * count:
         expected = "a sentence in a row"
         received = f"one word in {count} of {len(texts)} rows"

@@ -65,9 +65,7 @@ def _learn_and_answer(context, text, start, tokenizer):
         ("ภาษาไทยและภาษาลาว", "ภาษา", 10),
     ],
 )
-def test_what_is_learned_is_answered_at_its_place(
-    settings, context, text, start
-):
+def test_answers_have_the_place_learned(settings, context, text, start):
     place = text, start, start + len(text)
     tokenizer = _tokenizer_of(context, settings)
     # The nearest occurrence counts, not the first.

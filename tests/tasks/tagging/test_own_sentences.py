@@ -118,6 +118,7 @@ def test_spans_of_texts_tag_the_words(tmp_path, rows):
         ("\u3053\u306f ab\u3002c", [[3, 5, "X"]], "O O B-X O O"),
         ("\u0e01\u0e31\u0e19", [[0, 2, "X"]], "B-X O"),
         ("\u5317\u4eac", ["B-X", "O"], "B-X O"),
+        ("\u5317\u4eac", "B-X O", "B-X O"),
     ],
 )
 def test_scripts_without_blanks_are_characters(tmp_path, text, label, tags):

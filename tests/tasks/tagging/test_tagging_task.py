@@ -218,9 +218,7 @@ def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
         ("B E S O", "B-SPAN E-SPAN S-SPAN O"),
     ],
 )
-def test_predictions_come_back_in_the_scheme_of_the_training_file(
-    tmp_path, tags, labels
-):
+def test_predictions_have_the_scheme_of_the_file(tmp_path, tags, labels):
     words, expected = ["the", "cats", "sat", "on"], labels.split()
     lines = map(" ".join, zip(words, tags.split(), strict=True))
     task = _own(tmp_path, "\n".join(lines))
