@@ -136,6 +136,7 @@ def read_labels(
         return (str(label_name(cell, known)),)
     value = understand(cell)
     if isinstance(value, dict):
+        value = value.get("cats") or value  # spaCy's examples
         key = next((key for key in _LABEL_KEYS if key in value), None)
         names = (name for name in value if read_truth(record, name, value))
         value = value[key] if key else list(names)

@@ -243,8 +243,7 @@ def _to_row(value: Any, place: str) -> dict:
     """Returns a row: an object, or what spaCy and Label Studio write."""
     match value:
         case [str(text), {} as found] if {"cats", "entities"} & {*found}:
-            label = found.get("cats") or found.get("entities")
-            return {"text": text, "label": label, **found}
+            return {"text": text, "label": found, **found}
         case {"data": {} as data, "annotations": [*annotations]}:
             with contextlib.suppress(AttributeError, LookupError, TypeError):
                 return data | _list_results(annotations)

@@ -9,7 +9,6 @@ import tensorflow as tf
 from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
 from electra_tf.tasks.question_answering import answers
-from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import spans as spans_lib
 from electra_tf.tasks.sentences.text_task import Example
@@ -255,11 +254,9 @@ def test_spans_end_inside_words_where_their_pieces_do():
         ("1255 cat", 1, 2, "25"),
     ]
     texts, firsts, lasts, _ = zip(*cases, strict=True)
-    contexts = tf.constant(texts)
     places = spans_lib.find_places(
         tokenizer,
-        contexts,
-        questions_lib.build_contexts(tokenizer, contexts),
+        tf.constant(texts),
         tf.constant(firsts, tf.int64),
         tf.constant(lasts, tf.int64),
         tf.ones([len(cases)], tf.bool),

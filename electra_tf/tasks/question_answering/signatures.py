@@ -72,7 +72,7 @@ class AnsweringSignatures(tf.Module):
         begins = tf.gather(windows.starts, best)
         first, last = begins + chosen.firsts, begins + chosen.lasts
         places = spans_lib.find_places(
-            model.tokenizer, texts, pieces, first, last, chosen.is_found
+            model.tokenizer, texts, first, last, chosen.is_found
         )
         odds = self._combine_odds(odds, windows.splits, chosen)
         has_pieces = windows.totals > 0

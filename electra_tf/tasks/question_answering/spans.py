@@ -11,7 +11,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering.questions import Settings
 from electra_tf.text import tokenizer as tokenizer_lib
 
@@ -162,7 +161,6 @@ class Places(NamedTuple):
 def find_places(
     tokenizer: tokenizer_lib.Tokenizer,
     texts: tf.Tensor,
-    contexts: questions.Contexts,
     firsts: tf.Tensor,
     lasts: tf.Tensor,
     is_found: tf.Tensor,
@@ -175,9 +173,17 @@ def find_places(
     """
     # Operations on strings have no GPU kernels.
     with tf.device("/CPU:0"):
-        begins = contexts.ids.row_starts()
-        starts, _ = _locate(tokenizer, contexts, begins + firsts)
-        _, ends = _locate(tokenizer, contexts, begins + lasts)
+        starts, ends = (
+            # Padded, so that `gather` works on contexts without any piece.
+            tf.gather(
+                tf.pad(offsets.to_tensor(), [[0, 0], [0, 1]]),
+                tf.where(is_found, pieces, 0),
+                batch_dims=1,
+            )
+            for offsets, pieces in zip(
+                tokenizer.locate_pieces(texts), (firsts, lasts), strict=True
+            )
+        )
         starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
         first, last = (
             tf.strings.length(
@@ -187,30 +193,3 @@ def find_places(
         )
         parts = tf.strings.substr(texts, starts, ends - starts)
         return Places(parts, first, last, starts, ends)
-
-
-def _locate(
-    tokenizer: tokenizer_lib.Tokenizer,
-    contexts: questions.Contexts,
-    pieces: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the first bytes and the ends of pieces, both `[B]` int32."""
-    # Padded by one, so that `gather` works on contexts without any piece.
-    owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
-    owners = tf.gather(
-        owners, tf.minimum(pieces, tf.size(owners, tf.int64) - 1)
-    )
-    numbers = pieces - tf.gather(contexts.pieces.row_splits, owners)
-    index = tf.gather(tf.pad(contexts.index, [[0, 1]]), owners)
-    words = tf.gather(tf.pad(contexts.distinct, [[0, 1]]), index)
-    begins = tf.gather(tf.pad(contexts.starts.values, [[0, 1]]), owners)
-    starts, ends = (
-        tf.pad(ragged.to_tensor(), [[0, 0], [0, 1]])
-        for ragged in tokenizer.locate_pieces(words)
-    )
-    numbers = tf.minimum(numbers, tf.shape(starts, tf.int64)[1] - 1)
-    starts, ends = (
-        tf.cast(begins, tf.int32) + tf.gather(values, numbers, batch_dims=1)
-        for values in (starts, ends)
-    )
-    return starts, ends
