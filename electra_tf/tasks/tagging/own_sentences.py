@@ -124,8 +124,7 @@ def _read_records(
     texts = [record.values[own.text_column] for record in records]
     if all(isinstance(text, str) for text in texts):
         has_train = not needs_tags and storage.path(own.train_file).is_file()
-        first = label_cells[tagged.index(True) if any(tagged) else 0]
-        if cells.open_spans(first) or (
+        if any(map(cells.open_spans, label_cells)) or (
             has_train and read_own(own, "train").are_texts
         ):
             return _read_spans(records, own)
