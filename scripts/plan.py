@@ -3,24 +3,33 @@ r"""Says what a training takes: memory, time, operations, disk; builds nothing.
     electra-plan configs/pretrain/electra_base.py
     electra-plan my_model.py --device=A100 --count=8
     electra-plan configs/pretrain/electra_small.py --operations
+    electra-plan CONFIG --compiled=FILE
 
 Times are estimates; docs/pretraining.md compares them with measured runs.
+With FILE, which `electra-benchmark compile` wrote of the config, memory is what
+the compilers say, and no step is shorter than their bytes allow.
 `--operations` counts by part instead: `original` is how the paper counts,
 `exact` what the matrix products of our graph execute. A row is a sequence of
 the config's length.
 """
+
+import json
+import math
+from typing import Any
 
 import pandas
 from absl import flags
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import storage
 from electra_tf.text import vocabulary
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("config", None, "Also the first argument.")
 flags.DEFINE_string("device", "", "Such as A100; without, all known ones.")
 flags.DEFINE_integer("count", 1, "Devices that train together.", 1)
+flags.DEFINE_string("compiled", "", "Output of `electra-benchmark compile`.")
 flags.DEFINE_bool("operations", False, "Count operations by part instead.")
 # What a config is counted with that has no vocabulary and names no dataset.
 _PAPERS_VOCABULARY = 30_522
@@ -87,10 +96,17 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         "\ndevice       precision  micro-batches  state GB  activations GB"
         "    tokens/s      hours"
     )
-    fits = True
+    fits, compiled = True, {}
+    if FLAGS.compiled:
+        text = storage.path(FLAGS.compiled).read_text("utf-8")
+        compiled = {core["name"]: core for core in json.loads(text)["cores"]}
     for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
             need = cost.estimate(settings, device, FLAGS.count, weights)
+            core = compiled.get(device.name.removeprefix("TPU"))
+            if core and device.precision == "bfloat16":
+                count = FLAGS.count * device.num_cores
+                need = _quote(need, core, settings, count)
             fits &= need.cut is not None
             cut = need.cut.num_parts if need.cut else "do not fit"
             print(
@@ -105,6 +121,35 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
             "Where a batch does not fit, take more devices, or more streams "
             "(--config.data.num_streams, which must divide the batch)."
         )
+
+
+def _quote(
+    need: Any, core: Any, settings: config.ExperimentConfig, count: int
+) -> Any:
+    """Puts what the compiler of a core says in place of an estimate's parts."""
+    from electra_tf.pretraining import cost
+    from electra_tf.training import devices
+
+    if "error" in core:
+        return need._replace(cut=None)
+    operations = cost.Cost(settings).step_flops() / count
+    parts = round(operations / core["flops"])
+    config.require(
+        parts and math.isclose(parts * core["flops"], operations),
+        "--compiled must be of this config, without phases, and --batch_size "
+        "the rows of a core or a part of them. Received: a step of "
+        f"{core['flops']:.5g} operations for a core that has {operations:.5g}.",
+    )
+    seconds = parts * max(core["product_seconds"], core["memory_seconds"])
+    hours = settings.training.num_train_steps * seconds / 3600
+    longer = max(1.0, hours / need.hours)
+    return need._replace(
+        cut=devices.Cut(parts),
+        state_bytes=core["arguments"],
+        activation_bytes=core["program"] + core["temporary"],
+        tokens_per_second=need.tokens_per_second / longer,
+        hours=need.hours * longer,
+    )
 
 
 def _print_operations(settings: config.ExperimentConfig) -> None:

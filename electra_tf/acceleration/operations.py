@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python import xla
 
 from electra_tf import fusion
 from electra_tf.acceleration import random_bits
@@ -300,10 +301,17 @@ def look_up_in_rows(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Looks up `[B, P, ...]` entries of `[B, S, ...]` at `[B, P]` positions."""
     if sequence.shape.rank < 3 or not fusion.compiles(fusion.Scope.STEP):
         return tf.gather(sequence, positions, batch_dims=1)
-    batch, length, width = sequence.shape
-    starts = length * tf.range(batch)[:, tf.newaxis]
-    table = tf.reshape(sequence, [batch * length, width])
-    return look_up(table, starts + positions)
+
+    @tf.custom_gradient
+    def compute(sequence: tf.Tensor) -> Any:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            length, dtype = sequence.shape[1], upstream.dtype
+            one_hot = tf.one_hot(positions, length, dtype=dtype)
+            return tf.matmul(one_hot, upstream, transpose_a=True)
+
+        return tf.gather(sequence, positions, batch_dims=1), gradient
+
+    return compute(sequence)
 
 
 def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
@@ -314,8 +322,15 @@ def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
     """
     spare = -rows.shape[0] % _GROUP
     ids = tf.pad(ids, [[0, spare]], constant_values=num_ids)
-    order = tf.argsort(ids, stable=True)
-    ids = tf.gather(ids, order)
+    # A number holds an id and its row. To sort two arrays by one of them would
+    # take three times as much of a TPU's program.
+    numbers = tf.range(ids.shape[0])
+    bits = (ids.shape[0] - 1).bit_length()
+    dtype = tf.int32 if num_ids < 2 ** (31 - bits) else tf.int64
+    shifted = tf.bitwise.left_shift(tf.cast(ids, dtype), bits)
+    joined = xla.sort(shifted | tf.cast(numbers, dtype))
+    order = tf.cast(joined & (2**bits - 1), tf.int32)
+    ids = tf.cast(tf.bitwise.right_shift(joined, bits), tf.int32)
     rows = tf.gather(tf.pad(rows, [[0, spare], [0, 0]]), order)
     groups = tf.reshape(ids, [-1, _GROUP])
     is_new = tf.cast(groups[:, 1:] != groups[:, :-1], tf.int32)
@@ -326,7 +341,6 @@ def sum_rows(rows: tf.Tensor, ids: tf.Tensor, num_ids: int) -> tf.Tensor:
         tf.one_hot(places, _GROUP), tf.cast(rows, tf.float32), transpose_a=True
     )
     # The row at which each id begins.
-    numbers = tf.range(ids.shape[0])
     first = tf.math.unsorted_segment_min(numbers, ids, num_ids + 1)
     # An id that began in an earlier group is the first of its group. Its sum
     # is added to the sum in the group where it began.
@@ -348,7 +362,7 @@ def loop_over_layers(
     weights: Sequence[Sequence[Any]],
     inputs: tf.Tensor,
     shared: Sequence[tf.Tensor],
-) -> list[tf.Tensor]:
+) -> tf.Tensor:
     """Applies equal layers one after another, in a loop.
 
     XLA compiles one body for all layers. For a TPU v4 the program of a step of
@@ -357,11 +371,11 @@ def loop_over_layers(
     Args:
         call: takes a layer's weights, number and inputs, and `shared`.
         weights: the weights of each layer, in the same order.
-        inputs: the inputs of the first layer; all outputs have their shape.
+        inputs: the inputs of the first layer, of the shape of all outputs.
         shared: tensors that all layers get.
 
     Returns:
-        The output of each layer.
+        The output of the last layer.
     """
     columns = [
         tf.stack([*map(tf.convert_to_tensor, column)])
@@ -378,7 +392,7 @@ def loop_over_layers(
     count = len(weights)
 
     def body(
-        index: tf.Tensor, hidden: tf.Tensor, states: Any, lists: Any, *same: Any
+        index: tf.Tensor, hidden: tf.Tensor, lists: Any, *same: Any
     ) -> Any:
         popped = [
             tf.raw_ops.TensorListPopBack(
@@ -389,15 +403,13 @@ def loop_over_layers(
             for handle, column in zip(lists, columns, strict=True)
         ]
         hidden = call([item.tensor for item in popped], index, hidden, *same)
-        states = states.write(index, hidden)
         lists = [item.output_handle for item in popped]
-        return index + 1, hidden, states, lists, *same
+        return index + 1, hidden, lists, *same
 
-    states = tf.TensorArray(inputs.dtype, count, element_shape=inputs.shape)
-    _, _, states, *_ = tf.while_loop(
+    _, hidden, *_ = tf.while_loop(
         lambda index, *_: index < count,
         body,
-        (tf.constant(0), inputs, states, lists, *shared),
+        (tf.constant(0), inputs, lists, *shared),
         maximum_iterations=count,
     )
-    return tf.unstack(states.stack(), count)
+    return hidden

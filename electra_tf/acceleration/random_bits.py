@@ -1,9 +1,9 @@
-"""Random bits by Philox (Salmon et al., 2011), in arithmetic that XLA can fuse.
+"""Random bits of counters (Salmon et al., 2011), in arithmetic that XLA fuses.
 
-The bits are those of TensorFlow's operation. A loop that XLA compiles makes
-them faster: a step of Small on two CPU cores takes 0.96 of the time. On a TPU,
-XLA's implementation of the operation writes arrays whose last axis of 1 or 4 is
-padded to 128, 9.5 GB for Small.
+On CPUs and GPUs they are those of TensorFlow's operation, Philox. A loop that
+XLA compiles makes them faster: a step of Small on two CPU cores takes 0.96 of
+the time. A TPU multiplies integers by thirty operations on floats, so there the
+bits are Threefry's, which has no products: a quarter of the operations.
 """
 
 import math
@@ -20,6 +20,11 @@ _LANES = 128  # the width of a TPU's vectors
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
+_PARITY = 0x1BD11BDA
+_ROTATIONS = (
+    *((10, 26), (11, 21), (13, 27), (23, 5)),
+    *((6, 20), (17, 11), (25, 10), (18, 20)),
+)
 # Draws of so many counter values or more are worth 0.25 s of compilation.
 _LARGE_DRAW = 2**15
 _ONE = 0x3F800000  # the bits of the float 1.0, whose fraction is 0
@@ -48,8 +53,6 @@ def draw_uniform(
     key, counter = _locate(1, per_stream, place)
     dims = [*outer, width]
     is_whole = fusion.compiles(fusion.Scope.STEP)
-    if is_whole and fusion.accelerator():
-        return _draw_one_by_one(key, counter, dims, size)
     if is_whole or _is_loop(num_streams * per_stream):
         numbers = _draw_in_loop(key, counter, dims)
     else:
@@ -159,27 +162,6 @@ def _draw_in_loop(
     return tf.concat([*map(_to_floats, words)], -1)
 
 
-def _draw_one_by_one(
-    key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], size: int
-) -> tf.Tensor:
-    """Draws the first `size` numbers of each row of `_draw_in_loop`.
-
-    Every number takes its word from its own counter value, so that XLA fuses
-    the draw with the argmax that follows: 3 instead of 7 MiB of program on a
-    TPU v4. On CPUs it makes a step of a two-layer Small a fifth slower.
-    """
-    *outer, width = dims
-    low, high = _list_counters(counter, [*outer, 1], width)
-    values = tf.tile(tf.range(width, dtype=tf.int64), [_WORDS_PER_COUNT])
-    low += tf.bitcast(values[:size], tf.uint64)
-    number = tf.range(size) // width
-    words = _make_words(key, (low, tf.broadcast_to(high, low.shape)))
-    chosen = words.pop()
-    for index in reversed(range(len(words))):
-        chosen = tf.where(number == index, words[index], chosen)
-    return _to_floats(chosen)
-
-
 @fusion.fused
 def _decide_in_loop(
     key: tf.Tensor, counter: tf.Tensor, dims: Sequence[int], threshold: int
@@ -203,7 +185,7 @@ def _decide(
 
 
 def _list_counters(
-    counter: tf.Tensor, dims: Sequence[int], stride: int = 1
+    counter: tf.Tensor, dims: Sequence[int]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Lists consecutive counter values, the first of which is `counter`.
 
@@ -216,7 +198,7 @@ def _list_counters(
     low = counter[0]
     for axis, size in enumerate(dims):
         inner = dims[axis + 1 :]
-        numbers = tf.range(size, dtype=tf.int64) * stride * math.prod(inner)
+        numbers = tf.range(size, dtype=tf.int64) * math.prod(inner)
         numbers = tf.reshape(numbers, [-1] + [1] * len(inner))
         low += tf.bitcast(numbers, tf.uint64)
     return low, tf.fill(dims, counter[1])
@@ -225,28 +207,55 @@ def _list_counters(
 def _make_words(
     key: tf.Tensor, counters: tuple[tf.Tensor, tf.Tensor]
 ) -> list[tf.Tensor]:
-    """Computes Philox4x32-10 (section 5.2).
+    """Makes four uint32 tensors of the counters' shape.
 
     Args:
         key: `[1]` uint64.
         counters: lower and upper halves, uint64 of one shape.
-
-    Returns:
-        Four uint32 tensors of that shape.
     """
-    xor = tf.bitwise.bitwise_xor
     low, high = counters
     words = [*_halves(low), *_halves(high)]
-    keys = [*_halves(key)]
+    make = _philox if fusion.accelerator() != "TPU" else _threefry
+    return make(words, [*_halves(key)])
+
+
+def _philox(words: list[tf.Tensor], keys: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Computes Philox4x32-10 (section 5.2)."""
     for _ in range(10):
         low_0, high_0 = _halves(tf.cast(words[0], tf.uint64) * _MULTIPLIERS[0])
         low_1, high_1 = _halves(tf.cast(words[2], tf.uint64) * _MULTIPLIERS[1])
         words = [
-            *(xor(xor(high_1, words[1]), keys[0]), low_1),
-            *(xor(xor(high_0, words[3]), keys[1]), low_0),
+            *(high_1 ^ words[1] ^ keys[0], low_1),
+            *(high_0 ^ words[3] ^ keys[1], low_0),
         ]
         keys = [k + w for k, w in zip(keys, _KEY_STEPS, strict=True)]
     return words
+
+
+def _threefry(words: list[tf.Tensor], keys: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Computes Threefry4x32-20, with zeros as the upper half of its key."""
+    zeros = tf.zeros_like(keys[0])
+    keys = [*keys, zeros, zeros, keys[0] ^ keys[1] ^ _PARITY]
+    for number in range(20):
+        turn, rest = divmod(number, 4)
+        if rest == 0:
+            words = _add_keys(words, keys, turn)
+        # The odd words change places in every second round.
+        odd = (1, 3) if number % 2 == 0 else (3, 1)
+        rotations = _ROTATIONS[number % len(_ROTATIONS)]
+        for even, other, bits in zip((0, 2), odd, rotations, strict=True):
+            words[even] += words[other]
+            left = tf.bitwise.left_shift(words[other], bits)
+            right = tf.bitwise.right_shift(words[other], 32 - bits)
+            words[other] = (left | right) ^ words[even]
+    return _add_keys(words, keys, 5)
+
+
+def _add_keys(
+    words: list[tf.Tensor], keys: list[tf.Tensor], turn: int
+) -> list[tf.Tensor]:
+    *first, last = (w + keys[(turn + i) % 5] for i, w in enumerate(words))
+    return [*first, last + turn]
 
 
 def _halves(wide: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

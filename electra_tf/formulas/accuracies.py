@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from electra_tf import fusion
 from electra_tf.inputs import masking
 
 GENERATOR_RATIOS = {
@@ -54,7 +55,7 @@ def count_predictions(
     shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
     shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
     shows_token = masked.masked_weights - shows_mask
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    best = _predict(logits)
     counts = {
         "masked_tokens": tf.reduce_sum(shows_mask),
         "masked_loss": tf.reduce_sum(losses * shows_mask),
@@ -85,7 +86,7 @@ def count_restored(
 
     Logits are `[B, P, V]`; `seen` holds the samples.
     """
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    best = _predict(logits)
     shown = tf.gather(seen.input_ids, seen.masked_positions, batch_dims=1)
     is_wrong = tf.cast(shown != seen.masked_ids, tf.float32)
     is_wrong *= seen.masked_weights
@@ -93,6 +94,20 @@ def count_restored(
         "replaced_tokens": tf.reduce_sum(is_wrong),
         "restored_tokens": count_correct(best, seen, is_wrong),
     }
+
+
+def _predict(logits: tf.Tensor) -> tf.Tensor:
+    # As the head has them: a TPU would copy `[B, P, V]`.
+    flat = tf.reshape(logits, [-1, logits.shape[-1]])
+    if fusion.compiles(fusion.Scope.STEP):
+        # A TPU's program of an argmax is twice as large.
+        largest = tf.reduce_max(flat, -1, keepdims=True)
+        numbers = tf.range(flat.shape[1])
+        best = tf.where(flat == largest, numbers, flat.shape[1])
+        best = tf.reduce_min(best, -1)
+    else:
+        best = tf.argmax(flat, axis=-1, output_type=tf.int32)
+    return tf.reshape(best, tf.shape(logits)[:-1])
 
 
 def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
@@ -124,11 +139,10 @@ def detection_statistics(
         name: tf.reshape(tf.reduce_sum(value * weights), [1])
         for name, value in scalars.items()
     }
-    count = tf.math.unsorted_segment_sum
-    return sums | {
-        "fake_histogram": count(labels * weights, bins, NUM_AUC_BINS),
-        "real_histogram": count((1.0 - labels) * weights, bins, NUM_AUC_BINS),
-    }
+    counted = tf.stack([labels * weights, (1.0 - labels) * weights], -1)
+    histograms = tf.math.unsorted_segment_sum(counted, bins, NUM_AUC_BINS)
+    fake, real = tf.unstack(histograms, axis=-1)
+    return sums | {"fake_histogram": fake, "real_histogram": real}
 
 
 def summarize_detection(

@@ -29,7 +29,12 @@ def masked_lm_losses(
 
     @tf.custom_gradient
     def compute(logits: tf.Tensor) -> Any:
-        terms, slope = _score_slots(logits, masked_ids, masked_weights)
+        # As the head has them: a TPU would copy `[B, P, V]`.
+        flat = tf.reshape(logits, [-1, logits.shape[-1]])
+        slots = (tf.reshape(t, [-1]) for t in (masked_ids, masked_weights))
+        terms, slope = _score_slots(flat, *slots)
+        terms = tf.reshape(terms, tf.shape(masked_ids))
+        slope = tf.reshape(slope, tf.shape(logits))
         loss = tf.reduce_sum(terms * masked_weights)
         return (loss, terms), lambda upstream, _: upstream * slope
 
@@ -44,7 +49,7 @@ def _score_slots(
     largest = tf.reduce_max(logits, -1, keepdims=True)
     powers = tf.exp(logits - largest)
     total = tf.reduce_sum(powers, -1, keepdims=True)
-    chosen = tf.gather(logits, masked_ids, batch_dims=masked_ids.shape.rank)
+    chosen = tf.gather(logits, masked_ids, batch_dims=1)
     log_likelihoods = chosen - tf.squeeze(tf.math.log(total) + largest, -1)
     is_chosen = tf.one_hot(masked_ids, logits.shape[-1])
     slope = (powers / total - is_chosen) * masked_weights[..., tf.newaxis]

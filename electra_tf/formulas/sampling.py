@@ -46,11 +46,13 @@ def sample_by_stream(logits: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         seeds: `[n, 2]` int64, see `randomness.uniform_by_stream`.
     """
     num_streams = seeds.shape[0]
-    shape = (logits.shape[0] // num_streams, *logits.shape[1:])
     if not fusion.compiles(fusion.Scope.STEP):
+        shape = (logits.shape[0] // num_streams, *logits.shape[1:])
         uniform = randomness.uniform_by_stream(seeds, shape)
         return sample_from_softmax(logits, uniform)
-    logits = tf.stop_gradient(tf.reshape(logits, [num_streams, *shape]))
+    num_slots = logits.shape[1]
+    logits = tf.reshape(logits, [num_streams, -1, logits.shape[2]])
+    logits, shape = tf.stop_gradient(logits), tuple(logits.shape[1:])
 
     def sample(number: tf.Tensor) -> tf.Tensor:
         seed = seeds[number][tf.newaxis]
@@ -60,7 +62,7 @@ def sample_by_stream(logits: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
     samples = tf.map_fn(
         sample, tf.range(num_streams), fn_output_signature=tf.int32
     )
-    return tf.reshape(samples, [-1, shape[1]])
+    return tf.reshape(samples, [-1, num_slots])
 
 
 @fusion.fused

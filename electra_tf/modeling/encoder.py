@@ -32,7 +32,7 @@ class EncoderOutput(NamedTuple):
 
     embedding_layernorm_output: tf.Tensor  # [B, S, E], after dropout
     embedding_output: tf.Tensor  # [B, S, D], embeddings after the projection
-    layer_outputs: tuple[tf.Tensor, ...]  # one [B, S, D] per block
+    layer_outputs: tuple[tf.Tensor, ...]  # [B, S, D]; a loop has the last alone
     sequence_output: tf.Tensor  # [B, S, D], the last block's output
 
 
@@ -365,7 +365,7 @@ class Encoder(layers.SizedLayer):
         # On a GPU a loop would copy all that it keeps for the gradients: Base
         # moves 242 in place of 145 GB.
         if is_loop and fusion.accelerator() != "GPU":
-            states = self._loop_over_blocks(hidden, bias, dropout_seed)
+            states = [self._loop_over_blocks(hidden, bias, dropout_seed)]
         else:
             states = self._call_blocks(hidden, bias, dropout_seed)
         outputs = [tf.reshape(state, shape) for state in (hidden, *states)]
@@ -404,8 +404,8 @@ class Encoder(layers.SizedLayer):
 
     def _loop_over_blocks(
         self, hidden: tf.Tensor, bias: tf.Tensor, dropout_seed: layers.Seed
-    ) -> list[tf.Tensor]:
-        """Does as `_call_blocks`, with one loop body for all blocks."""
+    ) -> tf.Tensor:
+        """Returns the last block's output, with one loop body for all."""
         first = self.blocks[0]
         shared = [bias] if dropout_seed is None else [bias, dropout_seed]
 

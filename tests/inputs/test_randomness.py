@@ -23,16 +23,25 @@ def test_seeds_are_key_and_counter():
     np.testing.assert_array_equal(seed, [51, 6, 10 * 1024])
 
 
-# Philox4x32-10 of counter 0 and key 0, from the known-answer test vectors of
-# its authors (Random123, kat_vectors).
+# Of counter 0 and key 0, from the known-answer test vectors of the authors of
+# Philox4x32-10 and Threefry4x32-20 (Random123, kat_vectors).
 PHILOX_ZERO = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+THREEFRY_ZERO = (0x9C6CA96A, 0xE17EAE66, 0xFC10ECD4, 0x5256A7D8)
 
 
-def test_uniform_numbers_are_the_top_bits_of_philox():
+@pytest.mark.parametrize(
+    ("device", "words"), [("GPU", PHILOX_ZERO), ("TPU", THREEFRY_ZERO)]
+)
+def test_uniform_numbers_are_the_top_bits_of_known_words(device, words):
     seeds = tf.zeros([1, 2], tf.int64)
-    numbers = randomness.uniform_by_stream(seeds, (385,)).numpy()
+    with (
+        fusion.switched(fusion.Scope.STEP),
+        mock.patch.object(fusion, "accelerator", return_value=device),
+    ):
+        draw = tf.function(randomness.uniform_by_stream, autograph=False)
+        numbers = draw(seeds, (385,)).numpy()
     np.testing.assert_array_equal(
-        numbers[::128], [(word >> 9) / 2**23 for word in PHILOX_ZERO]
+        numbers[::128], [(word >> 9) / 2**23 for word in words]
     )
 
 

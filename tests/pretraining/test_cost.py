@@ -1,5 +1,7 @@
 """Planned memory, time and operations, against counts and measured runs."""
 
+import json
+
 import pytest
 
 from electra_tf import config
@@ -125,15 +127,24 @@ def test_the_fewest_micro_batches_that_fit_are_taken():
     assert count(1.001, num_micro_batches=8) == 8
 
 
-def test_the_command_plans_one_device():
-    flags = "--device=A100", "--count=2"
+def test_the_command_plans_one_device_and_quotes_its_compiler(tmp_path):
+    flops = cost.Cost(_load("tiny")).step_flops()
+    times = {"product_seconds": 1, "memory_seconds": 3600}
+    memory = {"arguments": 2e9, "program": 1e9, "temporary": 3e9}
+    # Of half of a device's rows.
+    core = {"name": "A100", "flops": flops / 4, **times, **memory}
+    path = tmp_path / "compiled.json"
+    path.write_text(json.dumps({"cores": [core]}))
+    flags = "--device=A100", "--count=2", f"--compiled={path}"
     done = script_modules.run("plan", "configs/pretrain/tiny.py", *flags)
     head, table = done.stdout.split("\n\n")
     assert "30,522 entries" in head
     assert "5,000 steps of 64 rows of 32 tokens: 10 M tokens" in head
-    assert [line.split()[:3] for line in table.splitlines()[1:]] == [
-        ["2", "A100", "float32"], ["2", "A100", "bfloat16"],
-    ]  # fmt: skip
+    estimated, quoted = (line.split() for line in table.splitlines()[1:])
+    assert estimated[:3] == ["2", "A100", "float32"]
+    assert quoted[1:6] == ["A100", "bfloat16", "2", "2.00", "4.00"]
+    # 5,000 steps of two parts, an hour each, of 64 rows of 32 tokens.
+    assert quoted[6:] == ["0", "10,000"]
 
 
 def _settings(**generator):
