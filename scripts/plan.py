@@ -3,11 +3,10 @@ r"""Says what a training takes: memory, time, operations, disk; builds nothing.
     electra-plan configs/pretrain/electra_base.py
     electra-plan my_model.py --device=A100 --count=8
     electra-plan configs/pretrain/electra_small.py --operations
-    electra-plan CONFIG --compiled=FILE
 
-Times are estimates; docs/pretraining.md compares them with measured runs.
-With FILE, which `electra-benchmark compile` wrote of the config, memory is what
-the compilers say, and no step is shorter than their bytes allow.
+Times are estimates; docs/pretraining.md compares them with measured runs. With
+--compiled=FILE memory and the least time are what compilers told
+`electra-benchmark compile --output=FILE`.
 `--operations` counts by part instead: `original` is how the paper counts,
 `exact` what the matrix products of our graph execute. A row is a sequence of
 the config's length.
@@ -99,14 +98,15 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     fits, compiled = True, {}
     if FLAGS.compiled:
         text = storage.path(FLAGS.compiled).read_text("utf-8")
-        compiled = {core["name"]: core for core in json.loads(text)["cores"]}
+        cores = json.loads(text)["cores"]
+        compiled = {c["name"]: c for c in cores if "error" not in c}
     for device in devices.DEVICES:
         if FLAGS.device in ("", device.name):
             need = cost.estimate(settings, device, FLAGS.count, weights)
             core = compiled.get(device.name.removeprefix("TPU"))
             if core and device.precision == "bfloat16":
-                count = FLAGS.count * device.num_cores
-                need = _quote(need, core, settings, count)
+                share = cost.Cost(settings).step_flops() / FLAGS.count
+                need = _quote(need, core, share / device.num_cores, settings)
             fits &= need.cut is not None
             cut = need.cut.num_parts if need.cut else "do not fit"
             print(
@@ -124,31 +124,27 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
 
 
 def _quote(
-    need: Any, core: Any, settings: config.ExperimentConfig, count: int
+    need: Any, core: Any, share: float, settings: config.ExperimentConfig
 ) -> Any:
-    """Puts what the compiler of a core says in place of an estimate's parts."""
-    from electra_tf.pretraining import cost
+    """Puts what a compiler says of a core in an estimate for its operations."""
     from electra_tf.training import devices
 
-    if "error" in core:
-        return need._replace(cut=None)
-    operations = cost.Cost(settings).step_flops() / count
-    parts = round(operations / core["flops"])
+    parts = round(share / core["flops"])
     config.require(
-        parts and math.isclose(parts * core["flops"], operations),
-        "--compiled must be of this config, without phases, and --batch_size "
-        "the rows of a core or a part of them. Received: a step of "
-        f"{core['flops']:.5g} operations for a core that has {operations:.5g}.",
+        parts and math.isclose(parts * core["flops"], share),
+        "--compiled must be of this config, without phases, and of the rows "
+        f"of a core or a part of them. Received: {core['flops']:.5g} "
+        f"operations for a core that has {share:.5g} in a step.",
     )
     seconds = parts * max(core["product_seconds"], core["memory_seconds"])
-    hours = settings.training.num_train_steps * seconds / 3600
-    longer = max(1.0, hours / need.hours)
+    least = settings.training.num_train_steps * seconds / 3600
+    hours = max(need.hours, least)
     return need._replace(
         cut=devices.Cut(parts),
         state_bytes=core["arguments"],
         activation_bytes=core["program"] + core["temporary"],
-        tokens_per_second=need.tokens_per_second / longer,
-        hours=need.hours * longer,
+        tokens_per_second=need.tokens_per_second * need.hours / hours,
+        hours=hours,
     )
 
 
