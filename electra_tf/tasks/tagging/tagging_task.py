@@ -117,11 +117,11 @@ class TaggingTask(base.Task):
         if own.question_column in frame or not {*columns} <= {*frame}:
             return ""
         head = frame[columns].head(_NUM_TESTED)
+        if any(map(cells.open_spans, head[own.label_column])):
+            return f"{own.label_column!r} holds spans of texts"
         for row in head.to_numpy().tolist():
             words, tags = map(cells.understand, row)
             if isinstance(words, str):
-                if cells.open_spans(tags):
-                    return f"{own.label_column!r} holds spans of texts"
                 # A list of 0 and 1 belongs to multi-label classification.
                 are_strings = isinstance(tags, list) and all(
                     isinstance(tag, str) for tag in tags
