@@ -39,6 +39,7 @@ _FASTTEXT_LABEL = re.compile(rf"(?:^|(?<=\s)){_FASTTEXT}(\S+)")
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # .xlsx, .ods; .xls
 _RULE = re.compile(r"[\s:|+-]*--[\s:|+-]*")  # under the names of columns
 _MAX_DEPTH = 3  # levels below the given folder that are searched
+_MAX_PYTHON = 1 << 24  # characters; Python's parser takes much memory
 _MAX_LINE_BYTES = 1 << 28  # all of SQuAD is one line
 _WITH_DATA = {"schema", "version"}  # members of JSON with its rows in `data`
 _MAX_RATIO = 200  # largest ratio of text to compressed bytes
@@ -217,10 +218,12 @@ def parse(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
+        if len(text) > _MAX_PYTHON or text.strip()[-1:] not in ("]", "}", ")"):
+            raise
         # `literal_eval` raises errors of several unrelated types.
         with contextlib.suppress(Exception):
             value = json.loads(json.dumps(ast.literal_eval(text.strip())))
-            if isinstance(value, list | dict) and text.strip()[-1] in "]})":
+            if isinstance(value, list | dict):
                 return value
         raise
 
