@@ -1,6 +1,8 @@
 """A little vocabulary, its tokenizer, and settings of tasks."""
 
+import json
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,23 @@ def small_chunks(monkeypatch):
 @pytest.fixture(scope="session")
 def tokenizer() -> tokenizer_lib.Tokenizer:
     return tokenizer_lib.Tokenizer(VOCABULARY)
+
+
+@pytest.fixture
+def write(tmp_path: pathlib.Path) -> Any:
+    """Writes bytes, a text, or other content as JSON; returns the path."""
+
+    def write_file(name: str, content: Any = "x\n") -> pathlib.Path:
+        if not isinstance(content, str | bytes):
+            content = json.dumps(content)
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(
+            content.encode() if isinstance(content, str) else content
+        )
+        return path
+
+    return write_file
 
 
 def settings_of(**fields: object) -> finetuning_config.FinetuningConfig:

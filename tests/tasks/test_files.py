@@ -15,29 +15,23 @@ from electra_tf.tasks import tfds
 FRAME = pd.DataFrame({"text": ['a, "b"', "c"], "label": ["1", "0"]})
 
 
-def _write(path, data="x\n"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
 def _find(folder, folders=("CoLA", "cola"), names=("train.tsv",)):
     return files.find_file(folder, folders, names, "CoLA")
 
 
-def test_the_nearest_folder_that_has_the_file_counts(tmp_path):
+def test_the_nearest_folder_that_has_the_file_counts(write, tmp_path):
     (tmp_path / "CoLA").mkdir()
-    near = _write(tmp_path / "a" / "CoLA" / "train.tsv")
-    _write(tmp_path / "a" / "b" / "CoLA" / "train.tsv")
+    near = write("a/CoLA/train.tsv")
+    write("a/b/CoLA/train.tsv")
     assert _find(tmp_path) == near
-    other = _write(tmp_path / "c" / "cola" / "train.tsv")
+    other = write("c/cola/train.tsv")
     message = f"must hold one train.tsv.*{near}.*{other}"
     with pytest.raises(errors.DataError, match=message):
         _find(tmp_path)
 
 
-def test_a_missing_file_says_what_was_expected_where(tmp_path):
-    _write(tmp_path / "1/2/3/CoLA" / "train.tsv")
+def test_a_missing_file_says_what_was_expected_where(write, tmp_path):
+    write("1/2/3/CoLA/train.tsv")
     with pytest.raises(FileNotFoundError) as error:
         _find(tmp_path)
     for part in (str(tmp_path), "CoLA/ or cola/train.tsv", "none there"):
@@ -49,9 +43,9 @@ def test_a_missing_file_says_what_was_expected_where(tmp_path):
         _find(tmp_path / "nowhere")
 
 
-def test_only_line_feeds_end_lines(tmp_path):
+def test_only_line_feeds_end_lines(write):
     text = "\ufeffa\u2028b\x85\r\n\ufeffc\rd\n\ne"
-    path = _write(tmp_path / "x.tsv", text)
+    path = write("x.tsv", text)
     lines = ["a\u2028b\x85", "\ufeffc\rd", "", "e"]
     assert list(files.read_lines(path)) == list(enumerate(lines, 1))
 
@@ -76,24 +70,24 @@ def _read(path, columns=("text", "label"), file_format="auto", optional=()):
          + "}"),
     ],
 )  # fmt: skip
-def test_all_formats_give_the_named_columns_of_every_row(tmp_path, name, text):
-    records = _read(_write(tmp_path / name, text))
+def test_all_formats_give_the_named_columns_of_every_row(write, name, text):
+    records = _read(write(name, text))
     values = {"text": 'a, "b"', "label": "1"}, {"text": "c", "label": "0"}
     assert tuple(r.values for r in records) == values
     places = [1, 2] if "json" in name else [2, 3]
     assert [int(r.place[-1]) for r in records] == places
 
 
-def test_a_quoted_field_may_hold_lines_and_rows_know_where_they_begin(tmp_path):
-    path = _write(tmp_path / "a.csv", 'text,label\n"a\nb\n\nc",1\n\nd,0\n')
+def test_a_quoted_field_may_hold_lines_and_rows_know_where_they_begin(write):
+    path = write("a.csv", 'text,label\n"a\nb\n\nc",1\n\nd,0\n')
     records = _read(path)
     assert [r.values["text"] for r in records] == ["a\nb\n\nc", "d"]
     assert [int(r.place[-1]) for r in records] == [2, 7]
 
 
-def test_fields_longer_than_pythons_limit_are_read(tmp_path):
+def test_fields_longer_than_pythons_limit_are_read(write):
     csv.field_size_limit(131_072)
-    path = _write(tmp_path / "a.csv", f"text,label\n{'x' * 200_000},1\n")
+    path = write("a.csv", f"text,label\n{'x' * 200_000},1\n")
     assert len(_read(path)[0].values["text"]) == 200_000
     assert csv.field_size_limit() == 131_072
 
@@ -117,15 +111,15 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
         ("a.csv", b"text,label\ncaf\xe9,1\n", "line 2: expected UTF-8"),
     ],
 )  # fmt: skip
-def test_a_fault_is_named_with_its_line(tmp_path, name, text, expected):
-    path = _write(tmp_path / name, text)
+def test_a_fault_is_named_with_its_line(write, name, text, expected):
+    path = write(name, text)
     with pytest.raises(errors.DataError, match=expected) as error:
         _read(path)
     assert str(path) in str(error.value)
 
 
-def test_the_format_may_be_named_instead(tmp_path):
-    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
+def test_the_format_may_be_named_instead(write, tmp_path):
+    path = write("a.txt", "text\tlabel\na\t1\n")
     (record,) = _read(path, file_format="tsv")
     assert record.values == {"text": "a", "label": "1"}
     for name, message in (("auto", r"with one of \.csv"), ("conll", "'conll'")):

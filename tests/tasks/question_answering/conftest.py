@@ -1,9 +1,5 @@
 """Questions on a little document, and their files."""
 
-import json
-
-import pytest
-
 from electra_tf.tasks.question_answering import records
 
 CONTEXT = "The old cat (1895-18). The cats sat on  the mat."
@@ -42,17 +38,3 @@ def squad_question(text: str | None = "cats", **fields: object) -> dict:
         "answers": answers,
         "is_impossible": text is None,
     } | fields
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Writes content as JSON, or text as it is; returns the path."""
-
-    def write_file(name, content):
-        text = content if isinstance(content, str) else json.dumps(content)
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        return path
-
-    return write_file

@@ -9,13 +9,6 @@ from electra_tf.tasks.sentences.text_task import Example
 from tests.tasks.conftest import settings_of
 
 
-def _write(folder, place, text):
-    path = folder / place
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode())
-    return path
-
-
 def _task(name, folder):
     return glue.build_task(name, settings_of(data_dir=str(folder)))
 
@@ -23,9 +16,9 @@ def _task(name, folder):
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 
 
-def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
+def test_broken_lines_of_qqp_are_left_out(write, tmp_path, caplog):
     text = f"{QQP}0\t1\t2\ta\tb\t1\n1\t1\t2\ta\n\n2\t1\t2\tc\td\t0\n"
-    _write(tmp_path, "QQP/train.tsv", text)
+    write("QQP/train.tsv", text)
     examples = _task("qqp", tmp_path).read_split("train")
     assert examples == [Example(0, "a", "b", "1"), Example(3, "c", "d", "0")]
     assert "left out 2 lines" in caplog.text
@@ -46,8 +39,8 @@ def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
         ("rte", "RTE", "0\tx\ty\t0\n1\tx\ty\t1\n", "line 1: expected the na"),
     ],
 )  # fmt: skip
-def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
-    path = _write(tmp_path, f"{place}/train.tsv", text)
+def test_a_bad_line_is_one_error(write, tmp_path, name, place, text, expected):
+    path = write(f"{place}/train.tsv", text)
     with pytest.raises(errors.DataError, match=expected) as error:
         _task(name, tmp_path).read_split("train")
     assert str(path) in str(error.value)

@@ -21,12 +21,6 @@ NUMBERS = {"kind": "regression"}
 COLUMNS = {"label_column": "b, a"}
 
 
-def _write(folder, name, text):
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return str(path)
-
-
 def _lines(*labels):
     rows = ({"text": "x", "label": label} for label in labels)
     return "".join(json.dumps(row) + "\n" for row in rows)
@@ -101,20 +95,20 @@ def test_labels_are_understood_in_every_form(tmp_path, text, fields, labels):
     assert [example.label for example in examples] == labels
 
 
-def test_a_test_file_has_all_labels_or_none(tmp_path):
+def test_a_test_file_has_all_labels_or_none(write, tmp_path):
     for text, labels in (
         ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
         ("text,label\nx,\ny,NaN\n", [None, None]),
         ("text,label\nx,-1\ny,-1\n", [None, None]),
         ("text\nx\ny\n", [None, None]),
     ):
-        path = _write(tmp_path, "test.csv", text)
+        path = str(write("test.csv", text))
         task = build_own(tmp_path, CSV, test_file=path)
         examples = task.read_split("test")
         assert [example.label for example in examples] == labels
         assert task.test_splits == ("test",)
         assert task.has_labels(examples) == (labels == ["good", "bad"])
-    _write(tmp_path, "test.csv", "text,label\nx,good\ny,\n")
+    write("test.csv", "text,label\nx,good\ny,\n")
     task = build_own(tmp_path, CSV, test_file=path)
     with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
         task.read_split("test")
@@ -166,8 +160,8 @@ def test_f1_is_of_the_label_that_is_named(
     assert task.conventions.positive_label == "x"
 
 
-def test_the_labels_are_counted_before_the_first_step(tmp_path):
-    dev = _write(tmp_path, "dev.csv", "text,label\nx,pos\ny,pos\nz,neg\n")
+def test_the_labels_are_counted_before_the_first_step(write, tmp_path):
+    dev = str(write("dev.csv", "text,label\nx,pos\ny,pos\nz,neg\n"))
     text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,1\nv,True\n"
     task = build_own(
         tmp_path, text, dev_file=dev, class_weights="neg=2",
@@ -310,8 +304,8 @@ def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
         task.describe_labels({"train": task.read_split("train")})
 
 
-def test_a_trained_models_labels_serve_without_a_training_file(tmp_path):
-    dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
+def test_a_trained_models_labels_serve_without_a_training_file(write):
+    dev_file = str(write("dev.csv", "text,label\na,so so\n"))
     task = catalog.build_task("own", own_settings(dev_file=dev_file))
     with pytest.raises(errors.DataError, match="own.labels=A,B"):
         task.build_head(4, seed=1)
