@@ -61,9 +61,9 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     from electra_tf.pretraining import cost
     from electra_tf.training import devices
 
-    known = {device.name: device for device in devices.DEVICES}
     if FLAGS.device:
-        config.require_choice("--device", FLAGS.device, tuple(known))
+        names = dict.fromkeys(device.name for device in devices.DEVICES)
+        config.require_choice("--device", FLAGS.device, names)
     weights = cost.count_weights(settings)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
@@ -91,6 +91,13 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
             f"{cost.MASKED_LM_PAYS:.2g} operations, ELECTRA at "
             f"{cost.ELECTRA_PAYS:.3g}; compare with scaled.py:mlm:128x2:40M."
         )
+    _print_devices(settings, weights)
+
+
+def _print_devices(settings: config.ExperimentConfig, weights: int) -> None:
+    from electra_tf.pretraining import cost
+    from electra_tf.training import devices
+
     print(
         "\ndevice       precision  micro-batches  state GB  activations GB"
         "    tokens/s      hours"
