@@ -222,8 +222,9 @@ def read_number(
     high: float = math.inf,
 ) -> float:
     """Reads a finite number from `low` to `high`."""
-    value = record.values.get(column)
-    number = files.parse_number(value)
+    value: Any = record.values.get(column)
+    is_one = isinstance(value, list) and len(value) == 1
+    number = files.parse_number(value[0] if is_one else value)
     if not low <= number <= high or math.isinf(number):
         bounds = f" from {low} to {high}" * math.isfinite(high - low)
         expected = f"a number{bounds} as {column!r}"

@@ -263,7 +263,8 @@ def _list_results(annotations: Sequence[Any]) -> dict[str, list]:
         done = not annotation.get("was_cancelled")
         for result in annotation["result"] if done else ():
             if value := result.get("value"):  # A relation has none.
-                found = value.get("choices", [value])
+                number = value.get("rating", value.get("number", value))
+                found = value.get("choices", [number])
                 columns.setdefault(result["from_name"], []).extend(found)
     return columns
 

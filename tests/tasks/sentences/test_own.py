@@ -63,6 +63,8 @@ def test_labels_are_those_of_the_training_file(tmp_path):
          {"name": "t.json"}, ["b", "a"]),
         (json.dumps([label_studio("x", [{"choices": [n]}]) for n in "ba"]),
          {"name": "t.json"}, ["b", "a"]),
+        (json.dumps([label_studio("x", [{"rating": n}]) for n in (4, 2)]),
+         NUMBERS | {"name": "t.json"}, [4, 2]),
         ("".join(json.dumps(PRODIGY | {"answer": answer}) + "\n"
                  for answer in ("accept", "reject", "ignore")),
          {"name": "t.jsonl", "labels": "a,b"}, ["b"]),
