@@ -1,10 +1,10 @@
-"""Starts every script, and ends it with one line for an error.
+"""Runs every script, and ends it with one line for an error.
 
-An error of the user ends with a sentence on stderr and exit code 1;
-`--show_traceback` shows its place. Work that a signal stopped exits with 75,
-work that lost another host with 69: the same command goes on. Ctrl-C before
-there is anything to save exits with 130. Other errors print their traceback and
-exit with 70.
+An error of the user prints a sentence on stderr and exits with 1;
+`--show_traceback` shows its origin. Work that a signal stopped exits with 75,
+work that lost another host with 69; repeat the command to continue. Ctrl-C
+before there is anything to save exits with 130. Other errors print their
+traceback and exit with 70.
 """
 
 import ast
@@ -32,15 +32,15 @@ from electra_tf.processes import pool
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
-# A value of the config, which may be the next argument; `no` makes it false.
+# A value of the config; the value may be the next argument, `no` means false.
 _OVERRIDE = re.compile(r"--?(no)?config\.([\w.]+)(?:=(.*))?", re.DOTALL)
 _USER_ERRORS = (
     *(ValueError, ArithmeticError, OSError, ImportError, MemoryError),
     errors.ExportError,
 )
 _TOO_LARGE = (
-    "has too little memory for the model and a batch. Take fewer "
-    "or shorter rows at once, a smaller model, or bfloat16."
+    "has too little memory for the model and a batch. Use smaller "
+    "batches, shorter rows, a smaller model, or bfloat16."
 )
 
 
@@ -50,15 +50,17 @@ def run(
     schema: type = config.ExperimentConfig,
     first: str = "",
 ) -> None:
-    """Parses flags, calls `main`, exits with its code, 0 for None.
+    """Parses the flags, calls `main` and exits with its code (None: 0).
 
-    `required` names flags that must be given; `schema` is whose settings
-    `--config.section.field` may override; the first argument may be the value
-    of the flag `first`.
+    Args:
+        main: the script.
+        required: flags that must be given.
+        schema: the settings that `--config.section.field` can override.
+        first: the flag whose value may be the first argument.
     """
     if first and len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         sys.argv[1] = f"--{first}={sys.argv[1]}"
-    # Imports and traces make millions of objects that stay. To look for garbage
+    # Imports and traces make millions of permanent objects. Garbage collection
     # after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
     _open_closed_streams()
@@ -71,9 +73,9 @@ def run(
 
 
 def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
-    """Parses the flags; a mistake ends the process with one line and code 2.
+    """Parses the flags; a bad flag ends the process with one line and code 2.
 
-    The flag `config` names a file and becomes its settings.
+    The value of the flag `config` is replaced by the settings in that file.
     """
     known = flags.FLAGS
     try:
@@ -107,10 +109,10 @@ def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
 def take_overrides(
     argv: list[str],
 ) -> tuple[list[str], list[tuple[str, str | bool]]]:
-    """Takes `--config.section.field=value` out of the arguments.
+    """Separates `--config.section.field=value` from the other arguments.
 
-    As with other flags, the value may be the next argument, and a field without
-    one is true. Returns the other arguments; `section.field` and value of each.
+    The value may be the next argument; a field without a value is true. Returns
+    the other arguments, and pairs of `section.field` and value.
     """
     rest, overrides = list[str](), list[tuple[str, str | bool]]()
     waiting = argv[::-1]
@@ -120,18 +122,17 @@ def take_overrides(
         if match is None:
             rest.append(argument)
             continue
-        negation, place, value = match.groups()
+        negation, name, value = match.groups()
         is_bare = not waiting or re.match(r"-+[A-Za-z]", waiting[-1])
         if value is None:
             value = not negation if negation or is_bare else waiting.pop()
-        overrides.append((place, value))
+        overrides.append((name, value))
     return rest, overrides
 
 
 def _load_config(
     path: str, overrides: Sequence[tuple[str, str | bool]], schema: type
 ) -> Any:
-    """Returns the settings of a file, with values of the command line."""
     sections = dataclasses.asdict(schema())
     try:
         settings = config.run_file(path)
@@ -141,21 +142,21 @@ def _load_config(
     if differing:
         raise errors.ConfigError(
             f"--config must have the sections {', '.join(sections)}. Received: "
-            f"one that differs by {', '.join(differing)}. Files of "
-            "configs/pretrain are for electra-pretrain, those of "
+            f"missing or other sections {', '.join(differing)}. Files of "
+            "configs/pretrain are for electra-pretrain, files of "
             "configs/finetune for electra-finetune."
         )
     known = [f"--config.{s}.{f}" for s, own in sections.items() for f in own]
-    for place, value in overrides:
-        section, _, field = place.partition(".")
-        # The fields of `objective` are known to the class that it names.
+    for name, value in overrides:
+        section, _, field = name.partition(".")
+        # Only the class of the objective knows the fields of `objective`.
         is_open = isinstance(getattr(schema(), section, None), dict)
         is_named = is_open and field.isidentifier()
-        if not is_named and f"--config.{place}" not in known:
+        if not is_named and f"--config.{name}" not in known:
             raise errors.ConfigError(
-                f"There is no setting --config.{place}. "
-                f"{schema_lib.find_near(f'--config.{place}', known)}All "
-                f"settings stand in {schema.__module__.replace('.', '/')}.py."
+                f"There is no setting --config.{name}. "
+                f"{schema_lib.find_near(f'--config.{name}', known)}All "
+                f"settings are in {schema.__module__.replace('.', '/')}.py."
             )
         fields = settings[section]
         if not isinstance(fields.get(field), str):
@@ -166,7 +167,7 @@ def _load_config(
 
 
 def _parse_value(text: str | bool) -> Any:
-    """Returns the Python literal or truth value that a text spells, or it."""
+    """Parses a Python literal or truth value; returns another text as it is."""
     if f"{text}".lower() in ("true", "false"):
         return f"{text}".lower() == "true"
     try:
@@ -176,17 +177,17 @@ def _parse_value(text: str | bool) -> Any:
 
 
 def _explain(error: BaseException, given: str, sections: Any) -> str:
-    """Says what is wrong with a config file, with the line if there is one."""
+    """Describes an error in a config file, with its line if known."""
     file = os.path.abspath(installed.find_config(given).partition(":")[0])
     text = f"{error}"
     if not isinstance(error, errors.ConfigError):
         text = f"--config={given}: {type(error).__name__}: {error}"
-    # The deepest cause is the one of the line in the file.
+    # The last cause with a line in the file is the deepest one.
     for cause in _causes(error):
-        places = [x[:2] for x in traceback.extract_tb(cause.__traceback__)]
+        frames = [x[:2] for x in traceback.extract_tb(cause.__traceback__)]
         if isinstance(cause, SyntaxError):
-            places.append((cause.filename or "", cause.lineno))
-        for path, line in places:
+            frames.append((cause.filename or "", cause.lineno))
+        for path, line in frames:
             if os.path.abspath(path) == file:
                 text = f"{path}, line {line}: {_describe(cause, sections)}"
     return text
@@ -199,7 +200,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _describe(error: BaseException, sections: Any) -> str:
-    """Returns the message; for an unknown name, the nearest known one."""
+    """Returns the message; for an unknown name, suggests a similar one."""
     name = re.search(r"[\"'](\w+)\\?[\"'](?! has no)", str(error))
     if name is None or not isinstance(error, AttributeError | NameError):
         return getattr(error, "msg", None) or f"{error}"
@@ -209,27 +210,25 @@ def _describe(error: BaseException, sections: Any) -> str:
 
 
 def _open_closed_streams() -> None:
-    """Opens streams that the shell has closed, as `>&-` does, on nothing.
-
-    Otherwise files get their numbers, and what libraries print.
-    """
+    """Opens streams that the shell has closed (`>&-`) on /dev/null."""
+    # Otherwise other files would get their numbers, and libraries' output.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(nothing, mode))
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, mode))
 
 
 def _end_quietly() -> int:
-    """The exit code where nobody reads on, as in `electra-plan x | head`."""
-    # Python would fail to flush the rest.
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    """Returns the exit code for a closed pipe (`electra-plan x | head`)."""
+    # Otherwise Python would fail to flush its streams.
+    null = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
-        os.dup2(nothing, number)
+        os.dup2(null, number)
     return 128 + signal.SIGPIPE
 
 
 def _find_full_output() -> str:
-    """The name of the standard output if it takes no more, as on full disks."""
+    """Names the standard output if writing fails, for example on full disks."""
     try:
         print(flush=True)
     except OSError:
@@ -244,8 +243,8 @@ def _require_folders() -> None:
         path = pathlib.Path(given or ".")
         if any(map(pathlib.Path.is_file, (path, *path.parents))):
             raise NotADirectoryError(
-                f"--{name} must be a folder. Received: {path}, where a file "
-                "is. Give another."
+                f"--{name} must be a folder. Received: {path}, which is or is "
+                "below a file. Name another folder."
             )
 
 
@@ -265,7 +264,7 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
     except BrokenPipeError:
         return _end_quietly()
     except (Exception, KeyboardInterrupt) as error:
-        # During an import, it becomes the cause of an `ImportError`.
+        # During an import, Ctrl-C becomes the cause of an `ImportError`.
         if any(isinstance(e, KeyboardInterrupt) for e in _causes(error)):
             print("Interrupted. Start the same command again.", file=sys.stderr)
             return 128 + signal.SIGINT
@@ -275,17 +274,16 @@ def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
         if _SHOW_TRACEBACK.value or not is_known:
             traceback.print_exc()
         else:
-            # Some errors of Python have no text of their own.
             text = f"{error}" or type(error).__name__
             if is_full or isinstance(error, MemoryError):
-                place = "The device" if is_full else "This machine"
-                text = f"{place} {_TOO_LARGE}"
+                owner = "The device" if is_full else "This machine"
+                text = f"{owner} {_TOO_LARGE}"
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 error.filename = error.filename or _find_full_output()
             if isinstance(error, OSError) and error.filename:
                 text = (
                     f"{error.filename} must be a usable path. Received: "
-                    f"{error.strerror}. Give another, or mend this one."
+                    f"{error.strerror}. Name another path, or repair this one."
                 )
             print(f"error: {text}", file=sys.stderr)
         if isinstance(error, errors.WorkerLostError):

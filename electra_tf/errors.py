@@ -1,4 +1,4 @@
-"""The errors of this package: each says expected, received and remedy."""
+"""The errors of this package; messages state expected, received, remedy."""
 
 
 class ConfigError(ValueError):
@@ -14,7 +14,7 @@ class ModelError(ValueError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal ended the work; all is saved, and the same command goes on."""
+    """A signal ended the work; all is saved. Repeat the command to continue."""
 
 
 class WorkerLostError(ConnectionError):
@@ -22,4 +22,4 @@ class WorkerLostError(ConnectionError):
 
 
 class ExportError(RuntimeError):
-    """An export or a conversion that failed, or that answers otherwise."""
+    """An export or a conversion that failed, or that gives other answers."""

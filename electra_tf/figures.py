@@ -1,4 +1,4 @@
-"""Figures of matplotlib, saved as PNG files."""
+"""Saves figures of matplotlib as PNG files."""
 
 import contextlib
 import pathlib
@@ -16,16 +16,16 @@ def saving_figure(
     figsize: tuple[float, float],
     **options: Any,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields a figure and its axes, flat, and saves it as a PNG.
+    """Yields a figure and a flat array of its axes; saves it afterwards.
 
-    `options` are those of `Figure.subplots`.
+    `options` are passed to `Figure.subplots`.
     """
-    # Imported here: it takes a second that most programs can save.
+    # Imported late, as matplotlib takes a second to import.
     from matplotlib import figure as figure_lib
 
     figure = figure_lib.Figure(figsize=figsize)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     yield figure, axes.ravel()
     with atomic.replacing_file(path) as partial:
-        # "tight": layouts do not see how wide the names beside cells are.
+        # "tight", as layouts ignore the widths of tick labels.
         figure.savefig(partial, dpi=120, format="png", bbox_inches="tight")

@@ -50,7 +50,7 @@ def accelerator() -> str:
 
 
 def keep(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor; XLA computes it once, not anew for each use."""
+    """Returns the tensor; XLA computes it once, not again for each use."""
     if not compiles(Scope.STEP):
         return tensor
     return xla.optimization_barrier(tensor)[0]

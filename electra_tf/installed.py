@@ -1,7 +1,7 @@
-"""Finds scripts, configs and models by the name or path that a user gives.
+"""Finds scripts, configs and models by name or path.
 
-In a checkout they are in `scripts/`, `configs/` and `data/pretrained/` beside
-the package; in a wheel they are inside it (`setup.py`). The console commands
+A checkout has them in `scripts/`, `configs/` and `data/pretrained/` beside the
+package, a wheel inside of the package (`setup.py`). The console commands
 (`[project.scripts]` of pyproject.toml) name scripts as attributes of this
 module: `electra_tf.installed:score_text` runs `score_text.py`.
 """
@@ -26,9 +26,8 @@ _IN_WHEEL = {
     "configs": _PACKAGE / "configs",
     _MODELS: _PACKAGE / "pretrained",
 }
-# TensorFlow's name of the file with the graph of an export.
-EXPORTED = "saved_model.pb"
-# What the names of a TF1 checkpoint's files add to its prefix.
+EXPORTED = "saved_model.pb"  # TensorFlow's name of an export's graph
+# The suffix that a TF1 checkpoint's files add to its prefix.
 _CHECKPOINT_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
@@ -53,8 +52,8 @@ def __getattr__(name: str) -> Callable[[], None]:
 def find_config(path: str) -> str:
     """Returns the path of an installed config, unless the given path exists.
 
-    `path` may end with a colon and an argument. It is returned unchanged if
-    there is no such config.
+    `path` may end with a colon and an argument. If there is no such config,
+    `path` is returned unchanged.
     """
     name, colon, argument = path.partition(":")
     if pathlib.Path(name).exists():
@@ -64,28 +63,28 @@ def find_config(path: str) -> str:
 
 
 def config_names(folder: str = "*") -> list[str]:
-    """Returns the names of the configs that come along, or of one folder's."""
+    """Returns the names of the package's configs, or of one folder's."""
     top, pattern = _folder("configs"), f"{folder}/*.py"
     return [f"configs/{p.relative_to(top)}" for p in sorted(top.glob(pattern))]
 
 
 def model_names() -> tuple[str, ...]:
-    """Returns the names of the models that come with this package."""
+    """Returns the names of the package's models."""
     paths = _folder(_MODELS).glob("*/config.json")
     return tuple(sorted(path.parent.name for path in paths))
 
 
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns the path of a model: as given, in this package, of the hub.
+    """Returns the path of a model: a path, or a name in the package or hub.
 
-    Raises `FileNotFoundError` if there is none, `ModelError` for an export.
+    Raises `FileNotFoundError` if there is no model, `ModelError` for an export.
     """
     given = storage.path(path)
     storage.require_unicode(given)
     if is_export(given):
         raise errors.ModelError(
-            "A model must be given whose weights can be read. Received: the "
-            f"export {given}. Give the run or trial that its README.md names."
+            "A model must have weights that can be read. Received: the export "
+            f"{given}. Give the run or trial that its README.md names."
         )
     if given.is_dir():
         return given
@@ -94,16 +93,15 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
         return storage.path(prefix)
     if str(given) in model_names():
         return _folder(_MODELS) / given
-    # If its first folder exists, no model of the hub is meant.
+    # If the first folder of the path exists, it is no name on the hub.
     is_local = pathlib.Path(given.parts[0]).exists()
     folder = None if is_local else hub.download(str(given))
     if folder is None:
         raise FileNotFoundError(
-            "A model is a folder, the prefix of a TF1 checkpoint, one that "
-            f"comes along ({', '.join(model_names()) or 'none'}), or one of "
-            "the Hugging Face hub, such as google/electra-small-discriminator. "
-            f"Received: {given}, which is nothing of these. Mind its spelling "
-            "and the folder that you are in."
+            "A model is a folder, the prefix of a TF1 checkpoint, a model of "
+            f"the package ({', '.join(model_names()) or 'none'}), or a name on "
+            "the Hugging Face hub such as google/electra-small-discriminator. "
+            f"Received: {given}, none of these. Check the spelling."
         )
     return folder
 
@@ -118,9 +116,9 @@ def find_export(path: str | os.PathLike[str]) -> pathlib.Path:
     given = storage.path(path)
     if not is_export(given):
         raise FileNotFoundError(
-            f"An export must be given, a folder with {EXPORTED}. Received: "
-            f"{given}, which is none. Make one: electra-export --model_dir="
-            "RUN_OR_TRIAL --export_dir=DIR"
+            f"An export is a folder with {EXPORTED}. Received: {given}, no "
+            "export. Make one: electra-export --model_dir=RUN_OR_TRIAL "
+            "--export_dir=DIR"
         )
     return given
 

@@ -1,9 +1,9 @@
-"""Paths that a user gives: on this machine, or in a store such as gs://.
+"""Paths on this machine, or in a store such as gs://.
 
 A local path is a `pathlib.Path`, any other an `epath.Path` with the same
 methods, on TensorFlow's file systems. Stores rename by copying, and have
-neither locks nor flushing. So files are made in a temporary folder here and
-copied as a whole, the one that marks a folder as complete last.
+neither locks nor flushing. So files are made in a local temporary folder and
+copied as a whole; the file that marks a folder as complete is copied last.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ from etils.epath import gpath
 PARTIAL_MARK = ".partial-"
 _SCHEME = re.compile(r"(\w\w+):/(/?)")
 _BUILT_IN = ("gs", "ram")
-# Python's errors for those of TensorFlow; `OSError` for the rest.
+# Python's error for each of TensorFlow's; `OSError` for others.
 _OS_ERRORS = {"NotFound": FileNotFoundError, "AlreadyExists": FileExistsError,
               "PermissionDenied": PermissionError,
               "Unauthenticated": PermissionError}  # fmt: skip
 _BUFFER_BYTES = 1 << 20
 MAX_TEXT_BYTES = 1 << 26
-"""More than any file of settings, of tokens or of names of tensors has."""
+"""Maximum size of a file of settings, of tokens or of tensor names."""
 
 
 def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
-    """Returns the path object of a user's text, and of names below it.
+    """Returns the path object of a text, joined with `parts`.
 
-    `~` is the user's folder, since shells leave it alone in `--flag=~/x`.
+    `~` becomes the user's folder, as shells do not expand it in `--flag=~/x`.
     Raises `ValueError` for a scheme without a file system, such as `foo://`.
     """
     text = os.fspath(given)
@@ -58,17 +58,17 @@ def path(given: str | os.PathLike[str], *parts: str) -> pathlib.Path:
     known -= {"", "file"}
     if not match[2] or scheme not in known:
         raise ValueError(
-            "A path must be local or begin with a scheme that TensorFlow has a "
-            f"file system for: {', '.join(f'{s}://' for s in sorted(known))}. "
+            "A path must be local or have a scheme of TensorFlow's file "
+            f"systems: {', '.join(f'{s}://' for s in sorted(known))}. "
             f"Received: {text}. Copy the files to one of these, mount them as "
             "a folder, or write both slashes; in Python, give a string."
         )
-    # It has all methods of a local one that this project calls.
+    # The class has all methods of local paths that this project calls.
     return typing.cast(pathlib.Path, _CloudPath(text).joinpath(*parts))
 
 
 def is_local(given: str | os.PathLike[str]) -> bool:
-    """Returns whether a path has no scheme: it is on this machine."""
+    """Returns whether a path is on this machine: it has no scheme."""
     return _SCHEME.match(os.fspath(given)) is None
 
 
@@ -85,7 +85,7 @@ def _raising_os_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             kind = type(error).__name__.removesuffix("Error")
             message = f"{place}: {error.message or kind}".split("\n")[0]
             os_error = _OS_ERRORS.get(kind, OSError)(message)
-            # Without a number, readers take the file for a damaged one.
+            # Without an errno, readers report a damaged file.
             os_error.errno = errno.EIO
             raise os_error from error
 
@@ -93,7 +93,7 @@ def _raising_os_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Reader(io.RawIOBase):
-    """A file of TensorFlow's file systems as a raw stream of Python's."""
+    """A file on a TensorFlow file system, as a raw stream of Python."""
 
     def __init__(self, name: str) -> None:
         import tensorflow as tf
@@ -129,7 +129,7 @@ _open_reader = _raising_os_errors(_Reader)
 
 @epath.register_path_cls(tuple(f"{s}://" for s in _BUILT_IN))
 class _CloudPath(gpath.PosixGPath):
-    """A path on a file system of TensorFlow; inside, `/scheme/bucket/name`."""
+    """A path on a TensorFlow file system, kept as `/scheme/bucket/name`."""
 
     if sys.version_info >= (3, 12):
 
@@ -209,7 +209,7 @@ def _without_scheme(parts: tuple[Any, ...]) -> list[str]:
 def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
     import tensorflow as tf
 
-    if str(target).startswith("ram:"):  # where it would be appended
+    if str(target).startswith("ram:"):  # to which `copy` would append
         target.unlink(missing_ok=True)
     tf.io.gfile.copy(str(source), str(target), overwrite=True)
 
@@ -217,7 +217,7 @@ def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
 def copy(source: pathlib.Path, target: pathlib.Path, marker: str = "") -> None:
     """Copies a file or a folder between any file systems.
 
-    The file called `marker` is copied last; it shows that the copy is complete.
+    The file `marker` is copied last, and marks a complete copy.
     """
     if not source.is_dir():
         _copy(source, target)
@@ -229,7 +229,7 @@ def copy(source: pathlib.Path, target: pathlib.Path, marker: str = "") -> None:
 
 @contextlib.contextmanager
 def local_copy(source: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a file or folder on this machine with the content of another."""
+    """Yields a local path with the content of a file or folder."""
     if is_local(source):
         yield source
         return
@@ -240,7 +240,7 @@ def local_copy(source: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
-    """Deletes a folder, first the file that marks it as complete."""
+    """Deletes a folder; first the file `marker`, which marks it as complete."""
     if is_local(folder):
         hidden = f".{folder.name}{PARTIAL_MARK}{os.getpid()}"
         if marker:
@@ -254,7 +254,7 @@ def remove_folder(folder: pathlib.Path, marker: str = "") -> None:
 
 @contextlib.contextmanager
 def naming(target: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds a path to an error of the system, such as that of a full disk."""
+    """Adds a path to an `OSError` without one, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -265,50 +265,50 @@ def naming(target: str | os.PathLike[str]) -> Iterator[None]:
 
 @_raising_os_errors
 def append_text(target: pathlib.Path, text: str) -> None:
-    """Appends to a file; stores write it anew."""
+    """Appends a text to a file; stores write the whole file."""
     with naming(target), target.open("a", encoding="utf-8") as file:
         file.write(text)
 
 
 def require_unicode(given: str | os.PathLike[str]) -> None:
-    """Raises `ValueError` for a name that TensorFlow could not spell."""
+    """Raises `ValueError` for a name that is not UTF-8, as TensorFlow needs."""
     try:
         os.fspath(given).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
             f"The name of a folder to write to, or of a model, must be UTF-8. "
-            f"Received: {os.fsencode(given)!r}. Rename it, or give another."
+            f"Received: {os.fsencode(given)!r}. Rename it, or name another."
         ) from error
 
 
-def require_regular(source: pathlib.Path, most: int = MAX_TEXT_BYTES) -> int:
-    """Returns the bytes of a file; `ValueError` for more than `most`.
+def require_regular(source: pathlib.Path, limit: int = MAX_TEXT_BYTES) -> int:
+    """Returns the size of a file; raises `ValueError` above the limit.
 
-    Devices and pipes, which may never end, are refused too. The message says
-    what was found there.
+    Folders, devices and pipes, which may never end, raise `ValueError` too. The
+    message completes "Received: ".
     """
-    found = source.stat()
-    if is_local(source) and not stat.S_ISREG(found.st_mode):
+    status = source.stat()
+    if is_local(source) and not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{source.name} is a folder, a device or a pipe")
-    if found.st_size > most:
-        raise ValueError(f"{found.st_size:,} bytes, of at most {most:,}")
-    return found.st_size
+    if status.st_size > limit:
+        raise ValueError(f"{status.st_size:,} bytes, of at most {limit:,}")
+    return status.st_size
 
 
-def read_bytes(source: pathlib.Path, most: int = MAX_TEXT_BYTES) -> bytes:
-    """Reads a file; raises `ValueError` as `require_regular` does."""
-    size = require_regular(source, most)
+def read_bytes(source: pathlib.Path, limit: int = MAX_TEXT_BYTES) -> bytes:
+    """Reads a file; raises the errors of `require_regular`."""
+    size = require_regular(source, limit)
     with source.open("rb") as file:
-        # No more than that: the system has files that say 0 and never end.
+        # At most `size`: some files of the system have size 0 and never end.
         return typing.cast(bytes, file.read(size))
 
 
 def load_rows(
     source: pathlib.Path, choose: Callable[[int], slice] = lambda n: slice(n)
 ) -> np.ndarray:
-    """Reads rows of a `.npy` file: all, or the slice that `choose` returns.
+    """Reads rows of a `.npy` file: all, or a slice.
 
-    `choose` gets the number of rows. Raises `OSError` if the file is cut off.
+    `choose` maps the number of rows to the slice. Raises `OSError` for damage.
     """
     with source.open("rb") as file:
         np.lib.format.read_magic(file)

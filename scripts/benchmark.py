@@ -13,9 +13,9 @@ r"""Times training steps, exports, dataset builds, input, or start-up.
         --devices=v3,v4 --peer_python=PYTHON
 
 electra_tf, transformers and KerasHub do the same work in turn: compare ratios
-within one run. --peer_python is an interpreter with torch and transformers, for
-`compile` one with jax and the compilers of TPUs and GPUs, which say what a step
-in bfloat16 takes. docs/performance.md explains kinds and columns.
+within one run. --peer_python is an interpreter with torch and transformers;
+`compile` needs one with jax and the compilers of TPUs and GPUs, which estimate
+a step in bfloat16. docs/performance.md explains kinds and columns.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from electra_tf.processes import atomic
 from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
-# The unit of rates, and the flags that are needed.
+# By kind: the unit of rates, and the required flags.
 _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pretrain": ("tokens", ("config",)),
     "finetune": ("tokens", ("config",)),
@@ -50,21 +50,20 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "curve": ("tokens", ("config",)),
     "compile": ("tokens", ("config", "peer_python")),
 }
-# Texts whose scores are compared before they are timed.
-_NUM_COMPARED = 64
+_NUM_COMPARED = 64  # texts whose scores are compared before the timing
 flags.DEFINE_enum("kind", None, [*_KINDS], "Also the first argument.")
 flags.DEFINE_string("config", None, "A pre-training config.")
 flags.DEFINE_integer("batch_size", 16, "Rows of a step.", 1)
 flags.DEFINE_integer("rounds", 5, "Rounds; each side has a block in each.", 1)
 flags.DEFINE_integer("num_steps", 5, "Steps, batches or builds a round.", 1)
-flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Of steps.")
-flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Whose step to time.")
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Precisions of steps.")
+flags.DEFINE_multi_enum("sides", [], pretrain.SIDES, "Libraries to time.")
 flags.DEFINE_string("peer_python", "", "Interpreter with transformers.")
-flags.DEFINE_enum("peer_attention", "sdpa", ["sdpa", "eager"], "Theirs.")
-flags.DEFINE_list("devices", [*compile_lib.DEVICES], "compile: a core of each.")
-flags.DEFINE_enum("work", "pretrain", compile_lib.WORKS, "compile: of a step.")
+flags.DEFINE_enum("peer_attention", "sdpa", ["sdpa", "eager"], "Transformers'.")
+flags.DEFINE_list("devices", [*compile_lib.DEVICES], "compile: kinds of cores.")
+flags.DEFINE_enum("work", "pretrain", compile_lib.WORKS, "compile: the step.")
 flags.DEFINE_string("task", "classification", "compile: a kind of task.")
-flags.DEFINE_enum("replicas", "1", ["1", "8"], "compile: adding cores.")
+flags.DEFINE_enum("replicas", "1", ["1", "8"], "compile: number of replicas.")
 flags.DEFINE_string("saved_model", None, "infer: an export.")
 flags.DEFINE_string("peer_dir", "", "infer: the same weights for transformers.")
 flags.DEFINE_list("batch_sizes", ["1", "64"], "infer: texts of a batch.")
@@ -96,7 +95,7 @@ def _compare(unit: str) -> None:
     if FLAGS.kind == "startup":
         timing.time_starts(sides, FLAGS.rounds)
     elif FLAGS.kind == "curve":
-        # One after another, because all together may not fit into memory.
+        # One after another, as all together may need too much memory.
         for side in sides:
             with side.started():
                 _time([side])
@@ -154,7 +153,7 @@ def _list_sides() -> list[timing.Side]:
             for n in FLAGS.processes
         ]
     if FLAGS.kind == "input":
-        manifest.require_dataset(storage.path(FLAGS.dataset_dir))
+        manifest.Index.load(storage.path(FLAGS.dataset_dir))
         FLAGS.config.data.dataset_dir = FLAGS.dataset_dir
         settings = pretrain.prepare(FLAGS.config, "float32", FLAGS.batch_size)
         return [_own_side(settings=dataclasses.asdict(settings))]
@@ -182,9 +181,9 @@ def _list_scorers() -> list[timing.Side]:
 def _list_training_steps() -> list[timing.Side]:
     names = FLAGS.sides or list(pretrain.SIDES)
     if not FLAGS.peer_python:
-        print("Without --peer_python nothing is compared with transformers.")
-        asked = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
-        names = asked or ["electra_tf"]
+        print("Without --peer_python, transformers is not timed.")
+        others = [n for n in FLAGS.sides if n not in pretrain.TORCH_SIDES]
+        names = others or ["electra_tf"]
     return [
         side
         for precision in FLAGS.precisions
@@ -203,19 +202,18 @@ def _own_side(name: str = "electra_tf", **described: Any) -> timing.Side:
 
 
 def _time(sides: list[timing.Side]) -> list[timing.Side]:
-    """Times sides that have started; returns them with their rounds."""
     timing.require_same_work(sides)
     if FLAGS.kind != "infer":
         block = [None] * FLAGS.num_steps
-        # A build warms up nothing but the cache of files.
+        # A build warms up only the system's cache of files.
         warm_up = block[: 1 if FLAGS.kind == "build" else 3]
         timing.take_turns(sides, [warm_up, *[block] * FLAGS.rounds])
         return sides
     lines = storage.path(FLAGS.texts).read_text("utf-8").splitlines()
     if not (texts := [line.strip() for line in lines if line.strip()]):
         raise ValueError(
-            "The file must have a text on every line. Received: "
-            f"{FLAGS.texts}, which has none."
+            "--texts must be a file with a text on every line. Received: "
+            f"{FLAGS.texts}, without any text."
         )
     if len(sides) > 1:
         difference = timing.largest_difference(sides, texts[:_NUM_COMPARED])

@@ -4,8 +4,7 @@ r"""Builds a folder of TFRecord shards from text, or verifies one.
         --vocab_file=vocabulary --output_dir=records --num_processes=2
     electra-build-dataset --verify --output_dir=records
 
-On several machines: the same command with --task=0/8 to --task=7/8, then once
-with --merge.
+On several machines: first with --task=0/8 to --task=7/8, then with --merge.
 """
 
 import dataclasses
@@ -29,12 +28,12 @@ flags.DEFINE_string("output_dir", None, "Dataset folder.")
 flags.DEFINE_integer("max_seq_length", 128, "Tokens per example.")
 flags.DEFINE_integer("num_processes", 1, "Parallel processes.")
 flags.DEFINE_multi_string("beam_option", None, "As --runner=FlinkRunner.")
-flags.DEFINE_integer("num_out_files", 0, "Training shards; 0 goes by size.")
-flags.DEFINE_float("validation_fraction", 0.01, "Documents held out, 0-1.")
+flags.DEFINE_integer("num_out_files", 0, "Training shards; 0: by text size.")
+flags.DEFINE_float("validation_fraction", 0.01, "Share held out, 0-1.")
 flags.DEFINE_integer("seed", 0, "Seed of all random numbers.")
-flags.DEFINE_bool("keep_overflow", False, "Carry over what is cut off.")
+flags.DEFINE_bool("keep_overflow", False, "Keep tokens that would be cut off.")
 flags.DEFINE_bool("packed", False, "Put several short documents into a row.")
-flags.DEFINE_bool("original_order", False, "Order all as the original does.")
+flags.DEFINE_bool("original_order", False, "Use the original's order.")
 flags.DEFINE_string("corpus_format", "auto", "Or text, jsonl, parquet, ...")
 flags.DEFINE_bool("blanks_separate_docs", True, "Blank lines end documents.")
 flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
@@ -42,14 +41,14 @@ flags.DEFINE_alias("text_column", "text_field")
 _DEDUPLICATE = ["", "exact", "near"]
 flags.DEFINE_enum("deduplicate", "", _DEDUPLICATE, "Drop repeated documents.")
 flags.DEFINE_list("corpus_weights", [], "Shares of words, e.g. 0.7,0.3.")
-flags.DEFINE_bool("resume", False, "Complete what is missing.")
+flags.DEFINE_bool("resume", False, "Complete an unfinished dataset.")
 flags.DEFINE_string("task", "", "This machine's share: 3/64 is 3 of 0-63.")
-flags.DEFINE_bool("merge", False, "Complete what all tasks have made.")
-flags.DEFINE_bool("verify", False, "Read a dataset back; mends nothing.")
+flags.DEFINE_bool("merge", False, "Complete the dataset after all tasks.")
+flags.DEFINE_bool("verify", False, "Check a dataset without changing it.")
 
 
 def main() -> int:
-    """Builds or verifies, and prints what there is."""
+    """Builds or verifies a dataset, and prints its report."""
     values = flags.FLAGS.flag_values_dict()
     if values["verify"]:
         counts = verify_dataset(values["output_dir"], values["num_processes"])
@@ -59,8 +58,8 @@ def main() -> int:
         raise ValueError("Building needs --corpus and --vocab_file.")
     if values["task"] and values["merge"]:
         raise ValueError(
-            "A run makes a share or completes all of them. Received: --task "
-            "and --merge. Run --merge alone once all tasks have ended."
+            "--task and --merge cannot be combined. Received: both. Use "
+            "--merge once all tasks have ended."
         )
     values["vocabulary"] = values["vocab_file"]
     names = [field.name for field in dataclasses.fields(BuildSettings)]
@@ -73,7 +72,7 @@ def main() -> int:
         resume, merge = values["resume"], values["merge"]
         build_dataset(settings, workers, resume, beam, merge)
     except KeyboardInterrupt:
-        print("Interrupted; --resume goes on from here.", file=sys.stderr)
+        print("Interrupted; --resume continues the build.", file=sys.stderr)
         return 130
     print("\n".join(Index.load(values["output_dir"]).report))
     return 0

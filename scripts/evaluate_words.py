@@ -5,7 +5,7 @@ r"""Has a model learnt context? Fills gaps and finds swapped words.
         --swaps=data/python_docs/swapped_words.tsv \
         --text="Return the [MASK] of the list."
 
-Beside every number stands that of a model which reads nothing.
+Prints every measure with a baseline that ignores the context.
 """
 
 import json
@@ -18,25 +18,25 @@ from electra_tf import storage
 from electra_tf.records import corpus
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", None, "In any format that electra_tf.load takes.")
+flags.DEFINE_string("model", None, "Any model that electra_tf.load can load.")
 flags.DEFINE_string("sentences", "", "A corpus to draw sentences from.")
 flags.DEFINE_integer("num_sentences", 600, "One gap and swap in each.", 1)
-flags.DEFINE_integer("seed", 1, "Of sentences, gaps and swaps.", 0)
+flags.DEFINE_integer("seed", 1, "Seed of sentences, gaps and swaps.", 0)
 flags.DEFINE_string("swaps", "", "Table of sentence, word, replacement.")
-flags.DEFINE_multi_string("text", [], "With [MASK] to show filled; repeatable.")
-flags.DEFINE_bool("json", False, "Print the numbers alone, as JSON.")
+flags.DEFINE_multi_string("text", [], "A text with [MASK] to fill; repeatable.")
+flags.DEFINE_bool("json", False, "Print only the measures, as JSON.")
 
 
 def main() -> None:
-    """Prints the numbers beside their baselines, and examples."""
+    """Prints measures, their baselines, and examples."""
     if not (FLAGS.sentences or FLAGS.swaps or FLAGS.text):
         raise ValueError("Give --sentences, --swaps or --text.")
     if FLAGS.json and FLAGS.text:
-        raise ValueError("--json prints numbers alone. Leave --text out.")
+        raise ValueError("--json prints only measures. Leave --text out.")
     model = installed.find_model(FLAGS.model)
     if FLAGS.sentences:
         corpus.open_corpus(FLAGS.sentences)
-    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    # Imported late, as TensorFlow takes seconds to import.
     from analyses import word_tests
 
     from electra_tf.loaded_models import pretrained

@@ -5,10 +5,9 @@ r"""Exports a trained model as a SavedModel that takes raw text.
     electra-export --model_dir=runs/tiny/model \
         --serving_dir=serving --model_name=electra
 
-The second writes the next version into a folder that TensorFlow Serving
-serves (docs/serving.md). The model is that of a pre-training run or of a
-fine-tuned trial. README.md in the export documents its signatures, which
-depend on what it was trained for.
+The second command writes the next version into a folder that TensorFlow Serving
+serves (docs/serving.md). The model is a pre-training run, a trial or a
+fine-tuning. README.md in the export documents its signatures.
 """
 
 import dataclasses
@@ -24,22 +23,22 @@ from electra_tf import storage
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model_dir", None, "A run, a trial, or a fine-tuning.")
 flags.DEFINE_string("export_dir", None, "Folder to create; must not exist.")
-flags.DEFINE_string("serving_dir", None, "Instead: that of a server.")
-flags.DEFINE_string("model_name", None, "What clients ask the server for.")
-flags.DEFINE_string("server_dir", None, "--serving_dir at the server.")
-flags.DEFINE_string("task", "", "Of a trial with several, the one to export.")
+flags.DEFINE_string("serving_dir", None, "Instead: the folder of a server.")
+flags.DEFINE_string("model_name", None, "The model's name at the server.")
+flags.DEFINE_string("server_dir", None, "Path of --serving_dir at the server.")
+flags.DEFINE_string("task", "", "The task to export of a trial with several.")
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or its folder.")
 flags.DEFINE_bool("use_average", False, "Take the weights' moving average.")
 flags.DEFINE_enum("precision", "float32", config.PRECISIONS, "Of products.")
 _WEIGHTS = ["float32", "bfloat16", "int8"]
-flags.DEFINE_enum("weights", "float32", _WEIGHTS, "How to store them.")
+flags.DEFINE_enum("weights", "float32", _WEIGHTS, "Format of stored weights.")
 flags.DEFINE_enum("device", "cpu", ["cpu", "any"], "any: accelerators too.")
-flags.DEFINE_integer("max_length", 0, "Of texts in tokens; 0: as trained.", 0)
+flags.DEFINE_integer("max_length", 0, "Maximum tokens; 0: as in training.", 0)
 
 
 def main() -> None:
-    """Exports, checks, and says where the result is."""
-    # TensorFlow reports every renamed input; --verbosity=0 shows that.
+    """Exports and checks a model, and prints the path of the export."""
+    # Hides TensorFlow's reports of renamed inputs; --verbosity=0 shows them.
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     serving_dir, name = FLAGS.serving_dir, FLAGS.model_name
@@ -50,7 +49,7 @@ def main() -> None:
     if FLAGS.server_dir is not None and serving_dir is None:
         raise ValueError("--server_dir belongs to --serving_dir.")
     model_dir = installed.find_model(FLAGS.model_dir)
-    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    # Imported late, as TensorFlow takes seconds to import.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
 
@@ -61,13 +60,13 @@ def main() -> None:
     export_dir = storage.path(FLAGS.export_dir or "")
     if serving_dir is not None:
         served = storage.path(serving_dir), name
-        # What cannot be written is told before the model is exported.
+        # A bad path or name fails before the export.
         serving_folder.plan_config(*served, FLAGS.server_dir or "")
         export_dir = serving_folder.next_version(*served)
     exported = saved_model.export(model_dir, export_dir, options, FLAGS.task)
     print(
-        f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "
-        "gives the same answers, largest difference "
+        f"Exported {exported.checkpoint} to {exported.folder}. Largest "
+        "difference of the answers in a fresh process: "
         f"{exported.largest_difference:.1e}."
     )
     if serving_dir is not None:

@@ -1,12 +1,12 @@
-r"""Writes a config of your own, with everything that follows from a size.
+r"""Writes a new config file, with settings for a size.
 
     electra-new-config my_model.py --size=256x6:500M
 
 `small`, `base` and `large` are the paper's sizes. WIDTHxDEPTH[:TOKENS[:LENGTH]]
-is any other, by the rules of `configs/pretrain/scaled.py`: layers of that
-width, so many of them, the tokens that the training reads, the tokens of a row.
-`mlm:` before it gives a masked LM, which learns more from a small budget.
-The file runs at once; the settings that you may want to change stand in it.
+is any other, by the rules of `configs/pretrain/scaled.py`: width and number of
+layers, tokens of the training, tokens of a row. The prefix `mlm:` gives a
+masked LM, which learns more from a small budget. The file can be run at once;
+it lists the settings that you may want to change.
 """
 
 import dataclasses
@@ -21,10 +21,10 @@ from electra_tf import errors
 from electra_tf.processes import atomic
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("file", None, "What to write; also the first argument.")
-flags.DEFINE_string("size", None, "small, base, large, or as above.")
+flags.DEFINE_string("file", None, "File to write; also the first argument.")
+flags.DEFINE_string("size", None, "small, base, large, or WIDTHxDEPTH.")
 
-# What the file shows; a line for each group.
+# The settings in the file; a line for each group.
 _SHOWN = """
 encoder embedding_size num_attention_heads intermediate_size
 encoder hidden_dropout_prob attention_probs_dropout_prob initializer_range
@@ -40,7 +40,7 @@ _TEMPLATE = pathlib.Path(__file__).with_name("own_config.txt")
 
 
 def main() -> None:
-    """Writes the file."""
+    """Writes the config file."""
     path = pathlib.Path(FLAGS.file)
     if path.exists():
         raise errors.ConfigError(f"{path} exists. Name another file.")
@@ -63,7 +63,7 @@ def main() -> None:
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(path, text)
-    print(f"Wrote {path}. Its first lines say how to train with it.")
+    print(f"Wrote {path}. Its first lines show the command to train.")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ r"""Fine-tunes a pre-trained model on tasks: trials, scores, predictions.
 
 Any field of the config can be set: --config.optimizer.learning_rate=1e-4.
 
-Several rates and lengths, with a table of what they reach:
+A search tries several values and prints a table of their scores:
 --search=learning_rate=1e-4,3e-4,1e-3 --search=num_train_epochs=3,10
 
-What SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75.
+At SIGTERM, SIGHUP or Ctrl-C the command saves and exits with 75.
 """
 
 import contextlib
@@ -36,21 +36,21 @@ from electra_tf.tasks import tfds
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("config", None, "A file of configs/finetune.")
-flags.DEFINE_string("output_dir", None, "Folder for everything written.")
+flags.DEFINE_string("output_dir", None, "Folder of all output.")
 flags.DEFINE_string(
     "pretrained_dir",
     None,
-    "A run, tiny-en, a name of the hub, a model in another format, or a "
-    "fine-tuning, whose encoder is taken.",
+    "A run, tiny-en, a name on the hub, a model in another format, or a "
+    "fine-tuning, of which the encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")
 flags.DEFINE_bool("random_init", False, "Start from random weights.")
-flags.DEFINE_integer("trials", 1, "Trainings with different seeds.")
-flags.DEFINE_integer("parallel_trials", 1, "Trials that run side by side.")
-flags.DEFINE_list("do", ["train", "eval"], "Of train, eval, predict.")
-flags.DEFINE_multi_string("search", [], "As learning_rate=1e-4,3e-4.")
-flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
+flags.DEFINE_integer("trials", 1, "Number of trials, with different seeds.")
+flags.DEFINE_integer("parallel_trials", 1, "Number of parallel trials.")
+flags.DEFINE_list("do", ["train", "eval"], "Any of train, eval, predict.")
+flags.DEFINE_multi_string("search", [], "FIELD=VALUE,VALUE; repeatable.")
+flags.DEFINE_list("splits", [], "Splits to predict; empty: all.")
 
 
 @flags.multi_flags_validator(
@@ -65,13 +65,13 @@ def _has_config(given: dict[str, Any]) -> bool:
 
 
 def main() -> None:
-    """Freezes the config and does what is asked."""
+    """Checks the flags, fine-tunes, and prints the next commands."""
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
     search = dict(map(_parse_axis, FLAGS.search))
     if len(search) < len(FLAGS.search):
         raise ValueError(
-            "--search must name a field once, with all its numbers between "
-            f"commas. Received: {' '.join(FLAGS.search)}."
+            "--search must name each field once, with commas between its "
+            f"values. Received: {' '.join(FLAGS.search)}."
         )
     if search:
         finetuning_config.build_grid(settings, search)
@@ -83,14 +83,13 @@ def main() -> None:
             files.require_table(storage.path(file))
     output_dir = storage.path(FLAGS.output_dir)
     pretrained_dir = FLAGS.pretrained_dir
-    # What has begun may go on without it.
+    # A fine-tuning that has begun can continue without the model.
     if pretrained_dir and not output_dir.exists():
         installed.find_model(pretrained_dir)
-    # Several workers share it; the first one holds the trial's folder.
+    # Several workers share the folder; the first one locks the trial's.
     is_alone = settings.training.strategy != "multi_worker"
     with locks.hold(output_dir, is_alone):
-        # TensorFlow takes seconds to import; a mistake in the config is
-        # reported before that.
+        # Imported late, as TensorFlow takes seconds to import.
         from electra_tf.finetuning import finetune
         from electra_tf.finetuning import results
         from electra_tf.tasks import catalog
@@ -112,24 +111,24 @@ def main() -> None:
         )
     if not isinstance(outcome, results.Summary | results.Ranking):
         return
-    listed = storage.path(f"{results.find_trial(output_dir)}/predictions")
-    if listed.is_dir():
-        print(f"\nDev examples with gold and prediction: {listed}")
+    folder = storage.path(f"{results.find_trial(output_dir)}/predictions")
+    if folder.is_dir():
+        print(f"\nDev examples with gold and prediction: {folder}")
     first, *others = catalog.build_tasks(settings)
     name = first.name if others else ""
-    print("\nTo try it, predict, export, serve, and load it in Python:")
+    print("\nTo try, predict with, export, serve or load the model:")
     print("\n".join(list_next_commands(output_dir, first.input_names, name)))
 
 
 def list_next_commands(
     output_dir: pathlib.Path, inputs: Sequence[str], task: str
 ) -> list[str]:
-    """Lists commands that ask a model, and a call in Python.
+    """Lists commands that use a model, and a call in Python.
 
-    `task` is empty if the model has learned one alone.
+    `task` is empty if the model has learned only one.
     """
-    asked = " ".join(f'--{name.removesuffix("s")}="..."' for name in inputs)
-    # `predict` takes texts, and a second one, by their places.
+    values = " ".join(f'--{name.removesuffix("s")}="..."' for name in inputs)
+    # `predict` takes texts and second texts by position.
     calls = [f'{n}=["..."]'.removeprefix("texts=") for n in inputs]
     call = ", ".join(calls).replace("text_pairs=", "")
     model, export = map(shlex.quote, (f"{output_dir}", f"{output_dir}/export"))
@@ -141,7 +140,7 @@ def list_next_commands(
     make = f"  electra-export --model_dir={model}{flag}"
     return [
         f"  electra-serve-demo --model={model}{flag}",
-        f"  electra-predict --model={model}{flag} {asked}",
+        f"  electra-predict --model={model}{flag} {values}",
         f"{make} --export_dir={export}",
         f"{make} --serving_dir=serving --model_name={served or 'model'}",
         f"  python -c {python}",
@@ -149,7 +148,6 @@ def list_next_commands(
 
 
 def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
-    """The field and the numbers of `FIELD=NUMBER,NUMBER`."""
     field, _, numbers = text.partition("=")
     with contextlib.suppress(ValueError):
         if values := json.loads(f"[{numbers}]"):

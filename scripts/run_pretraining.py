@@ -4,9 +4,9 @@ r"""Pre-trains a model from a config; the same command resumes it.
         --config=configs/pretrain/electra_small.py \
         --config.data.dataset_dir=DIR --model_dir=DIR
 
-Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
-run that SIGTERM, SIGHUP or Ctrl-C ended is saved; the exit code is then 75. It
-is 69 if another host was lost, 70 after a crash; --max_restarts tries again.
+Any field of the config can be set: --config.optimizer.learning_rate=1e-4. At
+SIGTERM, SIGHUP or Ctrl-C the run saves and exits with 75. The exit code is 69
+if another host was lost, 70 after a crash; --max_restarts starts it again.
 """
 
 import shlex
@@ -24,10 +24,10 @@ from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("config", None, "A file of configs/pretrain.")
-flags.DEFINE_string("model_dir", None, "Folder for everything written.")
+flags.DEFINE_string("model_dir", None, "Folder of all output.")
 flags.DEFINE_string("init_from", "", "Short for --config.training.init_from.")
 flags.DEFINE_bool("extend", False, "Stretch the schedule over more steps.")
-flags.DEFINE_integer("max_restarts", 0, "After a crash or a lost host.", 0)
+flags.DEFINE_integer("max_restarts", 0, "Restarts after crashes.", 0)
 
 
 def main() -> int | None:
@@ -39,22 +39,21 @@ def main() -> int | None:
         FLAGS.config.training.init_from = FLAGS.init_from
     settings = config.freeze(FLAGS.config)
     for phase in config.split_phases(settings):
-        manifest.require_dataset(storage.path(phase.settings.data.dataset_dir))
+        manifest.Index.load(storage.path(phase.settings.data.dataset_dir))
     model_dir = storage.path(FLAGS.model_dir)
     origin = settings.training.init_from
     if origin and not (model_dir / "config.json").exists():
         installed.find_model(origin)
-    # TensorFlow takes seconds to import; a mistake in the config is reported
-    # before that.
+    # Imported late, as TensorFlow takes seconds to import.
     from electra_tf.pretraining import run
 
     if not run.pretrain(settings, model_dir, FLAGS.extend):
         raise errors.Stopped
     if settings.training.strategy == "multi_worker":
-        return None  # All hosts would say it.
+        return None  # every host would print the lines below
     model = shlex.quote(f"{model_dir}")
     print(
-        "\nTo try it in the browser, fine-tune, and export it:\n"
+        "\nTo try the model in the browser, fine-tune or export it:\n"
         f"  electra-serve-demo --model={model}\n"
         "  electra-finetune --config=configs/finetune/own.py:classification "
         "--config.own.train_file=train.csv --config.own.dev_file=dev.csv "

@@ -6,8 +6,8 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
     electra-study configs/studies/table1.py:192x4:600M --list
     electra-study --list
 
-The same command goes on after a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75).
-docs/studies.md says what it writes.
+After a stop (SIGTERM, SIGHUP, Ctrl-C: exit code 75), repeat the command to
+continue. docs/studies.md describes the output.
 """
 
 import pathlib
@@ -22,27 +22,27 @@ from electra_tf.records import manifest
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("study", None, "A file of configs/studies, and :ARGUMENT.")
-flags.DEFINE_string("dataset_dir", None, "Pre-training records.")
-flags.DEFINE_string("tasks_dir", None, "Official files; without, no tasks.")
-flags.DEFINE_string("output_dir", None, "Everything goes there.")
-flags.DEFINE_list("seeds", [], "Seeds; none: those of the study.")
+flags.DEFINE_string("dataset_dir", None, "Pre-training dataset.")
+flags.DEFINE_string("tasks_dir", None, "Official files; none: no tasks.")
+flags.DEFINE_string("output_dir", None, "Folder of all output.")
+flags.DEFINE_list("seeds", [], "Seeds; none: the study's.")
 flags.DEFINE_list("arms", [], "Arms, at one budget as mlm_x0.5; none: all.")
-flags.DEFINE_integer("num_parallel", 1, "Runs at a time.")
+flags.DEFINE_integer("num_parallel", 1, "Number of parallel runs.")
 flags.DEFINE_integer("num_train_steps", 0, "Of the reference arm.", 0)
 flags.DEFINE_bool("list", False, "Print the plan, or all studies, and end.")
-# Of `make pretrain`; for --list without a dataset.
+# For --list without a dataset: the vocabulary of `make pretrain`.
 _USUAL_VOCABULARY = 8192
 
 
 @flags.multi_flags_validator(
-    ["study", "list"], "Give --study=FILE; --list shows those there are."
+    ["study", "list"], "Give --study=FILE; --list shows all studies."
 )
 def _has_study(given: dict[str, Any]) -> bool:
     return bool(given["study"] or given["list"])
 
 
 def list_studies() -> None:
-    """Prints the studies that come along, each with its question."""
+    """Prints the studies of the package with their questions."""
     from electra_tf.studies import definition
 
     for name in installed.config_names("studies"):
@@ -52,13 +52,13 @@ def list_studies() -> None:
 
 
 def main() -> int:
-    """Plans, runs, and says where the report is."""
+    """Plans and runs a study, and prints the path of the report."""
     if not FLAGS.study:
         list_studies()
         return 0
     folder = FLAGS.dataset_dir
     if folder:
-        manifest.require_dataset(storage.path(folder))
+        manifest.Index.load(storage.path(folder))
     if not (FLAGS.list or (folder and FLAGS.output_dir)):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     from electra_tf.inputs import dataset

@@ -5,10 +5,10 @@ r"""Shows which words of a text look replaced to a model, or to its export.
     electra-score --model=tiny-en --input_file=texts.csv \
         --output_file=scores.csv
 
-An export of the objective `electric` says how likely text and words are. A file
-is CSV, TSV or JSON lines; its rows come back in their order, with the columns
-`scored_words`, their probabilities, and `most_suspicious`. What was stopped
-goes on with the same command.
+Models of the objective `electric` give likelihoods of texts and words. A file
+is CSV, TSV or JSON lines; the output has its rows in the same order, with
+additional columns `scored_words`, `replaced_probabilities`, `most_suspicious`.
+Repeat a stopped command to continue.
 """
 
 from typing import Any
@@ -20,16 +20,16 @@ from electra_tf import installed
 from electra_tf.loaded_models import tables
 
 FLAGS = flags.FLAGS
-tables.define_flags("In any format that electra_tf.load takes, or an export.")
+tables.define_flags("A model that electra_tf.load can load, or an export.")
 flags.DEFINE_multi_string("text", [], "A text to score; repeatable.")
-flags.DEFINE_string("swap", "", "WORD:REPLACEMENT, to compare with the text.")
+flags.DEFINE_string("swap", "", "WORD:REPLACEMENT to compare with the text.")
 flags.DEFINE_integer("num_marked", 1, "Words to mark in each text.", 1)
 
 
 def main() -> None:
-    """Prints a table of words and the marked text for every text."""
+    """Prints each text's table of words and marked text, or writes a file."""
     table, folder = tables.check_flags(bool(FLAGS.text))
-    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    # Imported late, as TensorFlow takes seconds to import.
     from electra_tf.export.clients import scoring
     from electra_tf.export.clients import text_models
     from electra_tf.loaded_models import pretrained
@@ -59,7 +59,7 @@ def main() -> None:
 
 def _describe(scored: Any) -> dict[str, Any]:
     words = [word.text for word in scored.words]
-    numbers = [round(float(word[3]), 6) for word in scored.words]
+    numbers = [round(float(word[-1]), 6) for word in scored.words]
     worst = [word.text for word in scored.most_suspicious()]
     added = {
         "scored_words": words,

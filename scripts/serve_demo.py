@@ -1,13 +1,13 @@
-r"""Shows a model on a web page of this machine.
+r"""Shows a model on a local web page.
 
     electra-serve-demo --model=tiny-en
     electra-serve-demo --model=runs/reviews
     electra-serve-demo --model=DISCRIMINATOR --generator=GENERATOR
 
-A pre-trained model colours words and fills masks; a fine-tuned one, or
-its export, shows labels, a number, tags or an answer. Open the address that it
-prints; Ctrl-C ends it. Nothing is loaded from elsewhere, and no other machine
-can reach it unless --host says so.
+A pre-trained model colours words and fills masks; a fine-tuned model, or its
+export, shows labels, a number, tags or an answer. Open the address that the
+command prints; Ctrl-C ends it. The page loads nothing from other sites, and
+other machines cannot reach it without --host.
 """
 
 from absl import flags
@@ -18,15 +18,15 @@ from electra_tf import installed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", "", "A model, its name on the hub, or an export.")
-flags.DEFINE_string("generator", "", "A second model, for its generator.")
-flags.DEFINE_string("saved_model", "", "Scores; --model then fills masks.")
-flags.DEFINE_string("task", "", "Of a model with several, the one to show.")
-flags.DEFINE_string("host", "127.0.0.1", "0.0.0.0 opens it to others.")
-flags.DEFINE_integer("port", 8000, "0 for any that is free.", 0, 65535)
+flags.DEFINE_string("generator", "", "A second model with a generator.")
+flags.DEFINE_string("saved_model", "", "An export that scores words.")
+flags.DEFINE_string("task", "", "The task to show of a model with several.")
+flags.DEFINE_string("host", "127.0.0.1", "0.0.0.0: open to other machines.")
+flags.DEFINE_integer("port", 8000, "Port; 0: any free one.", 0, 65535)
 
 
 def main() -> None:
-    """Loads, serves, and ends at Ctrl-C."""
+    """Loads a model and serves the page until Ctrl-C."""
     if not (FLAGS.model or FLAGS.saved_model):
         raise ValueError("Give --model, --saved_model, or both.")
     path, exported = FLAGS.model, FLAGS.saved_model
@@ -34,21 +34,22 @@ def main() -> None:
         path, exported = "", path
     if (FLAGS.generator or FLAGS.task) and not path:
         raise ValueError(
-            "--generator and --task are of a --model that is no export. "
-            f"Received: the export {exported}. Leave them out."
+            "--generator and --task need a --model that is no export. "
+            f"Received: the export {exported}. Leave both flags out."
         )
     model, generator = (
         installed.find_model(name) if name else None
         for name in (path, FLAGS.generator)
     )
     export = installed.find_export(exported) if exported else None
-    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    # Imported late, as TensorFlow takes seconds to import.
     from electra_tf.export.demo import server
 
     loaded = None
     if model:
-        others = {"generator_path": generator, "task": FLAGS.task}
-        loaded = electra_tf.load(model, **others)
+        loaded = electra_tf.load(
+            model, generator_path=generator, task=FLAGS.task
+        )
     shown = server.build_demo_model(loaded, export)
     server.serve(server.DemoServer(shown, FLAGS.host, FLAGS.port))
 

@@ -1,17 +1,16 @@
-r"""Asks a model that TensorFlow Serving serves, by REST or by gRPC.
+r"""Asks a model on TensorFlow Serving, by REST or by gRPC.
 
     electra-serving-client --model=electra --text="The cat sat."
     electra-serving-client --model=tagger --protocol=grpc \
         --server=localhost:8500 --version=2 --signature=tag_text \
         --text="The cat sat on the mat ." --json
 
-Flags of text may be given again for further rows of one request. Ids are
-given as `--inputs='{"input_ids": [[2, 9, 3]], "input_mask": [[1, 1, 1]],
+Repeat flags of text for further rows of one request. For ids, give
+`--inputs='{"input_ids": [[2, 9, 3]], "input_mask": [[1, 1, 1]],
 "segment_ids": [[0, 0, 0]]}'`.
 
-The functions of this file take what a program asks: REST needs no TensorFlow.
-Both protocols give the same answers: name to a list with the batch as its first
-axis, strings as bytes.
+Programs can call `predict` of this file; REST needs no TensorFlow. Answers are
+lists by output, with the batch as the first axis, and strings as bytes.
 """
 
 import base64
@@ -32,43 +31,43 @@ from electra_tf.text import terminal
 
 PROTOCOLS = ("rest", "grpc")
 DEFAULT_SIGNATURE = "serving_default"
-_MAX_SHOWN = 300  # characters of an answer that is no JSON
-_MAX_NUMBERS = 12  # of a list that are shown
+_MAX_SHOWN = 300  # characters of an answer that is not JSON
+_MAX_NUMBERS = 12  # shown numbers of a list
 _SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
-# Where a token's word is in the text, and which tokens are no padding.
-_PLACES = {"word_starts", "word_ends", "input_mask"}
+# Outputs that locate tokens' words in the text, and padding.
+_LOCATIONS = {"word_starts", "word_ends", "input_mask"}
 
 Inputs = Mapping[str, Sequence[Any]]
 Answers = dict[str, list[Any]]
 
 FLAGS = flags.FLAGS
-flags.DEFINE_enum("protocol", "rest", PROTOCOLS, "How to ask.")
-flags.DEFINE_string("server", None, "host:port; else localhost.")
-flags.DEFINE_string("model", "electra", "Its name at the server.")
-flags.DEFINE_integer("version", 0, "0: what the server takes.", 0)
-flags.DEFINE_string("signature", "", "Empty: the default one.")
+flags.DEFINE_enum("protocol", "rest", PROTOCOLS, "Protocol of the server.")
+flags.DEFINE_string("server", None, "host:port; default: localhost.")
+flags.DEFINE_string("model", "electra", "The model's name at the server.")
+flags.DEFINE_integer("version", 0, "Version; 0: the server's choice.", 0)
+flags.DEFINE_string("signature", "", "Signature; empty: the default one.")
 flags.DEFINE_float("timeout", 60.0, "Seconds to wait.", 0.001)
 flags.DEFINE_bool("json", False, "Print one JSON object.")
-flags.DEFINE_string("inputs", "", "JSON: name to rows.")
+flags.DEFINE_string("inputs", "", "JSON object: rows by input.")
 flags.DEFINE_multi_string("text", [], "A text.")
 flags.DEFINE_multi_string("text_pair", [], "The second text of a pair.")
 flags.DEFINE_multi_string("question", [], "A question.")
-flags.DEFINE_multi_string("context", [], "Where its answer is looked for.")
+flags.DEFINE_multi_string("context", [], "The text with the answer.")
 _TEXTS = ("text", "text_pair", "question", "context")
 
 
 class ServerError(OSError):
-    """A server that is not there, does not answer, or refuses a request."""
+    """A server cannot be reached, does not answer, or refuses a request."""
 
 
 class Target(NamedTuple):
     """The server, model and signature to ask."""
 
     server: str  # `host:port`
-    model: str  # its name there
-    version: int = 0  # its number; 0 for the one that the server thinks newest
-    signature: str = ""  # its name; empty for the default one
-    timeout: float = 60.0  # seconds until a request is given up
+    model: str  # the model's name at the server
+    version: int = 0  # 0: the server's choice, by default the newest
+    signature: str = ""  # empty: the default one
+    timeout: float = 60.0  # seconds
 
     def __str__(self) -> str:
         version = f", version {self.version}" if self.version else ""
@@ -79,16 +78,21 @@ class Target(NamedTuple):
 
 
 def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
-    """Sends one request and returns the answers.
+    """Sends one request and returns the answers by output.
 
-    Rows are texts, as str or, if they are not UTF-8, bytes; or lists of int.
-    Raises `ServerError` with the server's own words, if it has some.
+    Args:
+        protocol: one of `PROTOCOLS`.
+        target: server, model and signature.
+        inputs: rows by input: texts (bytes if not UTF-8), or lists of int.
+
+    Raises:
+        ServerError: with the server's message, if there is one.
+        ValueError: for a bad address or bad rows.
     """
     if not _SERVER.fullmatch(target.server):
         raise ValueError(
             f"`server` must be host:port. Received: {target.server!r}. Give "
-            "the port, and neither http:// nor a path: localhost:8501 (REST) "
-            "or localhost:8500 (gRPC)."
+            "localhost:8501 (REST) or localhost:8500 (gRPC), for example."
         )
     for name, rows in inputs.items():
         if not (_are_texts(rows) or _are_ids(rows)):
@@ -102,23 +106,23 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
 
 
 def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
-    """Lines for people: every row of a request with its answers.
+    """Yields readable lines: every row of a request with its answers.
 
-    A token's number stands behind its word, where the server says which.
+    A token's number follows its word if the server locates words.
     """
     for number in range(len(next(iter(inputs.values())))):
         row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
         answer = {name: values[number] for name, values in answers.items()}
         yield " | ".join(map(_show, row.values()))
         mask, words = answer.get("input_mask", ()), []
-        if "texts" in row and set(answer) >= _PLACES:
+        if "texts" in row and set(answer) >= _LOCATIONS:
             text = terminal.to_bytes(row["texts"])
             spans = zip(answer["word_starts"], answer["word_ends"], strict=True)
             words = [_show(text[i:j]) or "-" for i, j in spans]
-        for name in sorted({*answer} - _PLACES - {"input_ids"}):
+        for name in sorted({*answer} - _LOCATIONS - {"input_ids"}):
             value, shown = answer[name], ""
             is_by_token = isinstance(value, list) and len(value) == len(mask)
-            # One vector for the sentence may be as long as the row.
+            # The sentence's vector may be as long as the row.
             if mask and is_by_token and name != "sentence_features":
                 value = value[: sum(mask)]
                 if words and not isinstance(value[0], list):
@@ -150,7 +154,7 @@ def _are_ids(rows: Any) -> bool:
         ids = np.array(rows)
     except ValueError:
         return False  # rows of different lengths
-    # TensorFlow would cut off what is larger, and ask for another id.
+    # TensorFlow would cut larger integers down to other ids.
     is_int = ids.ndim == 2 and ids.dtype == int
     return is_int and bool((ids == ids.astype(np.int32)).all())
 
@@ -160,14 +164,14 @@ def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
     address += urllib.parse.quote(target.model, safe="")
     if target.version:
         address += f"/versions/{target.version}"
-    # Column format: one list for every input, whatever its shape.
+    # Column format: one list for every input.
     body: dict[str, Any] = {"inputs": to_json(inputs)}
     if target.signature:
         body["signature_name"] = target.signature
     data = json.dumps(body).encode()
     outputs = _ask(f"{address}:predict", target, "outputs", data)
     if not isinstance(outputs, dict):
-        # The server leaves out the name of an only output.
+        # The server leaves out the name of a single output.
         metadata = _ask(f"{address}/metadata", target, "metadata")
         known = metadata["signature_def"]["signature_def"]
         (name,) = known[target.signature or DEFAULT_SIGNATURE]["outputs"]
@@ -192,7 +196,7 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
         request.inputs[name].CopyFrom(
             tf.make_tensor_proto(values, tf.string if is_text else tf.int32)
         )
-    # The default limit of an answer, 4 MB, is little for token features.
+    # No limit: token features exceed the default of 4 MB.
     options = [("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(target.server, options) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -226,7 +230,7 @@ def _ask(address: str, target: Target, field: str, body: Any = None) -> Any:
             "server that has loaded the model."
         ) from error
     try:
-        # The server writes strings as they are, UTF-8 or not.
+        # The server sends strings that are not UTF-8 unchanged.
         answer = json.loads(data.decode("utf-8", "surrogateescape"))
     except ValueError:
         answer = None
@@ -241,14 +245,13 @@ def _ask(address: str, target: Target, field: str, body: Any = None) -> Any:
     if not isinstance(answer, dict) or field not in answer:
         raise ServerError(
             f"{target.server} must answer with a JSON object that has "
-            f"`{field}`. Received: {words!r}. Is that TensorFlow Serving's "
-            "REST port, 8501 by default?"
+            f"`{field}`. Received: {words!r}. Give the REST port, often 8501."
         )
     return answer[field]
 
 
 def to_json(value: Any) -> Any:
-    """Answers as JSON holds them: bytes as text, or `{"b64": ...}`."""
+    """Converts answers for JSON: bytes become text, or `{"b64": ...}`."""
     if isinstance(value, str | bytes):
         data = terminal.to_bytes(value)
         try:
@@ -277,16 +280,23 @@ def main() -> None:
     try:
         inputs = json.loads(FLAGS.inputs or "{}")
     except ValueError as error:
-        raise ValueError(f"--inputs must be JSON. Wrong: {error}.") from error
+        raise ValueError(
+            f"--inputs must be JSON. Received: {error}."
+        ) from error
     if not isinstance(inputs, dict):
-        raise ValueError("--inputs must be a JSON object, name to rows.")
+        raise ValueError("--inputs must be a JSON object: rows by input.")
     texts = {f"{name}s": getattr(FLAGS, name) for name in _TEXTS}
     inputs |= {name: rows for name, rows in texts.items() if rows}
     if not inputs:
         raise ValueError("Nothing to ask. Give --text, or --inputs.")
     port = {"rest": 8501, "grpc": 8500}[FLAGS.protocol]
-    asked = FLAGS.model, FLAGS.version, FLAGS.signature, FLAGS.timeout
-    target = Target(FLAGS.server or f"localhost:{port}", *asked)
+    target = Target(
+        FLAGS.server or f"localhost:{port}",
+        FLAGS.model,
+        FLAGS.version,
+        FLAGS.signature,
+        FLAGS.timeout,
+    )
     answers = predict(FLAGS.protocol, target, inputs)
     if FLAGS.json:
         print(json.dumps(to_json(answers)))

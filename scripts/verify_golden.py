@@ -2,11 +2,11 @@
 
     python scripts/verify_golden.py --golden_dir=DIR
 
-Prints one line per set of numbers (what, how many, the largest error, the
-tolerance, the verdict) and exits with 1 if one of them misses its tolerance
-or cannot be read, 2 if the folder or a kind does not exist. The layout of DIR
-is that of tests/golden/reference, which is a small part of such a folder. The
-checks are part of the tests, so this needs a checkout of the project.
+Prints a line for each set of numbers (name, count, largest error, tolerance,
+verdict). Exits with 1 if a set misses its tolerance or cannot be read, with 2
+if the folder or a kind does not exist. DIR has the layout of
+tests/golden/reference, a small example of such a folder. The checks are in
+tests/, so this needs a checkout of the project.
 """
 
 import pathlib
@@ -23,14 +23,14 @@ _CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Checks, prints the table, and says how it went."""
+    """Checks the numbers and prints the table."""
     folder = pathlib.Path(FLAGS.golden_dir)
     if not FLAGS.golden_dir or not folder.is_dir():
         return _fail(f"--golden_dir must be a folder. Received: {folder}")
     if not (_CHECKOUT / "tests" / "golden").is_dir():
         return _fail(
-            f"expected the checks in tests/golden of {_CHECKOUT}. Received "
-            "none. Run scripts/verify_golden.py of a checkout of the project."
+            f"expected the checks in tests/golden of {_CHECKOUT}. Received: "
+            "none. Run scripts/verify_golden.py in a checkout of the project."
         )
     sys.path.insert(0, str(_CHECKOUT))
     from tests.golden import comparison

@@ -14,6 +14,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf import hub
 from electra_tf.export import conversion
+from electra_tf.formats import hugging_face
 from electra_tf.formats import reading
 from electra_tf.loaded_models import pretrained
 from electra_tf.processes import atomic
@@ -99,7 +100,7 @@ def test_weights_are_no_more_than_the_config_says(
 ):
     folder = tmp_path / "model"
     folder.mkdir()
-    reading.write(tiny_models.build("encoder"), "huggingface", folder)
+    hugging_face.write(tiny_models.build("encoder"), folder)
     (folder / _WEIGHTS["safetensors"]).unlink()
     path = folder / _WEIGHTS[name]
     if isinstance(write, bytes):

@@ -67,7 +67,7 @@ def test_what_lies_here_goes_first_and_is_not_asked_for(hub):
     folder.mkdir(parents=True)
     assert installed.find_model(NAME) == folder
     # Beside it a folder is meant, not a model of the hub.
-    _refuses(GENERATOR, f"Received: {GENERATOR}, which is nothing of these")
+    _refuses(GENERATOR, f"Received: {GENERATOR}, none of these")
     assert not hub.fetched
 
 
@@ -78,9 +78,9 @@ def test_a_model_that_the_hub_does_not_give_is_refused_in_a_sentence(
     _refuses("google/electra-tiny", "electra-tiny. Received: neither")
     _refuses(f"{NAME}@v9", "Received: neither, or no such revision")
     hub.gated.add(NAME)
-    _refuses(NAME, f"{page}. .* or gated, get access")
+    _refuses(NAME, f"{page}. .* or gated model get access")
     hub.private.add(NAME)
-    _refuses(NAME, "is private .* HF_TOKEN")
+    _refuses(NAME, "private or gated .*HF_TOKEN")
     monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
     assert installed.find_model(NAME).name == COMMIT
 
@@ -92,6 +92,6 @@ def test_without_the_hub_the_cache_is_used_or_named(hub, monkeypatch):
     cache = constants.HF_HUB_CACHE
     _refuses(
         GENERATOR,
-        f"hub, http://127.0.0.1:9/{GENERATOR}. .* not all in the cache {cache}"
-        rf", and no answer \(ConnectError.* into a folder {GENERATOR} here",
+        f"hub, http://127.0.0.1:9/{GENERATOR}. .* copy in the cache {cache}"
+        rf", and no answer of the hub \(ConnectError.* folder {GENERATOR} here",
     )

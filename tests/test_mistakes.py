@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import command_line
+from electra_tf.config import schema
+from electra_tf.records import manifest
 from tests import script_modules
 
 SCRIPTS = script_modules.ROOT / "scripts"
@@ -21,7 +23,7 @@ NOTHING, EXPORT = "nothing, which is nothing", "the export export. Give the run"
 NO_EXPORT = "run, which is none. Make one: electra-export"
 MISTAKES = [
     ("run_finetuning", f"{OWN} --search=rank=1,2 --search=rank=4",
-     "--search must name a field once"),
+     "--search must name each field once"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=book.xlsx",
      "expected a text file and no spreadsheet. Received: '.xlsx'"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",
@@ -34,7 +36,7 @@ MISTAKES = [
     ("run_pretraining", f"{PRETRAIN} --model_dir=out "
      "--config.data.dataset_dir=. --init_from=nothing", NOTHING),
     ("run_pretraining", f"{PRETRAIN} --model_dir=tabs.csv/a",
-     "--model_dir must be a folder. Received: tabs.csv/a, where a file"),
+     "--model_dir must be a folder. Received: tabs.csv/a, which is"),
     ("train_vocabulary", "--corpus=. --output_dir=tabs.csv",
      "--output_dir must be a folder. Received: tabs.csv"),
     ("benchmark", f"input {PRETRAIN} --dataset_dir=nothing", "No dataset in"),
@@ -62,8 +64,11 @@ MISTAKES = [
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """With a run and an export, and a TensorFlow that cannot be imported."""
+    split = manifest.SplitSummary(1, 1, 1, "")
+    index = schema.to_json(manifest.Index({"train": split}, {}))
+    (tmp_path / "manifest.json").write_text(index)
     for name in ("run/config.json", "export/saved_model.pb",
-                 "manifest.json", "stub/tensorflow.py"):  # fmt: skip
+                 "stub/tensorflow.py"):  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}")
@@ -112,7 +117,7 @@ _INTERRUPTED.__cause__ = KeyboardInterrupt()
         (ValueError(), 1, "error: ValueError"),
         (FileNotFoundError(2, "No such file or directory", "/nothing/a"), 1,
          "error: /nothing/a must be a usable path. Received: No such file "
-         "or directory. Give another, or mend this one."),
+         "or directory. Name another path, or repair this one."),
         (_INTERRUPTED, 130, "Interrupted. Start the same command again"),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_a_shipped_model_is_found_by_its_name(shipped):
 
 
 def test_another_name_is_answered_with_those_that_there_are(shipped):
-    message = r"comes along \(stand-in\),.*Received: tiny-fr, which is nothing"
+    message = r"package \(stand-in\),.*Received: tiny-fr, none of these"
     for read in (
         electra_tf.load,
         reading.read_model,

@@ -1,9 +1,8 @@
-"""The settings of one pre-training run, and how they are read and written.
+"""Reads and writes the settings of a pre-training run.
 
 A file of `configs/` returns an `ExperimentConfig` as a `ConfigDict`;
 `--config.section.field=value` overrides single fields; `freeze` turns the
-result into frozen dataclasses, which refuse what cannot work before any
-graph exists.
+result into frozen dataclasses, which refuse bad values before any graph exists.
 """
 
 import dataclasses
@@ -34,19 +33,18 @@ from electra_tf.config.sections import split_phases as split_phases
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a locked `ConfigDict`, what a config file returns."""
+    """Returns the settings as a locked `ConfigDict`, for a config file."""
     settings = ml_collections.ConfigDict(dataclasses.asdict(config)).lock()
     for name, section in vars(config).items():
         if isinstance(section, dict):
-            settings[name].unlock()  # its fields are known to its objective
+            settings[name].unlock()  # only the objective knows the fields
     return settings
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     """Turns a `ConfigDict` or nested mapping into settings of pre-training.
 
-    `ConfigError` for an unknown section or field (names the closest one), or
-    values that cannot work. `schema.build` does it for any kind of settings.
+    Raises `ConfigError` for an unknown section or field, or for bad values.
     """
     frozen = schema.build(ExperimentConfig, settings)
     split_phases(frozen)
@@ -58,10 +56,10 @@ def run_file(
     argument: str = "",
     function: str = "get_config",
 ) -> Any:
-    """Calls the function of a config file that `--config` or `--study` names.
+    """Calls a function of a config file that `--config` or `--study` names.
 
-    `argument` is that of the function, as in `FILE:ARGUMENT`. Raises
-    `ConfigError` if there is no such file, or it has no such function.
+    The function gets `argument`, or the text after a colon in `path`. Raises
+    `ConfigError` if the file or the function does not exist.
     """
     name, _, own = installed.find_config(os.fspath(path)).partition(":")
     if not pathlib.Path(name).is_file():

@@ -123,7 +123,7 @@ class OwnTaskConfig:
     # macro_f1, exact_match; regression: spearman, pearson, mse, mae; ranking:
     # mrr, ndcg_at_10; tagging: f1, accuracy; qa: best_f1, best_exact, f1, exact
     metric: str = ""
-    # Regression: the range of the numbers; both 0: that of the training file.
+    # Regression: the range of the numbers; both 0: as in the training file.
     # Ranking: the range of the relevance; both 0: any number of at least 0
     min_value: float = 0.0
     max_value: float = 0.0
@@ -268,9 +268,8 @@ class FinetuningConfig:
         )
         require(
             "own" in self.task_names or self.own == OwnTaskConfig(),
-            "The section `own` describes the task called own. Received: "
-            f"task.names={self.task.names!r}. Add --config.task.names=own, or "
-            "leave the section alone.",
+            "The section `own` describes the task `own`. Received: "
+            f"task.names={self.task.names!r}. Add --config.task.names=own.",
         )
 
     @property
@@ -282,10 +281,10 @@ class FinetuningConfig:
 def build_grid(
     settings: FinetuningConfig, search: Mapping[str, tuple[float, ...]]
 ) -> dict[str, FinetuningConfig]:
-    """Builds the settings of a grid search: name to settings.
+    """Builds the settings of a grid search, by names.
 
-    `search` maps fields of `optimizer`, `lora` or `training` to values. Names
-    are, for example, "learning_rate=0.0001,rank=8".
+    `search` maps fields of `optimizer`, `lora` or `training` to values. A name
+    is, for example, "learning_rate=0.0001,rank=8".
     """
     sections = {
         field.name: section

@@ -53,11 +53,10 @@ _CONFIG = pydantic.ConfigDict(
     frozen_default=True, field_specifiers=(dataclasses.field,)
 )
 def frozen(cls: type[_T]) -> type[_T]:
-    """Makes a class a frozen, strict dataclass; use it as a decorator.
+    """Decorates a class to be a frozen, strict dataclass.
 
-    Its construction raises `ConfigError` for an unknown field or a value that
-    the field's type does not allow. Rules that span fields belong in
-    `__post_init__`.
+    Its construction raises `ConfigError` for an unknown field or a bad value.
+    Rules for several fields belong in `__post_init__`.
     """
     decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
     built: Any = decorate(cls)
@@ -74,7 +73,7 @@ def frozen(cls: type[_T]) -> type[_T]:
 
 
 def one_of(*choices: str) -> Any:
-    """Annotates a string of which only some values are allowed."""
+    """Annotates a string field that allows only some values."""
 
     def check(value: str) -> str:
         if value not in choices:
@@ -102,14 +101,14 @@ def require_choice(field: str, value: str, choices: Iterable[str]) -> None:
 
 
 def require_steps(section: Any, place: str, *names: str) -> None:
-    """Refuses a `final_` value of a schedule that has no steps."""
+    """Raises `ConfigError` for a schedule with a final value but no steps."""
     changed = find_changed(section)
     for name in names:
         final = changed.get(f"final_{name}")
         require(
             final is None or f"{name}_steps" in changed,
             f"`{place}.final_{name}` needs `{name}_steps` above 0. "
-            f"Received: {final} and 0. Set both, or `{name}` alone.",
+            f"Received: {final} and 0. Set both, or only `{name}`.",
         )
 
 
@@ -120,21 +119,27 @@ def build(
     error: type[Exception] = errors.ConfigError,
     section: str = "",
 ) -> _T:
-    """Builds a frozen dataclass from nested mappings; `error` says what fails.
+    """Builds a frozen dataclass from nested mappings.
 
-    Lists become tuples, whole numbers become floats, where the schema has
-    those; nothing else is converted. In messages, `name` is a file, for
-    example, and `section` the section whose fields the values are.
+    Lists become tuples and whole numbers floats if the schema has these;
+    nothing else is converted.
+
+    Args:
+        schema: the dataclass.
+        values: its fields.
+        name: what messages call the values, for example the path of a file.
+        error: type of the error for unknown fields and bad values.
+        section: the section of the fields, for messages.
     """
 
     def to_plain(value: Any) -> Any:
         if hasattr(value, "items"):  # a section
             return dict(value.items())
-        # A number of NumPy, or a path.
+        # Other values are numbers of NumPy, or paths.
         return value.item() if hasattr(value, "item") else os.fspath(value)
 
     try:
-        # JSON's rules let lists be tuples and keep all else strict.
+        # pydantic's rules for JSON accept lists as tuples; others are strict.
         text = json.dumps(values, default=to_plain)
         return pydantic.TypeAdapter(schema).validate_json(text)
     except pydantic.ValidationError as cause:
@@ -149,14 +154,14 @@ def read_file(
     path: pathlib.Path,
     error: type[Exception] = errors.ConfigError,
 ) -> _T:
-    """Reads a JSON file as a frozen dataclass; `error` names a damaged one."""
+    """Reads a JSON file as a frozen dataclass; raises `error` for damage."""
     return build(schema, read_object(path, error), str(path), error)
 
 
 def read_object(
     path: pathlib.Path, error: type[Exception] = ValueError
 ) -> dict[str, Any]:
-    """Reads the object of a JSON file; `error` names a damaged one."""
+    """Reads the object of a JSON file; raises `error` for damage."""
 
     def parse(text: str) -> float:
         if not math.isfinite(value := float(text)):
@@ -201,7 +206,7 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
 
 
 def list_values(settings: Any) -> dict[str, Any]:
-    """Returns `section.field` to value of settings, without paths."""
+    """Returns the values of settings by `section.field`, without paths."""
     return {
         f"{section}.{field}": value
         for section, fields in dataclasses.asdict(settings).items()
@@ -211,7 +216,7 @@ def list_values(settings: Any) -> dict[str, Any]:
 
 
 def find_changed(value: Any) -> dict[str, Any]:
-    """The fields of a frozen dataclass that are not at their defaults."""
+    """Returns the fields of a frozen dataclass that are not at defaults."""
     return {
         field.name: getattr(value, field.name)
         for field in dataclasses.fields(value)
@@ -220,21 +225,20 @@ def find_changed(value: Any) -> dict[str, Any]:
 
 
 def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
-    """Returns settings with other values of some fields, by section."""
+    """Returns settings with new values of some fields, by section."""
     settings: Any = value
     changed = {}
     for name, fields in sections.items():
         section = getattr(settings, name)
-        is_open = isinstance(section, dict)
-        replace = dict if is_open else dataclasses.replace
+        replace = dict if isinstance(section, dict) else dataclasses.replace
         changed[name] = replace(section, **fields)
     return dataclasses.replace(settings, **changed)
 
 
 def find_near(name: str, known: Iterable[str]) -> str:
-    """Returns `Did you mean 'a'? ` for a name that is near; else nothing.
+    """Returns `Did you mean 'a'? ` if a known name is similar, else "".
 
-    Of names of several parts, as `config.data.phases`, the last must be near.
+    In a name of several parts (`config.data.phases`), the last one counts.
     """
 
     def last(text: str) -> str:
@@ -247,10 +251,7 @@ def find_near(name: str, known: Iterable[str]) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`
-
-    Only a name that is near is suggested.
-    """
+    """Returns a hint on an unknown name: `Did you mean 'a'? Known: a, b.`"""
     names = list(dict.fromkeys(known))
     more = f" and {len(names) - 25} more" if len(names) > 25 else ""
     return f"{find_near(name, names)}Known: {', '.join(names[:25])}{more}."
@@ -264,7 +265,7 @@ def _describe_all(
 
 
 def describe(schema: Any, detail: Any, section: str = "") -> str:
-    """One sentence for one of the `errors()` of a `ValidationError`."""
+    """Returns a sentence on one of the `errors()` of a `ValidationError`."""
     *parents, name = detail["loc"] or ("",)
     if isinstance(name, int) and not parents:  # an argument by its position
         name = dataclasses.fields(schema)[name].name
@@ -277,9 +278,9 @@ def describe(schema: Any, detail: Any, section: str = "") -> str:
             schema = next(filter(dataclasses.is_dataclass, inner), schema)
         fields = dataclasses.fields(schema)
         is_section = dataclasses.is_dataclass(fields[0].default)
-        what = "section" if is_section else "field"
+        noun = "section" if is_section else "field"
         known = [field.name for field in fields]
-        return f"Unknown {what} {field!r}. {suggest(str(name), known)}"
+        return f"Unknown {noun} {field!r}. {suggest(str(name), known)}"
     if kind == "missing":
         return f"`{field}` is missing."
     if kind == "value_error":

@@ -1,7 +1,7 @@
 """The settings of one pre-training run: typed, validated, frozen.
 
-Each section checks itself; `ExperimentConfig`, what concerns two of them.
-Names that users of the original know are kept.
+Each section checks its own fields; `ExperimentConfig` checks rules that involve
+two sections. Settings of the original keep their names.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ _MaskRate = Annotated[float, Field(ge=0.001, le=0.9)]
 class EncoderConfig:
     """Sizes of the discriminator's encoder (paper, Table 6)."""
 
-    # Entries; 0 takes the dataset's vocabulary.
+    # Number of tokens; 0: of the dataset's vocabulary.
     vocab_size: Annotated[int, Field(ge=0, lt=2**31)] = 30522
     embedding_size: _Size = 128  # width of the embedding tables
     hidden_size: _Size = 256  # width of every layer
-    # Each of up to three encoders has 256 places of dropout in a step.
+    # At most 85: three seeds for dropout in each layer, 256 in an encoder.
     num_hidden_layers: Annotated[int, Field(ge=1, le=85)] = 12
     num_attention_heads: _Size = 4
     intermediate_size: _Size = 1024  # width of the feed-forward layer
@@ -52,8 +52,8 @@ class EncoderConfig:
     type_vocab_size: _Size = 2  # segments
     hidden_dropout_prob: _Dropout = 0.1  # fraction dropped
     attention_probs_dropout_prob: _Dropout = 0.1  # fraction dropped
-    # Standard deviation of the weights at first, truncated normal; 0 goes by
-    # the width, see `initializer_stddev`.
+    # Standard deviation of the initial weights, truncated normal; 0: depends
+    # on the width, see `initializer_stddev`.
     initializer_range: Fraction = 0.02
 
     def __post_init__(self) -> None:
@@ -67,11 +67,11 @@ class EncoderConfig:
 
     @property
     def initializer_stddev(self) -> float:
-        """The standard deviation that `initializer_range` stands for.
+        """The standard deviation that `initializer_range` means.
 
-        BERT's 0.02 fits a width of 768; with it, narrower encoders stay on the
-        unigram plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`,
-        as in LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
+        BERT's 0.02 fits a width of 768; with 0.02, narrower encoders stay on
+        the unigram plateau (docs/small_models.md). A range of 0 means
+        `sqrt(2 / (5 x width))`, as in LTG-BERT: 0.056 for 128, 0.023 for 768.
         """
         return self.initializer_range or math.sqrt(0.4 / self.hidden_size)
 
@@ -82,12 +82,12 @@ class GeneratorConfig:
 
     generator_hidden_size: _Ratio = 0.25  # fraction of hidden_size
     generator_layers: _Ratio = 1.0  # fraction of num_hidden_layers
-    num_attention_heads: Count = 0  # 0: one for every 64 of its width
-    intermediate_size: Count = 0  # 0: four times its width
+    num_attention_heads: Count = 0  # 0: one for every 64 of the width
+    intermediate_size: Count = 0  # 0: four times the width
     untied_generator: bool = True  # False: one encoder serves both networks
-    untied_generator_embeddings: bool = False  # True: embeddings of its own
-    # The discriminator's token embeddings are the generator's, which its loss
-    # does not reach, plus a learned difference (DeBERTa-v3).
+    untied_generator_embeddings: bool = False  # True: not shared
+    # The discriminator's token embeddings are the generator's plus a learned
+    # difference; only this gets the discriminator's gradients (DeBERTa-v3).
     disentangled_embeddings: bool = False
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
@@ -110,8 +110,8 @@ class GeneratorConfig:
         )
         require(
             self.has_encoder or not others,
-            f"`generator.{''.join(chosen)}` has no weights, so no size and "
-            f"nothing to tie. Received: {others}. Leave these fields alone.",
+            f"`generator.{''.join(chosen)}` has no weights, so sizes and tying "
+            f"have no effect. Received: {others}. Leave these fields out.",
         )
         require(
             self.untied_generator
@@ -119,26 +119,25 @@ class GeneratorConfig:
             and others.keys().isdisjoint((*sizes, *tying)),
             f"{', '.join([*sizes, *tying, kinds[-1]])} need "
             "`generator.untied_generator`: one shared encoder has one size "
-            f"and reads both ways. Received: {schema.find_changed(self)}. "
+            f"and is bidirectional. Received: {schema.find_changed(self)}. "
             "Leave them out, or untied_generator=False.",
         )
         require(
             not self.init_from or self.is_alone,
-            "`generator.init_from` needs embeddings of the generator's own. "
-            f"Received: weights tied: {self.weight_tying}. Set --config."
+            "`generator.init_from` needs a generator with its own embeddings. "
+            f"Received: shared weights: {self.weight_tying}. Set --config."
             "generator.untied_generator_embeddings=true.",
         )
         excluded = self.two_tower_generator or self.untied_generator_embeddings
         require(
             not (self.disentangled_embeddings and excluded),
-            "`generator.disentangled_embeddings` needs a masked-LM generator "
-            "and leaves untied_generator_embeddings false. Received: "
-            f"{others}.",
+            "`generator.disentangled_embeddings` needs a masked-LM generator, "
+            f"and untied_generator_embeddings=false. Received: {others}.",
         )
 
     @property
     def has_encoder(self) -> bool:
-        """Whether it has Transformer weights of its own or shared ones."""
+        """Whether the generator has an encoder, its own or a shared one."""
         return not (self.uniform_generator or self.unigram_generator)
 
     @property
@@ -152,14 +151,14 @@ class GeneratorConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the discriminator's gradients reach none of its weights."""
+        """Whether the discriminator's gradients change no generator weight."""
         return self.weight_tying in ("none", "disentangled")
 
     def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
-        """The generator's encoder sizes, derived as the original does.
+        """Returns the generator's encoder sizes, derived as in the original.
 
-        Untied embeddings have the generator's own width. `ConfigError` if its
-        heads do not divide it.
+        Untied embeddings have the generator's width. Raises `ConfigError` if
+        the heads do not divide the width.
         """
         main = discriminator
         if self.weight_tying == "all":
@@ -170,7 +169,7 @@ class GeneratorConfig:
         require(
             width > 0 and width % heads == 0,
             "`generator.generator_hidden_size` must give a width that the "
-            "generator's heads, 64 wide unless set, divide. Received: "
+            "number of heads divides (default: one for every 64). Received: "
             f"{self.generator_hidden_size}, so {heads} heads in {width}.",
         )
         is_own = self.weight_tying == "none"
@@ -188,15 +187,15 @@ class GeneratorConfig:
 class MaskingConfig:
     """Dynamic masking (paper, 3.1; the original's `pretrain_helpers.mask`)."""
 
-    mask_prob: _MaskRate = 0.15  # fraction of the tokens that are chosen
+    mask_prob: _MaskRate = 0.15  # fraction of tokens that are chosen
     # Final rate, reached linearly after `mask_prob_steps`; 0: constant.
     # Held-out text is masked at the final rate from the beginning.
     final_mask_prob: _MaskRate = 0.15
     mask_prob_steps: Count = 0
-    replace_prob: Fraction = 0.85  # fraction of the chosen shown as [MASK]
+    replace_prob: Fraction = 0.85  # share of chosen tokens shown as [MASK]
     random_prob: Fraction = 0.0  # shown as a random token (BERT: 0.8, 0.1)
-    whole_word: bool = False  # all pieces of a word are chosen together
-    # How much likelier seldom pieces are chosen: by (corpus frequency) ** -x.
+    whole_word: bool = False  # all tokens of a word are chosen together
+    # Tokens are chosen in proportion to (corpus frequency) ** -x.
     frequency_power: Annotated[float, Field(ge=-2, le=2)] = 0.0
     # The original draws positions with replacement, so a position can be drawn
     # twice and then receives the average of two sampled ids (rounded down).
@@ -220,29 +219,28 @@ class MaskingConfig:
             not self.frequency_power
             or not (self.whole_word or self.draw_with_replacement),
             "`masking.frequency_power` chooses single positions without "
-            "replacement. Received: it with whole_word or "
-            "draw_with_replacement. Leave one out.",
+            "replacement. Received: also whole_word or draw_with_replacement.",
         )
 
     @property
     def largest_mask_prob(self) -> float:
-        """The rate that a row needs slots for."""
+        """The largest rate of the run, which sets a row's number of slots."""
         rates = self.mask_prob, self.final_mask_prob
         return max(rates) if self.mask_prob_steps else rates[0]
 
 
 @schema.frozen
 class DataConfig:
-    """Where the records are and in which order they are read."""
+    """The records, their rows and their order."""
 
     dataset_dir: str = ""  # folder made by build_pretraining_dataset.py
     # Tokens of a row, S; checked with the manifest.
     max_seq_length: Annotated[int, Field(ge=8)] = 128
-    # Before rows of `max_seq_length`: LENGTHxROWS:STEPS,... (128x256:9000),
-    # with records for each {length} in `dataset_dir`.
+    # Phases before the rows of `max_seq_length`: LENGTHxROWS:STEPS,...
+    # (128x256:9000), with records for each {length} in `dataset_dir`.
     phases: str = ""
-    # Canonical streams, C: units of order, randomness, replicas and
-    # micro-batches. A run keeps C when the number of devices changes.
+    # Units of order, randomness, replicas and micro-batches. A run keeps this
+    # number when the number of devices changes.
     num_streams: Annotated[int, Field(ge=1, le=2**16)] = 16
     shuffle_block: Positive = 4096  # examples that a stream shuffles together
 
@@ -278,20 +276,20 @@ class OptimizerConfig(SharedOptimizerConfig):
 class SharedTrainingConfig:
     """Settings of a training, in pre-training and fine-tuning."""
 
-    train_batch_size: Positive = 128  # rows of all replicas and parts, B
+    train_batch_size: Positive = 128  # rows of all replicas and micro-batches
     num_micro_batches: Positive = 1  # parts whose gradients are accumulated
     strategy: _Strategy = "one_device"
     tpu: str = ""  # name or address for the `tpu` strategy; empty: local
-    precision: _Precision = "float32"  # of products alone
+    precision: _Precision = "float32"  # of matrix products only
     jit_compile: _JitCompile = "auto"  # XLA; on CPUs, parts of a step
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
-    # Of weights, order, masks, samples and dropout; of the first of several
-    # fine-tunings.
+    # Seed of weights, order, masks, samples and dropout; of several
+    # fine-tunings, of the first.
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     steps_per_loop: Positive = 50  # steps per call of the compiled loop
     log_steps: Positive = 100
     save_checkpoints_steps: Positive = 1_000
-    keep_checkpoints: Positive = 3  # newest ones kept, beside the best
+    keep_checkpoints: Positive = 3  # newest checkpoints to keep beside the best
 
     def __post_init__(self) -> None:
         require(
@@ -302,16 +300,16 @@ class SharedTrainingConfig:
 
 @schema.frozen
 class TrainingConfig(SharedTrainingConfig):
-    """How long, on what, how precisely, and what is kept."""
+    """Length of the training, batches, devices, precision, checkpoints."""
 
     num_train_steps: Positive = 1_000_000  # can be raised with --extend
-    eval_steps: Count = 5_000  # steps between evaluations; 0 never
-    num_eval_batches: Count = 100  # 0 the whole validation split
+    eval_steps: Count = 5_000  # steps between evaluations; 0: never
+    num_eval_batches: Count = 100  # 0: the whole validation split
     # Decay per step of a moving average of the weights; 0: no average.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
     num_micro_batches: Count = 0  # 0: one; on CPUs 1,024 tokens each
-    init_from: str = ""  # a model, or a name of the hub; `reading.warm_start`
-    recompute: bool = False  # activations, for less memory and more work
+    init_from: str = ""  # path or name of a model, see `reading.warm_start`
+    recompute: bool = False  # recompute activations: less memory, more work
     peak_flops: NonNegative = 0.0  # of a device; 0: known, or measured
 
 
@@ -322,8 +320,8 @@ class ExperimentConfig:
     encoder: EncoderConfig = EncoderConfig()
     generator: GeneratorConfig = GeneratorConfig()
     masking: MaskingConfig = MaskingConfig()
-    # `name`, and fields of the settings that its class declares (a file of
-    # electra_tf/objectives/, or a module of the user's own).
+    # `name` (a file of electra_tf/objectives/, or a module of the user's), and
+    # the fields that the objective's class declares.
     objective: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"name": "electra"}
     )
@@ -357,9 +355,9 @@ class ExperimentConfig:
         self.check_devices(1)
 
     def check_warm_up(self, stages: Sequence[int] = (0,)) -> None:
-        """Raises `ConfigError` unless every stage outlasts the warm-up.
+        """Raises `ConfigError` unless every stage is longer than the warm-up.
 
-        `stages` are the first steps of the stages of the objective.
+        `stages` holds the first step of each stage of the objective.
         """
         warmup, steps = self.num_warmup_steps, self.training.num_train_steps
         ends = *stages[1:], steps
@@ -370,8 +368,8 @@ class ExperimentConfig:
             remedy = "num_warmup_steps=0 for a share (`warmup_proportion`)"
         require(
             warmup < shortest,
-            "The warm-up must be shorter than the run, and than each stage of "
-            "the objective: the learning rate would never reach its peak. "
+            "The warm-up must be shorter than the run and than each stage of "
+            "the objective, so that the learning rate reaches its peak. "
             f"Received: {warmup} warm-up steps, {shortest} steps. Set "
             f"--config.optimizer.{remedy}.",
         )
@@ -383,7 +381,7 @@ class ExperimentConfig:
         return self.optimizer.num_warmup_steps or round(share)
 
     def check_devices(self, num_replicas: int) -> None:
-        """Raises `ConfigError` if devices cannot share the streams evenly."""
+        """Raises `ConfigError` unless devices can divide the streams evenly."""
         streams = self.data.num_streams
         parts = self.training.num_micro_batches or 1
         shares = num_replicas * parts
@@ -393,30 +391,30 @@ class ExperimentConfig:
             "micro-batches, because a stream is never split. Received: "
             f"num_streams={streams}, replicas={num_replicas}, "
             f"num_micro_batches={parts}. Use --config.data.num_streams="
-            f"{-(-streams // shares) * shares} and a train_batch_size that it "
-            "divides, or other numbers of replicas or micro-batches.",
+            f"{-(-streams // shares) * shares}, with a multiple of it as "
+            "train_batch_size, or change replicas or micro-batches.",
         )
 
 
 class RowPhase(NamedTuple):
-    """The steps of a run that read rows of one length."""
+    """A phase: the steps of a run that read rows of one length."""
 
-    start: int  # steps before it
+    start: int  # number of steps before the phase
     end: int
-    settings: ExperimentConfig  # with its rows and their dataset
+    settings: ExperimentConfig  # with the phase's rows and dataset
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all its rows, padding included."""
+        """The tokens of all rows of the phase, with padding."""
         length = self.settings.data.max_seq_length
         batch = self.settings.training.train_batch_size
         return (self.end - self.start) * batch * length
 
 
 def split_phases(settings: ExperimentConfig) -> list[RowPhase]:
-    """The phases of `data.phases` and the last one, which has what is left.
+    """Returns the phases of `data.phases`, and the last one until the end.
 
-    Raises `ConfigError` if they do not fit the run.
+    Raises `ConfigError` if the phases do not fit the run.
     """
     data, training = settings.data, settings.training
     num_steps, start = training.num_train_steps, 0
@@ -425,7 +423,7 @@ def split_phases(settings: ExperimentConfig) -> list[RowPhase]:
         match = re.fullmatch(r"(\d+)x(\d+):(\d+)", text)
         if not match:
             raise errors.ConfigError(
-                "`data.phases` must be LENGTHxROWS:STEPS of each phase, with "
+                "`data.phases` must list phases as LENGTHxROWS:STEPS, with "
                 f"commas between, as 128x256:9000. Received: {data.phases!r}."
             )
         length, batch, count = map(int, match.groups())
@@ -433,8 +431,8 @@ def split_phases(settings: ExperimentConfig) -> list[RowPhase]:
         start += count
         require(
             count > 0 and start < num_steps,
-            "Each of `data.phases` must have steps and leave some of the run's "
-            f"to the last. Received: {data.phases}, and num_train_steps="
+            "Each phase of `data.phases` must have steps, and the last rows "
+            f"need some, too. Received: {data.phases}, and num_train_steps="
             f"{num_steps}.",
         )
     last = data.max_seq_length, training.train_batch_size

@@ -1,5 +1,5 @@
 """Exports: SavedModels, other checkpoint formats, serving.
 
-Read `saved_model` first; `models` holds what an export computes, `clients`
-what asks it.
+Read `saved_model` first. `models` computes the answers of exports; `clients`
+asks exports and models in memory.
 """

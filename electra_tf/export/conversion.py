@@ -1,6 +1,6 @@
-"""Converts a model from one checkpoint format to another, every tensor of it.
+"""Converts all tensors of a model from one checkpoint format to another.
 
-What was written is read back and must be equal bit by bit. The output folder
+The written model is read back and must be equal bit by bit. The output folder
 appears complete and checked, or not at all.
 """
 
@@ -40,7 +40,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 SAVED_MODEL = "saved_model"
 """A SavedModel that takes raw text; see `saved_model.export`."""
 SAVED_FORMATS = (*reading.FORMATS, SAVED_MODEL)
-# What the libraries that write raise where a disk is full.
+# Errors that the writing libraries raise when the disk is full.
 _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 
 
@@ -48,16 +48,16 @@ _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 class ConversionOptions:
     """Options of a conversion, the flags of its command."""
 
-    source_format: str = ""  # one of `reading.FORMATS`; empty to find out
-    generator_input: str = ""  # path of a masked LM that belongs to it
+    source_format: str = ""  # one of `reading.FORMATS`; empty: detected
+    generator_input: str = ""  # path of the model's generator, a masked LM
     vocab_file: str = ""  # `vocab.txt` or its folder
-    labels: Sequence[str] = ()  # instead of what the files say
-    text_pairs: bool = False  # a classifier whose files do not say it
+    labels: Sequence[str] = ()  # replace the labels in the files
+    text_pairs: bool = False  # the classifier reads pairs of texts
     drop: str = ""  # regular expression of paths of tensors to leave out
-    checkpoint: str = "latest"  # of a run of ours: `latest`, `best` or a folder
-    use_average: bool = False  # of a run of ours, take the moving average
-    task: str = ""  # of a trial with several, the one to take
-    weights: str = "float32"  # or rounded to `bfloat16`
+    checkpoint: str = "latest"  # of our runs: `latest`, `best` or a folder
+    use_average: bool = False  # of our runs: take the moving average
+    task: str = ""  # which task to take of a trial with several
+    weights: str = "float32"  # `bfloat16` rounds them
 
 
 def convert(
@@ -66,11 +66,22 @@ def convert(
     output_dir: pathlib.Path,
     options: ConversionOptions | None = None,
 ) -> PortableModel:
-    """Writes a model in another format, and returns it with notes.
+    """Writes a model in another format.
 
-    Raises `OSError` if `output_dir` exists or cannot be written or there is no
-    such source; `ValueError` if the source is damaged or partial, if the
-    format cannot hold it, or if it reads back otherwise.
+    Args:
+        source: a run, trial, checkpoint, model folder or name on the hub.
+        target_format: one of `reading.FORMATS`.
+        output_dir: the folder to create.
+        options: the flags of the command.
+
+    Returns:
+        The model as written, with notes on the changes.
+
+    Raises:
+        OSError: if `source` is missing, or `output_dir` exists or cannot be
+            written.
+        ValueError: if the source is damaged or incomplete, if the format
+            cannot hold it, or if it reads back with other values.
     """
     options = options or ConversionOptions()
     schema.require_choice("format", target_format, reading.FORMATS)
@@ -78,7 +89,7 @@ def convert(
     model = read_model(source, options)
     if options.vocab_file:
         path = storage.path(options.vocab_file)
-        # Of a file, or of a folder of any format.
+        # The path may also be a model folder of any format.
         sizes, own = model.encoder, model.vocabulary
         vocabulary = tokenizer_files.load_if_there(path, sizes)
         if vocabulary is None:
@@ -87,11 +98,11 @@ def convert(
         if own and not tokenizer_files.are_alike(own, vocabulary):
             count = sum(map(operator.ne, own.tokens, vocabulary.tokens))
             model = model.with_notes(
-                f"{path} replaces its own vocabulary: {count} of {own.size} "
-                f"tokens are others, {vocabulary.settings}"
+                f"{path} replaces the model's vocabulary: {count} of "
+                f"{own.size} tokens differ, {vocabulary.settings}"
             )
         model = dataclasses.replace(model, vocabulary=vocabulary)
-    model = _tell_task(model, options)
+    model = _set_task_options(model, options)
     if options.weights == "bfloat16":
         model = portable.round_weights(model)
     if options.drop:
@@ -102,7 +113,7 @@ def convert(
 def save(
     model: PortableModel, target_format: str, output_dir: pathlib.Path
 ) -> PortableModel:
-    """Writes a model in one of `SAVED_FORMATS`; otherwise as `convert`."""
+    """Writes a model in one of `SAVED_FORMATS`; see `convert` for the rest."""
     schema.require_choice("format", target_format, SAVED_FORMATS)
     if target_format == SAVED_MODEL:
         with tempfile.TemporaryDirectory() as scratch:
@@ -124,66 +135,64 @@ def save(
 def read_model(
     path: pathlib.Path, options: ConversionOptions | None = None
 ) -> PortableModel:
-    """Reads a model of any format, pre-trained or fine-tuned.
-
-    `path` may also be a trial, or a fine-tuning, which means its best trial.
-    """
+    """Reads a model of any format, or the best trial of a fine-tuning."""
     options = options or ConversionOptions()
     path = installed.find_model(path)
     trial = results.find_trial(path, options.task)
-    which = options.checkpoint, options.use_average
-    idle: dict[str, object] = {"--task": options.task}
+    unused: dict[str, object] = {"--task": options.task}
     if trial is not None:
-        idle = {
+        unused = {
             "--use_average": options.use_average,
             "--checkpoint": options.checkpoint.removeprefix("latest"),
             "--generator_input": options.generator_input,
             "--from": options.source_format.replace(reading.OURS, ""),
         }
-    given = " ".join(f"{flag}={v}" for flag, v in idle.items() if v)
+    given = " ".join(f"{flag}={v}" for flag, v in unused.items() if v)
     if given:
         raise ValueError(
-            f"{path} is {'a' if trial else 'no'} trial of ours, for which some "
-            f"flags mean nothing. Received: {given}. Leave them out."
+            f"{path} is {'a' if trial else 'no'} trial of ours, and some flags "
+            f"do not apply to it. Received: {given}. Leave them out."
         )
     if trial is not None:
         return portable_trial.read_trial(trial, options.task)
-    model = reading.read_model(path, options.source_format, *which)
+    model = reading.read_model(
+        path, options.source_format, options.checkpoint, options.use_average
+    )
     if options.generator_input:
         model = pairs.join(model, reading.read_model(options.generator_input))
     return portable_trial.with_known_labels(model)
 
 
-def _tell_task(
+def _set_task_options(
     model: PortableModel, options: ConversionOptions
 ) -> PortableModel:
-    """The model with what is known of its task, or told of it."""
+    """Applies --labels and --text_pairs to the task of a model."""
     task, labels = model.task, tuple(options.labels)
     kind = base.find_kind(task.kind) if task else None
     takes_labels = bool(kind and kind.outputs_are_labels) or not labels
     takes_pairs = bool(kind and kind.takes_pairs) or not options.text_pairs
     schema.require(
         takes_labels and takes_pairs,
-        "--labels are those of classification or tagging, --text_pairs is for "
-        "classification and regression. Received: one of them for a model of "
-        f"{task.kind if task else 'no'} task. Leave it out.",
+        "--labels is for classification and tagging, --text_pairs for "
+        "classification and regression. Received: one of these flags for a "
+        f"model of {task.kind if task else 'no'} task. Leave it out.",
     )
     if task is None:
         return model
     outputs = model.tensors.get(f"{task.head}/dense/bias", task.labels)
     schema.require(
         not labels or len(set(labels)) == len(labels) == len(outputs),
-        f"--labels must differ, and be {len(outputs)} as the model's outputs. "
-        f"Received: {','.join(labels)}.",
+        f"--labels must be {len(outputs)} different names, one for each "
+        f"output of the model. Received: {','.join(labels)}.",
     )
     has_pairs = task.has_pairs or options.text_pairs
     if has_pairs and (known := glue.TASKS.get(task.name)):
-        # Whether named tasks have pairs is known, not told.
+        # A task of the package says itself whether it has pairs.
         schema.require(
             known.has_pairs,
             f"The task {task.name!r} reads single texts. Received: text pairs "
-            f"for {model.origin}. Leave --text_pairs out, or call the task "
-            "`own` in its files.",
+            f"for {model.origin}. Leave --text_pairs out, or name the task "
+            "`own` in the model's files.",
         )
         has_pairs = False
     labels = labels or task.labels
@@ -197,7 +206,7 @@ def _drop(model: PortableModel, pattern: str) -> PortableModel:
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
         if not dropped:
-            raise re.error(f"no part matches of {', '.join(model.parts)}")
+            raise re.error(f"none of {', '.join(model.parts)} matches")
     except re.error as error:
         raise ValueError(
             "--drop must be a regular expression that matches tensors. "
@@ -215,13 +224,12 @@ def _drop(model: PortableModel, pattern: str) -> PortableModel:
         portable.check(rest)
         if rest.generator is None and rest.has_both_heads:
             raise errors.ModelError(
-                "the generator's head is without its encoder: give "
+                "the generator's head lacks its encoder: give "
                 f"--drop={portable.GENERATOR}"
             )
     except errors.ModelError as error:
         raise ValueError(
-            f"--drop must leave whole parts. Received: {pattern!r}, after "
-            f"which {error}"
+            f"--drop must leave whole parts. Received: {pattern!r}: {error}"
         ) from error
     note = f"dropped {len(dropped)} tensors by --drop={pattern}"
     return rest.with_notes(note)
@@ -230,28 +238,29 @@ def _drop(model: PortableModel, pattern: str) -> PortableModel:
 def write(
     model: PortableModel, target_format: str, folder: pathlib.Path
 ) -> PortableModel:
-    """Writes a model, and returns it as the format states it."""
+    """Writes a model, and returns the model that the format can express."""
     task = model.task
     if task and target_format == reading.OURS:
         return portable_trial.write_trial(model, folder)
     if task and task.labels and target_format == reading.TF1:
-        # TF1 files name no labels; a reader takes the task's usual ones.
+        # TF1 files have no labels; a reader assumes the task's usual ones.
         unnamed = dataclasses.replace(task, labels=())
-        model_there = dataclasses.replace(model, task=unnamed)
-        known = portable_trial.with_known_labels(model_there).task
+        stored = dataclasses.replace(model, task=unnamed)
+        known = portable_trial.with_known_labels(stored).task
         if known and known.labels not in ((), task.labels):
             raise errors.ModelError(
                 f"A TF1 checkpoint of {task.name!r} has outputs for "
                 f"{', '.join(known.labels)}, in this order. Received: "
-                f"{', '.join(task.labels)} in {model.origin}. Take another "
+                f"{', '.join(task.labels)} in {model.origin}. Choose another "
                 "format, or leave the head out: "
                 f"{portable.without(portable.TASK_HEADS)}."
             )
-    return reading.write(model, target_format, folder)
+    written: PortableModel = reading.MODULES[target_format].write(model, folder)
+    return written
 
 
 def require_equal(written: PortableModel, stored: PortableModel) -> None:
-    """Raises `ModelError` unless what was read back is equal bit by bit."""
+    """Raises `ModelError` unless the stored model is equal bit by bit."""
     none = np.empty(0)
     problems = []
     for path in sorted(written.tensors.keys() | stored.tensors.keys()):
@@ -260,7 +269,7 @@ def require_equal(written: PortableModel, stored: PortableModel) -> None:
         if not is_alike or one.tobytes() != other.tobytes():
             problems.append(f"{path} differs")
     if written.task and stored.task and not stored.task.labels:
-        # TF1 files name no labels.
+        # TF1 files have no labels.
         unnamed = dataclasses.replace(written.task, labels=())
         written = dataclasses.replace(written, task=unnamed)
     problems += [
@@ -273,14 +282,14 @@ def require_equal(written: PortableModel, stored: PortableModel) -> None:
         problems.append("the vocabulary differs")
     if problems:
         raise errors.ModelError(
-            f"What was written does not read back as {written.origin} "
+            f"The written model differs from {written.origin} "
             f"({len(problems)} problems): {'; '.join(problems[:8])}. Nothing "
             "was kept. Please report this."
         )
 
 
 def write_card(model: PortableModel, folder: pathlib.Path, name: str) -> None:
-    """Writes the README.md of every model in a folder, named as on the hub."""
+    """Writes a README.md, the hub's model card, beside every model's config."""
     table = export_metadata.read_table("readme.toml")["card"]
     task, sizes, history = model.task, model.encoder, model.history
     facts = (

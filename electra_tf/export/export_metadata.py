@@ -1,8 +1,7 @@
 """The public format of an export: its signatures, and the files beside them.
 
-`signatures.toml` says what every signature takes and gives; `models` computes
-exactly these names. `ExportMetadata` is export.json. README.md and
-signatures.json are made of both.
+`signatures.toml` documents the inputs and outputs of every signature; `models`
+computes them. `ExportMetadata` is export.json. Both give the other files.
 """
 
 import dataclasses
@@ -16,14 +15,14 @@ from typing import Any, NamedTuple
 from electra_tf import errors
 from electra_tf.config import schema
 
-# Numbers that `signatures.toml` names.
-# The logit where there is no token; its sigmoid is exactly zero in float32.
+# Numbers that `signatures.toml` documents.
+# The logit at padding; its sigmoid is exactly zero in float32.
 PADDING_LOGIT = -10000.0
-# What stands where there is no token, for outputs where that is not 0.
+# Outputs at padding, unless they are 0.
 PADDING = {"replaced_logits": PADDING_LOGIT}
-# Offsets of what comes from no word.
+# Offsets of special tokens and padding.
 NO_WORD = -1
-# Predictions for every token, fewer where the vocabulary is smaller.
+# Predictions per position; fewer if the vocabulary is smaller.
 NUM_PREDICTIONS = 5
 
 # Servers ignore this folder of a SavedModel.
@@ -39,8 +38,8 @@ _PAIRS = f"""{_TEXTS},
 class TensorMeaning(NamedTuple):
     """Documentation of one input or output."""
 
-    dtype: str  # TensorFlow's name of it
-    shape: str  # in letters, keys of `DIMENSIONS`, as in `[B, S]`
+    dtype: str  # as TensorFlow names it
+    shape: str  # as in `[B, S]`; the letters are keys of `DIMENSIONS`
     meaning: str  # one sentence
 
     @property
@@ -72,30 +71,30 @@ SIGNATURES = {k: Signature(**v) for k, v in _TABLE["signatures"].items()}
 
 @schema.frozen
 class ExportMetadata:
-    """Fields of export.json; None where one does not apply to the model."""
+    """Fields of export.json; None if a field does not apply to the model."""
 
     kind: str  # a section of `readme.toml`, or a kind of task
     signatures: tuple[str, ...]  # the default one first
-    checkpoint: str  # folders of the run or trial, and of its checkpoint
+    checkpoint: str  # the checkpoint, with the folder of its run or trial
     step: int
-    trained_length: int  # tokens of a row, as the configuration has it
+    trained_length: int  # tokens of a row in training
     precision: str
     stored_weights: str
     device: str
     max_length: int  # tokens at which texts are cut
-    num_positions: int  # most tokens of a row of ids
-    electra_tf: str  # version that made it
+    num_positions: int  # maximum tokens of a row of ids
+    electra_tf: str  # version that made the export
     tensorflow: str
     # Of pre-trained models.
     objective: str | None = None
-    weights: str | None = None  # `model`, or the `average` of them
+    weights: str | None = None  # `model`, or their moving `average`
     # Of fine-tuned models.
     task: str | None = None
     labels: tuple[str, ...] | None = None  # in the order of the outputs
     scores: Mapping[str, Mapping[str, float]] | None = None  # by split, metric
     seed: int | None = None
-    source: str | None = None  # of the encoder's first weights
-    # What `Task.describe_export` tells.
+    source: str | None = None  # model of the encoder's initial weights
+    # From `Task.describe_export`.
     min_value: float | None = None
     max_value: float | None = None
     threshold: float | None = None
@@ -142,7 +141,7 @@ def read_metadata(export_dir: pathlib.Path) -> ExportMetadata:
 
 
 def add_signatures(kind: str) -> None:
-    """Documents the signatures that a kind of task of the user's own has."""
+    """Adds the signatures and tensors that a kind of task documents itself."""
     texts = _find_kind(kind).export_texts()
     signatures = texts.get("signatures", {}).items()
     SIGNATURES.update({k: Signature(**v) for k, v in signatures})
@@ -201,9 +200,9 @@ def _describe_results(metadata: ExportMetadata) -> list[str]:
 def render_sections(
     names: Sequence[str], left_out: Sequence[str] = ()
 ) -> list[str]:
-    """The part of a README about signatures, the default one first.
+    """Returns a README's sections on the signatures `names`, default first.
 
-    Tensors that are `left_out` do not appear in tables.
+    The tables lack the tensors `left_out`.
     """
     tables, used = [], ""
     for name, (purpose, inputs, outputs) in SIGNATURES.items():
@@ -228,7 +227,7 @@ def render_sections(
 
 
 def _find_kind(name: str) -> Any:
-    # Clients read exports without TensorFlow, which this imports.
+    # Imported late: clients read exports without TensorFlow.
     from electra_tf.tasks import base
 
     return base.find_kind(name)

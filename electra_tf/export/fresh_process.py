@@ -1,8 +1,8 @@
-"""Runs a SavedModel where only TensorFlow and TensorFlow Text exist.
+"""Runs a SavedModel with nothing but TensorFlow and TensorFlow Text.
 
 Run as a file: `python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz`.
-Arrays are named `<number>/<signature>/<input>`, or output. It is also the
-shortest example of a client.
+Arrays of requests are named `<number>/<signature>/<input>`, arrays of answers
+`<number>/<signature>/<output>`. The file is also the shortest client.
 """
 
 import sys
@@ -14,7 +14,7 @@ import numpy as np
 
 def main(export_dir: str, requests_path: str, answers_path: str) -> None:
     """Answers every request of a file, and writes the answers."""
-    # Whatever this project's model needs must have been saved with it.
+    # An import of this package fails: the SavedModel must not need it.
     sys.modules["electra_tf"] = None  # type: ignore[assignment]
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers its operations)
@@ -28,7 +28,7 @@ def main(export_dir: str, requests_path: str, answers_path: str) -> None:
 def run(
     model: Callable[..., Mapping[str, Any]], requests: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Answers requests by a model that takes a signature and its inputs."""
+    """Answers requests; `model` takes a signature's name and its inputs."""
     import tensorflow as tf
 
     inputs: dict[str, dict[str, Any]] = {}
@@ -39,7 +39,7 @@ def run(
     for request, arguments in inputs.items():
         for key, tensor in model(request.split("/")[1], **arguments).items():
             values = tensor.numpy()
-            if values.dtype == object:  # strings, of one width for a file
+            if values.dtype == object:  # strings; a file needs one width
                 values = values.astype(np.bytes_)
             answers[f"{request}/{key}"] = values
     return answers

@@ -1,8 +1,8 @@
 """Exports a trained model as a SavedModel that takes raw text.
 
-The folder appears complete and checked, or not at all: it is written under
-another name, loaded in a fresh process that must give this process' numbers
-(`self_check`), and renamed. `export_metadata` describes the files.
+The folder appears complete and checked, or not at all: it is written under a
+temporary name, loaded in a fresh process, whose numbers must equal this
+process' (`self_check`), and renamed. `export_metadata` describes the files.
 """
 
 import dataclasses
@@ -41,14 +41,14 @@ class ExportOptions:
     """Options of an export."""
 
     # `latest`, `best` (lowest held-out loss, or highest dev score), or the path
-    # of a checkpoint's folder. `latest` is the best one of a trial that stopped
-    # early by the dev score.
+    # of a checkpoint's folder. A trial that stopped early by its dev score has
+    # its best checkpoint as `latest`.
     checkpoint: str = "latest"
     use_average: bool = False  # take the moving average of the weights
-    # Of the products, whatever the run trained with.
+    # Of matrix products; need not be the run's.
     precision: Annotated[str, schema.one_of(*config.PRECISIONS)] = "float32"
-    # Longest text in tokens, [CLS] and [SEP] included; longer ones are cut. 0:
-    # the positions of a pre-trained model, the row length of a trial.
+    # Tokens at which texts are cut, with [CLS] and [SEP]. 0: the positions of a
+    # pre-trained model, the row length of a trial.
     max_length: int = 0
     # How kernels and tables are stored, see `stored_weights`.
     weights: Annotated[str, schema.one_of(*stored_weights.FORMATS)] = "float32"
@@ -62,21 +62,21 @@ _DEFAULTS = ExportOptions()
 class ExportedModel(NamedTuple):
     """A finished export."""
 
-    folder: pathlib.Path  # where it is
-    checkpoint: pathlib.Path  # the checkpoint that it was made from
-    # Between this process and a fresh one, see `self_check.TOLERANCES`.
+    folder: pathlib.Path
+    checkpoint: pathlib.Path  # the exported checkpoint
+    # Between answers of this process and a fresh one, see `self_check`.
     largest_difference: float
 
 
 class Trained(NamedTuple):
-    """A trained model, and what its export tells of it."""
+    """A trained model, and the descriptions for its export."""
 
     module: Any  # an `ExportedModule`
     checkpoint: pathlib.Path
     settings: str  # text of config.json
     metadata: export_metadata.ExportMetadata
     described: portable.PortableModel  # without tensors
-    keras_model: Any = None  # of a task
+    keras_model: Any = None  # the model of a task
 
 
 def export(
@@ -87,10 +87,16 @@ def export(
 ) -> ExportedModel:
     """Exports a pre-training run, a trial, or the best trial of a fine-tuning.
 
-    `export_dir` is created. `task` is one of a trial with several. Raises
-    `OSError` if `export_dir` exists or there is no model, `ValueError` if its
-    files do not fit each other, `ExportError` if the saved model answers
-    otherwise when loaded.
+    Args:
+        model_dir: the folder of the run, trial or fine-tuning.
+        export_dir: the folder to create.
+        options: the flags of the command.
+        task: which task to take of a trial with several.
+
+    Raises:
+        OSError: if `export_dir` exists or there is no model.
+        ValueError: if the model's files do not fit each other.
+        ExportError: if the loaded export gives other answers.
     """
     atomic.refuse_existing(export_dir, "--export_dir")
     trial = results.find_trial(model_dir, task)
@@ -100,7 +106,7 @@ def export(
         schema.require(
             not task,
             f"Only fine-tuned trials have tasks. Received: --task={task} for "
-            f"{model_dir}, which is none. Leave it out, or name a trial.",
+            f"{model_dir}, which is no trial. Leave --task out.",
         )
         trained = load_run(model_dir, options)
     module = trained.module
@@ -132,19 +138,19 @@ def load_run(
     last = objective.stages(registry.complete(settings))[-1]
     if last and checkpoints.step_of(checkpoint) <= last:
         logging.warning(
-            "%s was made before the objective's last stage, which begins at "
-            "step %d. What earlier stages do not train is exported as it "
-            "stands.",
+            "%s was saved before the objective's last stage, which begins at "
+            "step %d. Variables that only this stage trains are untrained.",
             checkpoint,
             last,
         )
     model = own_run.read_model(model_dir, str(checkpoint), options.use_average)
-    # The CPU always has room, an accelerator may be in use.
+    # On the CPU, as another process may use the accelerator.
     with tf.device("/CPU:0"):
         main = reading.build_networks(model, options.precision).main
     tokenizer = tokenizer_lib.Tokenizer(model.require_vocabulary())
-    parts = objective.answer, main, tokenizer
-    module = pretrained.build_module(*parts, options.max_length)
+    module = pretrained.build_module(
+        objective.answer, main, tokenizer, options.max_length
+    )
     metadata = _describe(
         module,
         checkpoint,
@@ -154,8 +160,8 @@ def load_run(
         weights="average" if options.use_average else "model",
     )
     described = dataclasses.replace(model, tensors={})
-    about = checkpoint, config.to_json(settings), metadata
-    return Trained(module, *about, described)
+    text = config.to_json(settings)
+    return Trained(module, checkpoint, text, metadata, described)
 
 
 def load_task(
@@ -164,9 +170,9 @@ def load_task(
     """Loads a task of a trial, on the CPU; an empty name means the only one."""
     if options.use_average:
         raise ValueError(
-            "Averaged weights are those of pre-training. Received: "
-            f"--use_average for the fine-tuned trial {folder}. Leave it out; "
-            "fine-tuning can start from them."
+            "Only pre-training has averaged weights. Received: --use_average "
+            f"for the fine-tuned trial {folder}. Leave --use_average out; "
+            "fine-tuning can start from averaged weights."
         )
     model = portable_trial.read_trial(folder, name, options.checkpoint)
     history: portable_trial.History = model.history
@@ -201,9 +207,10 @@ def load_task(
         **task.describe_export(),
     )
     text = schema.to_json(trial_lib.read_description(folder))
-    about = history.checkpoint, text, metadata
     described = dataclasses.replace(model, tensors={})
-    return Trained(module, *about, described, keras_model)
+    return Trained(
+        module, history.checkpoint, text, metadata, described, keras_model
+    )
 
 
 def _describe(
@@ -232,9 +239,9 @@ def _describe(
 def _save_graphs(
     module: exported_module.ExportedModule, folder: pathlib.Path, device: str
 ) -> None:
-    # What an object has when it is saved is saved with it.
+    # The attributes of a module are saved with it.
     module.unbucketed = module.trace_unbucketed()
-    # Buckets run on the CPU, and weights must be where they are read.
+    # Buckets run on the CPU, and need their weights there.
     is_cpu = device == "cpu"
     with tf.device("/CPU:0" if is_cpu else None):
         functions = module.trace_signatures()

@@ -1,4 +1,4 @@
-"""Checks that a saved model gives the same numbers in a fresh process."""
+"""Checks that an export gives the same numbers in a fresh process."""
 
 import os
 import pathlib
@@ -16,13 +16,12 @@ from electra_tf.export import fresh_process
 from electra_tf.export.models import exported_module
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# Largest difference of a float, as `measure_difference` gives it. Lower
-# precisions round after every operation, and the graph fuses some that ran
-# one by one here.
+# Maximum of `measure_difference`. Lower precisions round after every operation,
+# and the exported graph fuses operations that this process runs one by one.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}
-# Of a model that magnifies rounding: how often its own grain, see
-# `_measure_grain`, and never more than this.
-_GRAINS, _COARSEST = 4, 1e-3
+# A model that magnifies rounding may differ by this multiple of its rounding
+# noise (`_measure_noise`), up to a maximum.
+_NOISE_FACTOR, _MAX_NOISE_TOLERANCE = 4, 1e-3
 
 _SHORT_TEXTS = (
     "The function returns the number of items in a container.",
@@ -31,11 +30,11 @@ _SHORT_TEXTS = (
     "unaffable",
 )
 
-# Ids in the order of their probabilities, which rounding can exchange.
+# Ids in the order of their probabilities; rounding can exchange neighbours.
 _RANKED, _RANKED_BY = "top_ids", "top_probabilities"
 
-# What is read off the largest of several numbers. Where rounding is coarse it
-# may exchange them; the numbers themselves are compared.
+# Outputs that depend on the largest of several numbers. Coarse rounding may
+# exchange these, so only the numbers themselves are compared.
 _CHOICES = {
     *("label", "label_index", "labels", "tags", "answers", "answer_starts"),
     *("answer_ends", "answer_byte_starts", "answer_byte_ends"),
@@ -51,17 +50,17 @@ def check(
     module: exported_module.ExportedModule,
     tolerance: float,
 ) -> float:
-    """Returns how far the export is from the module that it was made from.
+    """Returns the largest difference between an export and its module.
 
-    A model that magnifies rounding, as a collapsed one does, may be further
-    from it than the tolerance, by its own measure.
+    Raises `ExportError` if it exceeds the tolerance. A model that magnifies
+    rounding, for example a collapsed one, gets a larger tolerance.
     """
     long_text = "longer than the model " * module.max_length
     batches = [
         np.array([text.encode() for text in texts], dtype=np.bytes_)
         for texts in (_SHORT_TEXTS, (long_text,), ())
     ]
-    # `<number>/<signature>/<input>` to array.
+    # Keys are `<number>/<signature>/<input>`.
     requests = {
         f"{number}/{signature}/{name}": value
         for signature in module.signature_names
@@ -78,7 +77,7 @@ def check(
         script = fresh_process.__file__
         finished = subprocess.run(
             [sys.executable, "-P", script, export_dir, inputs, outputs],
-            # An accelerator may be taken by this process: both use the CPU.
+            # On the CPU: this process may hold the accelerator's memory.
             env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
             capture_output=True,
             text=True,
@@ -97,26 +96,23 @@ def check(
     try:
         return compare(expected, received, tolerance)
     except errors.ExportError:
-        grain = _measure_grain(module, requests, expected)
-        allowed = max(tolerance, min(_GRAINS * grain, _COARSEST))
-        return compare(expected, received, allowed)
+        noise = _NOISE_FACTOR * _measure_noise(module, requests, expected)
+        tolerance = max(tolerance, min(noise, _MAX_NOISE_TOLERANCE))
+        return compare(expected, received, tolerance)
 
 
-def _measure_grain(
+def _measure_noise(
     module: exported_module.ExportedModule,
     requests: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
 ) -> float:
-    """Measures how far answers move if weights move by their last bit.
-
-    Rounding does as much to them. Of weights in fewer bits it is 0.
-    """
+    """Measures how answers change if the last bit of every weight changes."""
     generator = np.random.default_rng(0)
     variables = [v for v in module.model_variables if v.dtype == tf.float32]
     kept = [variable.numpy() for variable in variables]
     for variable, values in zip(variables, kept, strict=True):
-        goals = generator.choice([-np.inf, np.inf], values.shape)
-        variable.assign(np.nextafter(values, goals.astype(np.float32)))
+        directions = generator.choice([-np.inf, np.inf], values.shape)
+        variable.assign(np.nextafter(values, directions.astype(np.float32)))
     with tf.device("/CPU:0"):
         moved = fresh_process.run(module.run, requests)
     for variable, values in zip(variables, kept, strict=True):
@@ -130,32 +126,32 @@ def compare(
     received: Mapping[str, np.ndarray],
     tolerance: float,
 ) -> float:
-    """The largest difference of two sets of answers, name to array."""
+    """Returns the largest difference of answers; see `check` for the error."""
     differences = {}
     for name, value in expected.items():
         answer, output = received[name], name.rpartition("/")[2]
         if output == _RANKED and answer.shape == value.shape:
             ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
-            is_open = _are_open(ranked_by, 2 * tolerance)
-            answer = np.where(is_open, value, answer)
+            is_uncertain = _find_uncertain(ranked_by, 2 * tolerance)
+            answer = np.where(is_uncertain, value, answer)
         if tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
             differences[name] = measure_difference(value, answer)
     worst = max(differences, key=lambda name: differences[name])
     if not differences[worst] <= tolerance:
         raise errors.ExportError(
-            "The saved model must give the numbers of the model it was saved "
-            f"from, within {tolerance:g}. Received a difference of "
-            f"{differences[worst]:g} in {worst}. Please report this."
+            "The saved model must give the original model's numbers within "
+            f"{tolerance:g}. Received a difference of {differences[worst]:g} "
+            f"in {worst}. Please report this."
         )
     return differences[worst]
 
 
 def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
-    """Measures how far two arrays differ.
+    """Returns the relative difference of two arrays.
 
-    For floats it is the largest difference as a share of the largest magnitude
-    or of one, whichever is more; for all else 0 or infinity. It is infinity
-    too for another shape or dtype, or where a number is not finite.
+    For floats it is the largest difference, divided by the largest magnitude
+    (at least by 1); for other dtypes 0 or infinity. It is infinity if shapes or
+    dtypes differ, or if a number is not finite.
     """
     is_alike = (expected.shape, expected.dtype) == (
         received.shape, received.dtype,
@@ -164,36 +160,35 @@ def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
         return 0.0
     if not is_alike or expected.dtype.kind != "f":
         return float("inf")
-    # The logits of padding say nothing about the size of the others.
+    # The logits of padding are constants of another magnitude.
     values = np.abs(expected[expected != export_metadata.PADDING_LOGIT])
     scale = max(1.0, float(values.max(initial=0.0)))
     difference = float(np.abs(expected - received).max()) / scale
     return difference if np.isfinite(difference) else float("inf")
 
 
-def _are_open(probabilities: np.ndarray, margin: float) -> np.ndarray:
-    """Marks ids of a ranking `[..., K]` that rounding could reorder.
-
-    The last could be any that did not make it.
-    """
-    is_open = np.ones(probabilities.shape, bool)
-    is_open[..., :-1] = -np.diff(probabilities, axis=-1) <= margin
-    is_open[..., 1:] |= is_open[..., :-1]
-    return is_open
+def _find_uncertain(probabilities: np.ndarray, margin: float) -> np.ndarray:
+    """Marks the ranks of `[..., K]` that rounding could exchange."""
+    # The last rank could be exchanged with the next one, K + 1.
+    is_uncertain = np.ones(probabilities.shape, bool)
+    is_uncertain[..., :-1] = -np.diff(probabilities, axis=-1) <= margin
+    is_uncertain[..., 1:] |= is_uncertain[..., :-1]
+    return is_uncertain
 
 
 def build_request(
     module: exported_module.ExportedModule, signature: str, texts: np.ndarray
 ) -> Arrays:
-    """Makes a request of `[B]` texts, name of each input to array.
+    """Makes a request of `[B]` texts: an array for each input's name.
 
-    A second text is that of another row. Ids are random, as long as the texts.
+    The second text of a pair comes from another row. Signatures of ids get
+    random ids, as many as the texts' tokens.
     """
     names = export_metadata.SIGNATURES[signature].inputs
     if signature.endswith("_text"):
         return dict(zip(names, (texts, texts[::-1]), strict=False))
-    pieces = module.tokenizer.tokenize(tf.constant(texts)).row_lengths()
-    length = min(max(pieces.numpy(), default=0) + 2, module.max_length)
+    lengths = module.tokenizer.tokenize(tf.constant(texts)).row_lengths()
+    length = min(max(lengths.numpy(), default=0) + 2, module.max_length)
     vocabulary = module.tokenizer.vocabulary
     rows = build_rows(len(texts), length, vocabulary, module.num_segments)
     return {name: rows[name] for name in names}
@@ -207,20 +202,21 @@ def build_rows(
 ) -> Arrays:
     """Makes random rows of ids, int32 `[rows, S]`, the first without padding.
 
-    Returns every input that a signature of ids may have; half of each row is
-    in segment 1 where there are two.
+    Returns all inputs that signatures of ids may have. If there are two
+    segments, half of each row is in segment 1.
     """
     generator = np.random.default_rng(length)
     lengths = generator.integers(2, length + 1, (rows, 1))
     lengths[:1] = length
-    places = np.arange(length)
-    mask = (places < lengths).astype(np.int32)
+    positions = np.arange(length)
+    mask = (positions < lengths).astype(np.int32)
     ids = generator.integers(0, vocabulary.size, (rows, length))
     ids[:, 0] = vocabulary.cls_id
-    is_second = (places > length // 2) & (num_segments > 1)
+    is_second = (positions > length // 2) & (num_segments > 1)
+    word_positions = positions * (positions < lengths - 1)
     return {
         "input_ids": (ids * mask).astype(np.int32),
         "input_mask": mask,
         "segment_ids": is_second.astype(np.int32) * mask,
-        "word_positions": (places * (places < lengths - 1)).astype(np.int32),
+        "word_positions": word_positions.astype(np.int32),
     }

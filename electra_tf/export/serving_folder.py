@@ -1,7 +1,7 @@
 """The folder that TensorFlow Serving serves: versions of models, and settings.
 
-`models.config` names the models and `batching.config` says how requests are
-joined; `electra/1`, `electra/2` and so on are exports. A model that is not in
+`models.config` lists the models and `batching.config` controls the batching of
+requests; `electra/1`, `electra/2` and so on are exports. A model that is not in
 models.config is added there; nothing else in the two files is ever changed.
 """
 
@@ -23,17 +23,17 @@ from electra_tf.processes import atomic
 
 MODELS_CONFIG = "models.config"
 BATCH_SIZES = (1, 8)
-"""Texts of a warm-up request. A server that batches must allow the largest: it
-does not load a model that cannot answer its warm-up."""
+"""Texts per warm-up request. A server must allow the largest batch: it does not
+load a model that cannot answer its warm-up."""
 # TensorFlow Serving looks for this name in `assets.extra`.
 _WARM_UP_FILE = "tf_serving_warmup_requests"
 _WARM_UP_TEXT = "The function returns the number of items in a container. "
-# What REST addresses take as a name, without escapes.
+# A name that needs no escapes in REST addresses.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def next_version(folder: pathlib.Path, model_name: str) -> pathlib.Path:
-    """The folder of a version of a model that is not there yet."""
+    """Returns the folder of a model's next version."""
     names = [path.name for path in (folder / model_name).glob("*")]
     numbers = [int(n) for n in names if n.isdecimal() and n.isascii()]
     return folder / model_name / str(max(numbers, default=0) + 1)
@@ -42,15 +42,15 @@ def next_version(folder: pathlib.Path, model_name: str) -> pathlib.Path:
 def write_settings(
     folder: pathlib.Path, model_name: str, server_dir: str = ""
 ) -> list[str]:
-    """Writes what is missing; says of each file what was done."""
+    """Completes the two files of settings; returns a line about each."""
     models, batching = folder / MODELS_CONFIG, folder / "batching.config"
-    deed = "added to" if models.is_file() else "written to"
+    verb = "added to" if models.is_file() else "written to"
     config = plan_config(folder, model_name, server_dir)
     report = [f"{models} already names {model_name} and was kept."]
     if config is not None:
         folder.mkdir(parents=True, exist_ok=True)
         atomic.write_text(models, config)
-        report = [f"{model_name} was {deed} {models}."]
+        report = [f"{model_name} was {verb} {models}."]
     if batching.exists():
         return [*report, f"{batching} was kept."]
     text = export_metadata.read_table("serving.toml")["batching_config"]
@@ -61,11 +61,11 @@ def write_settings(
 def plan_config(
     folder: pathlib.Path, model_name: str, server_dir: str = ""
 ) -> str | None:
-    """Makes the new text of models.config; None to leave it as it is.
+    """Returns the new text of models.config; None if it lists the model.
 
-    Raises `ModelError` if the file, the name or the path cannot be used.
+    Raises `ModelError` for a damaged file, or a bad name or path.
     """
-    # The default is where the server's container image expects models.
+    # By default, the folder of models in the server's container image.
     base = server_dir or "/models"
     if not _NAME.fullmatch(model_name) or not base.startswith("/"):
         raise errors.ModelError(
@@ -78,7 +78,7 @@ def plan_config(
     model = texts["model"].format(name=model_name, base_path=base_path)
     if not path.exists():
         return texts["models_config"].format(model=model)
-    # Unlike those of `read_text`, line ends stay as they are.
+    # Bytes, because `read_text` would change line ends.
     data = path.read_bytes()
     try:
         text = data.decode("utf-8")
@@ -92,25 +92,24 @@ def plan_config(
         if entry.name == model_name:
             if server_dir and entry.base_path != base_path:
                 raise errors.ModelError(
-                    f"{path} must say the base_path {base_path!r} of "
+                    f"{path} must have the base_path {base_path!r} for "
                     f"{model_name}, as --server_dir does. Received: "
-                    f"{entry.base_path!r}. It is yours: change it there, or "
-                    "leave --server_dir out."
+                    f"{entry.base_path!r}. Change one of the two."
                 )
             return None
     return _add_model(path, text, model)
 
 
 def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
-    """Writes requests that a server answers before a model is available.
+    """Writes requests that a server answers before it offers the model.
 
-    The first request of a kind is slow, because the server prepares a graph
-    for it. For every signature: one text and several, short and long.
+    The first request of each form is slow, because the server prepares its
+    graph. Each signature gets one text and several texts, short and long.
     """
     short = _WARM_UP_TEXT.encode()
-    # A word has at least one piece, so this fills a row.
+    # A word has at least one token, so this fills a row.
     repeats = -(-module.max_length // len(_WARM_UP_TEXT.split()))
-    # A server prepares a second name of a signature once more.
+    # A server prepares each name of a signature separately.
     names = {name: name for name in module.signature_names}
     names["serving_default"] = module.signature_names[0]
     texts = short, short * repeats
@@ -123,7 +122,7 @@ def write_warm_up(folder: pathlib.Path, module: ExportedModule) -> None:
             inputs = self_check.build_request(module, names[name], batch)
             for key, value in inputs.items():
                 request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-            # Else the order of the inputs would change from one to the next.
+            # Deterministic: else the order of the inputs varies.
             writer.write(log.SerializeToString(deterministic=True))
 
 
@@ -132,7 +131,7 @@ def _parse(text: str) -> model_server_config_pb2.ModelServerConfig:
 
 
 def _add_model(path: pathlib.Path, text: str, model: str) -> str:
-    """The text with one more model before its last brace; comments stay."""
+    """Adds a model to a text before the last brace; keeps comments."""
     before, brace, after = text.rpartition("}")
     separator = "" if before.endswith("\n") or not before else "\n"
     added = before + separator + model + brace + after

@@ -1,7 +1,7 @@
-"""Models of Hugging Face's transformers, read and written without it.
+"""Reads and writes models of Hugging Face's transformers, without that library.
 
-A pre-trained ELECTRA is two models there, in `folder/discriminator` and
-`folder/generator`; each has the embeddings. Any one of them is read too.
+There, a pre-trained ELECTRA is two models, in `folder/discriminator` and
+`folder/generator`; both have the embeddings. A single one is read too.
 """
 
 import dataclasses
@@ -35,17 +35,18 @@ from electra_tf.tasks.question_answering import answering_task
 
 CONFIG_FILE = "config.json"
 _ENCODER = "ElectraModel"
-# Buffers of older releases, and the tied table that some files repeat.
+# Buffers in files of older releases, which are not read.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
+# Some files repeat the table of word embeddings as the tied output.
 _TIED_OUTPUT = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
 _SEGMENTS = f"{portable.MAIN}/embeddings/token_type_embeddings"
-# The layers of ours that `qa_outputs` there holds side by side.
+# Our two layers, which their layer `qa_outputs` concatenates.
 _ENDS = ("dense", "dense_1")
 
 
 def _read_sentence_head(tensors: Tensors, head: str) -> Arrays:
-    """Restores a single layer that was written as two."""
+    """Restores a single layer that `_write_sentence_head` wrote as two."""
     width, outputs = tensors[f"{head}/dense/kernel"].shape
     kernel = tensors[f"{head}/hidden/kernel"][:, :outputs].copy()
     twin = _gelu_twin(kernel, head) if 2 * outputs <= width else {}
@@ -56,14 +57,14 @@ def _read_sentence_head(tensors: Tensors, head: str) -> Arrays:
 
 
 def _write_sentence_head(tensors: Tensors, head: str) -> Tensors:
-    """Writes a single layer as two."""
+    """Replaces a head's single layer by the two of `_gelu_twin`."""
     if f"{head}/hidden/kernel" in tensors:
         return tensors
     kernel = tensors[f"{head}/dense/kernel"]
     width, outputs = kernel.shape
     if 2 * outputs > width:
         raise errors.ModelError(
-            f"A class of Hugging Face can stand for a linear layer of up to "
+            "A class of Hugging Face can represent a linear layer of up to "
             f"{width // 2} labels, half its width. Received: {outputs}. "
             f"Leave the head out: {portable.without(portable.TASK_HEADS)}."
         )
@@ -71,11 +72,12 @@ def _write_sentence_head(tensors: Tensors, head: str) -> Tensors:
 
 
 def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
-    """Returns the two layers that compute the one linear layer `W h + b`.
+    """Returns two layers that together compute one linear layer `W h + b`.
 
-    Classification there is `out_proj(gelu(dense(h)))`, D wide inside. With C
-    outputs and 2 C <= D, the rows of `dense` are W, -W and zeros, `out_proj` is
-    I, -I and zeros, and gelu(x) - gelu(-x) = x Phi(x) + x Phi(-x) = x.
+    transformers classifies by `out_proj(gelu(dense(h)))`, with D units in
+    `dense`. With C outputs and 2 C <= D, the rows of `dense` are W, -W and
+    zeros, `out_proj` is I, -I and zeros, and
+    gelu(x) - gelu(-x) = x Phi(x) + x Phi(-x) = x.
     """
     width, outputs = kernel.shape
     hidden = np.zeros((width, width), np.float32)
@@ -91,9 +93,9 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
 
 
 def exchange_segments(tensors: Tensors) -> Arrays:
-    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
+    """Exchanges the embeddings of segments 0 and 1 of a tagger.
 
-    The original puts the words into segment 1, transformers into segment 0.
+    The words are in segment 1 in the original, in segment 0 in transformers.
     """
     table = tensors[_SEGMENTS]
     if len(table) < 2:
@@ -114,7 +116,7 @@ def _read_span_head(tensors: Tensors, head: str) -> Arrays:
 
 
 def _write_span_head(tensors: Tensors, head: str) -> Arrays:
-    """Joins start and end, if the head has nothing else."""
+    """Concatenates the start and end layers, if the head has no others."""
     paths = {
         variable: [f"{head}/{end}/{variable}" for end in _ENDS]
         for variable in ("kernel", "bias")
@@ -122,10 +124,10 @@ def _write_span_head(tensors: Tensors, head: str) -> Arrays:
     own = portable.take_part(tensors, head)
     if own.keys() != {*paths["kernel"], *paths["bias"]}:
         raise errors.ModelError(
-            "ElectraForQuestionAnswering predicts start and end apart, each by "
-            "one linear layer. Received: a head that has others. Fine-tune "
-            f"with {answering_task.PLAIN_HEAD}, or leave it out: "
-            f"{portable.without(portable.TASK_HEADS)}."
+            "ElectraForQuestionAnswering predicts start and end independently, "
+            "each by one linear layer. Received: a head with other layers. "
+            f"Fine-tune with {answering_task.PLAIN_HEAD}, or leave the head "
+            f"out: {portable.without(portable.TASK_HEADS)}."
         )
     joined = {
         f"{head}/outputs/{variable}": np.concatenate([own[p] for p in ends], -1)
@@ -146,19 +148,19 @@ _SENTENCE: Any = {
 class HeadClass:
     """A class of transformers: an encoder, perhaps with a head.
 
-    Of a task's head, `read` and `write` take a model's tensors, and the
-    beginning of the paths of the head; they turn it into ours and back.
+    `read` and `write` convert the head of a task from their layout to ours and
+    back. They take a model's tensors, and the prefix of the head's paths.
     """
 
     name: str
-    told_by: str  # beginning of the names of tensors that tell it
-    part: str = ""  # of a pre-trained model, beside the encoder
+    tensor_prefix: str  # of tensors that only this class has
+    part: str = ""  # the head's part of a pre-trained `PortableModel`
     table: parameter_names.NameTable = parameter_names.HUGGING_FACE
     read: Callable[[Tensors, str], Arrays] | None = None
     write: Callable[[Tensors, str], Tensors] | None = None
     has_hidden_layer: bool = False  # before the output layer
     names_outputs: bool = True  # whether its config lists labels
-    note: str = ""  # of what reading changed
+    note: str = ""  # on changes made by `read`
 
 
 _CLASSES = (
@@ -210,7 +212,7 @@ _Architectures = Annotated[
     pydantic.Field(max_length=1),
 ]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
-# Of a task, which becomes the name of a layer.
+# The name of a task, which becomes the name of a layer.
 _NAME = re.compile(r"[A-Za-z0-9.][\w.-]*", re.ASCII)
 _REGRESSION = "regression"
 _PROBLEMS = ("single_label_classification", "multi_label_classification",
@@ -219,7 +221,7 @@ _PROBLEMS = ("single_label_classification", "multi_label_classification",
 
 @schema.frozen
 class _Config:
-    """Fields of a config that are read, beside a kind's `options_class`."""
+    """Fields of their config; a kind's `options_class` reads further ones."""
 
     model_type: Literal["electra"] = "electra"
     architectures: _Architectures | None = None
@@ -231,17 +233,17 @@ class _Config:
     finetuning_task: str | None = None
     id2label: _Labels | None = None
     problem_type: Annotated[str, schema.one_of(*_PROBLEMS)] | None = None
-    # Of the head of multiple choice.
+    # The head of multiple choice.
     summary_type: Literal["first"] = "first"
     summary_use_proj: Literal[True] = True
     summary_activation: Literal["gelu"] = "gelu"
-    # Ours alone.
-    electra_tf_kind: str = ""  # where the fields above do not tell the kind
+    # Fields that only this project writes.
+    electra_tf_kind: str = ""  # if the other fields leave the kind open
     text_pairs: bool = False
 
 
 def read_model(path: pathlib.Path) -> PortableModel:
-    """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
+    """Reads a folder of one model, or of a discriminator and a generator."""
     main, generator = path / "discriminator", path / "generator"
     if (path / CONFIG_FILE).exists() or not main.exists():
         return _read_one(path)
@@ -252,40 +254,38 @@ def read_model(path: pathlib.Path) -> PortableModel:
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
-    """Reads a model of one encoder as the class that its config names."""
     file = path / CONFIG_FILE
     if not file.exists():
         raise FileNotFoundError(
             f"Expected {CONFIG_FILE} beside the weights in {path}. Received: "
-            "none. Give the folder of a model, downloaded whole."
+            "none. Give the complete folder of a model."
         )
-    stated = schema.read_object(file, errors.ModelError)
-    names = stated.get("id2label")
+    config_fields = schema.read_object(file, errors.ModelError)
+    names = config_fields.get("id2label")
     if isinstance(names, dict) and len(names) > _MAX_LABELS:
         raise errors.ModelError(
             f"{file}: id2label must name the model's outputs, {_MAX_LABELS:,} "
-            f"at most. Received: {len(names):,} names. Take the files again."
+            f"at most. Received: {len(names):,} names. Copy the files again."
         )
-    known = portable.build_known(_Config, stated, file)
-    # What a config leaves out is the same there as in ours.
-    encoder = portable.build_known(config.EncoderConfig, stated, file)
+    known = portable.build_known(_Config, config_fields, file)
+    # Fields that the config lacks have the same defaults here.
+    encoder = portable.build_known(config.EncoderConfig, config_fields, file)
     model = PortableModel({}, encoder)
     expected = portable.part_shapes(portable.MAIN, model)
     arrays, source = tensor_files.read_tensors(path, expected)
-    arrays, notes = _take_plain_names(arrays)
+    arrays, notes = _remove_wrapper_prefix(arrays)
     if known.architectures:
         head = HEAD_CLASSES[known.architectures[0]]
     else:
-        # A config may be silent of its class.
         head = next(
             each
             for each in _CLASSES
-            if any(name.startswith(each.told_by) for name in ("", *arrays))
+            if any(n.startswith(each.tensor_prefix) for n in ("", *arrays))
         )
-        notes.append(f"{CONFIG_FILE} names no class, it is an {head.name}")
+        notes.append(f"{CONFIG_FILE} names no class, read as {head.name}")
     task = None
     if head.read is not None:
-        task = _read_task(known, head, stated, file)
+        task = _read_task(known, head, config_fields, file)
         width, outputs = encoder.hidden_size, f"{task.head}/outputs"
         expected |= (
             portable.task_shapes(task, width, {})
@@ -299,11 +299,10 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     if (repeated := arrays.pop(_TIED_OUTPUT, None)) is not None:
         if not np.array_equal(repeated, arrays.get(_TABLE, ())):
             raise errors.ModelError(
-                f"{source}: {_TIED_OUTPUT} must be the table of word "
-                "embeddings, which the output is tied to. Received: another "
-                "matrix."
+                f"{source}: {_TIED_OUTPUT} must equal the word embeddings, to "
+                "which the output is tied. Received: another matrix."
             )
-        notes.insert(0, f"{_TIED_OUTPUT} is the token table, kept once")
+        notes.insert(0, f"{_TIED_OUTPUT} repeats the word embeddings, left out")
     has_prefix = any(name.startswith("electra.") for name in arrays)
     if head.name == _ENCODER and not has_prefix:
         arrays = {f"electra.{name}": arrays[name] for name in arrays}
@@ -327,31 +326,27 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     )
 
 
-def _take_plain_names(arrays: Arrays) -> tuple[Arrays, list[str]]:
-    """Takes off what wrappers put before the names of all tensors.
-
-    These are PyTorch's `DataParallel` and `compile`, and Lightning.
-    """
-    # No class of the library has such names itself.
+def _remove_wrapper_prefix(arrays: Arrays) -> tuple[Arrays, list[str]]:
+    """Removes the prefix of PyTorch's and Lightning's wrappers; adds a note."""
     ends = zip(min(arrays, default=""), max(arrays, default=""), strict=False)
     common = itertools.takewhile(lambda pair: pair[0] == pair[1], ends)
-    shared = re.match(_WRAPPERS, "".join(letter for letter, _ in common))
-    if not shared:
+    match = re.match(_WRAPPERS, "".join(letter for letter, _ in common))
+    if not match:
         return arrays, []
-    prefix = shared[0]
+    prefix = match[0]
     arrays = {n.removeprefix(prefix): arrays[n] for n in arrays}
-    return arrays, [f"took {prefix} off the names of all tensors"]
+    return arrays, [f"removed {prefix} from the names of all tensors"]
 
 
 def _read_task(
     known: _Config,
     head: HeadClass,
-    stated: Mapping[str, Any],
+    config_fields: Mapping[str, Any],
     file: pathlib.Path,
 ) -> PortableTask:
     name = known.finetuning_task or ""
     name = name if _NAME.fullmatch(name) else "own"
-    # The library's default.
+    # transformers' default.
     named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
     kind = _find_kind(known, head.name, len(named), file)
     labels = tuple(named.get(str(number), "") for number in range(len(named)))
@@ -363,23 +358,23 @@ def _read_task(
         labels if kind.outputs_are_labels else (),
         has_hidden_layer=head.has_hidden_layer,
         has_pairs=known.text_pairs,
-        options=portable.build_known(kind.options_class, stated, file),
+        options=portable.build_known(kind.options_class, config_fields, file),
     )
 
 
 def _find_kind(
     known: _Config, class_name: str, num_outputs: int, file: object
 ) -> type[base.Task]:
-    """Finds the kind that a config names, or else that its fields tell."""
-    if stated := known.electra_tf_kind:
-        # A file from elsewhere must not choose which code is imported.
-        is_here = stated in TASK_KINDS or stated in sys.modules
-        kind = base.find_kind(stated) if is_here else None
+    """Returns the kind that a config names, or infers it from other fields."""
+    if name := known.electra_tf_kind:
+        # A downloaded file must not choose which code is imported.
+        is_imported = name in TASK_KINDS or name in sys.modules
+        kind = base.find_kind(name) if is_imported else None
         if kind is None or kind.hugging_face != class_name:
             raise errors.ModelError(
-                f"{file}: `electra_tf_kind` must be a kind of task that is a "
-                f"{class_name}. Received: {stated!r}. If a module of yours "
-                "defines it, import that first."
+                f"{file}: `electra_tf_kind` must be a kind of task for "
+                f"{class_name}. Received: {name!r}. If a module of yours "
+                "defines this kind, import the module first."
             )
         return kind
     known_kinds = map(base.find_kind, TASK_KINDS)
@@ -396,15 +391,14 @@ def _require_labels(labels: tuple[str, ...], source: str) -> None:
         is_line = label.strip() and label.splitlines() == [label]
         if not is_line or label in known:
             raise errors.ModelError(
-                f"{source} must give every output a name of one line, and no "
-                f"two the same. Received: {label!r:.80} for output {number}. "
-                "Rename it."
+                f"{source} must give every output a different name of one "
+                f"line. Received: {label!r:.80} for output {number}."
             )
         known.add(label)
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
-    """Writes what `from_pretrained` reads; returns the model as stated."""
+    """Writes a folder for `from_pretrained`; returns the written model."""
     model = portable.state_initializers(model)
     heads = {each.part for each in _CLASSES}
     known = {portable.MAIN, portable.GENERATOR, *heads}
@@ -415,8 +409,8 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     portable.require_parts(
         model,
         known,
-        "Hugging Face has a class for an encoder that sees both sides with a "
-        "head for replaced or for masked tokens; Electric's are energies.",
+        "Hugging Face has classes for bidirectional encoders with a head for "
+        "replaced or for masked tokens, but none for Electric's energies.",
     )
     for name, part in pairs.split(model).items():
         target = folder / name
@@ -426,7 +420,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 
 
 def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
-    tensors, task, stated = model.tensors, model.task, {}
+    tensors, task, task_fields = model.tensors, model.task, {}
     if task is not None:
         head = HEAD_CLASSES.get(base.find_kind(task.kind).hugging_face)
         if head is None or head.write is None:
@@ -435,15 +429,15 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
                 f"the head out: {portable.without(portable.TASK_HEADS)}."
             )
         tensors = head.write(tensors, task.head)
-        stated = _task_fields(task, head, model.origin)
+        task_fields = _task_fields(task, head, model.origin)
     else:
         own = (each for each in _CLASSES if each.part in model.parts)
         head = next(own, HEAD_CLASSES[_ENCODER])
     arrays = head.table.split_all(tensors)
     if head.name == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
-    # transformers refuses files that do not name their framework. The library
-    # that saves them itself would let only the owner read them.
+    # transformers refuses files that do not name their framework.
+    # `safetensors.save_file` would make a file that only its owner can read.
     content = safetensors.numpy.save(arrays, {"format": "pt"})
     (folder / tensor_files.SAFETENSORS_FILE).write_bytes(content)
     fields = {
@@ -456,7 +450,8 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    (folder / CONFIG_FILE).write_text(schema.to_json(fields | stated), "utf-8")
+    text = schema.to_json(fields | task_fields)
+    (folder / CONFIG_FILE).write_text(text, "utf-8")
     if model.vocabulary is not None:
         tokenizer_files.write_hugging_face(
             model.vocabulary, folder, model.encoder.max_position_embeddings
@@ -478,8 +473,8 @@ def _task_fields(task: PortableTask, head: HeadClass, origin: str) -> Any:
         fields["problem_type"] = kind.problem_type
     options = dataclasses.asdict(task.options)
     fields |= {k: v for k, v in options.items() if v is not None}
-    told = _Config(problem_type=kind.problem_type)
+    written = _Config(problem_type=kind.problem_type)
     num_outputs = len(fields.get("id2label", ()))
-    if _find_kind(told, head.name, num_outputs, CONFIG_FILE) is not kind:
+    if _find_kind(written, head.name, num_outputs, CONFIG_FILE) is not kind:
         fields["electra_tf_kind"] = task.kind
     return fields

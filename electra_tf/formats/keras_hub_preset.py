@@ -1,8 +1,8 @@
-"""Presets of KerasHub's `ElectraBackbone`, read and written by KerasHub.
+"""Reads and writes presets of KerasHub's `ElectraBackbone`, by KerasHub.
 
-A backbone is an encoder alone. It computes gelu by the tanh approximation, so
-its output is not quite what was trained. Its layer `pooled_dense` exists in no
-ELECTRA: it is written as the identity, and not read.
+A backbone is an encoder without a head. It computes gelu by the tanh
+approximation, so its output differs slightly from the trained model's. Its
+layer `pooled_dense`, unknown to ELECTRA, is written as the identity.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ CONFIG_FILE = "config.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense"
 _OPENED = ".json", ".txt", ".h5"
-# Our sizes and KerasHub's arguments.
+# Our names of sizes, and KerasHub's.
 _SIZES = {
     "vocab_size": "vocab_size",
     "embedding_size": "embedding_dim",
@@ -49,13 +49,13 @@ class _Described:
 
     class_name: str
     config: Mapping[str, Any]
-    # KerasHub builds this one if the two differ.
+    # KerasHub builds this class if the two names differ.
     registered_name: str = f"keras_hub>{_CLASS}"
 
 
 @schema.frozen
 class _Tokenizer:
-    """Options of its tokenizer; those that change the ids must be these."""
+    """Options of KerasHub's tokenizer; fixed ones are fixed in ours."""
 
     lowercase: bool = False
     strip_accents: bool = False
@@ -68,7 +68,7 @@ class _Tokenizer:
 
 def read_model(path: pathlib.Path) -> PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
-    # The sizes first, because KerasHub would begin to build any.
+    # Sizes are checked first: KerasHub would build a model of any size.
     encoder = _read_sizes(path / CONFIG_FILE)
     model = PortableModel({}, encoder, origin=f"KerasHub preset {path}")
     expected = portable.part_shapes(portable.MAIN, model)
@@ -78,7 +78,7 @@ def read_model(path: pathlib.Path) -> PortableModel:
     table = parameter_names.KERAS_HUB
     shapes = table.all_shapes(expected)
     arrays = {
-        # There with an axis for the attention heads.
+        # KerasHub's kernels have an axis for the attention heads.
         variable.path: np.reshape(variable, shapes[variable.path])
         for variable in _load_backbone(path).weights
         if not variable.path.startswith(_POOLER)
@@ -97,7 +97,7 @@ def read_model(path: pathlib.Path) -> PortableModel:
     return dataclasses.replace(
         model, tensors=tensors, vocabulary=vocabulary
     ).with_notes(
-        f"left out {_POOLER}, which is KerasHub's own",
+        f"left out {_POOLER}, which only KerasHub has",
         *parameter_names.precision_notes(kinds),
         *tokenizer_files.notes_of(vocabulary),
     )
@@ -113,17 +113,17 @@ def _read_sizes(file: pathlib.Path) -> config.EncoderConfig:
     names = described.class_name, described.registered_name
     if names != (_CLASS, f"keras_hub>{_CLASS}"):
         raise errors.ModelError(
-            f"{file.parent} must be a preset of {_CLASS}. Received: one of "
-            f"{' and '.join(names)}, which cannot be converted."
+            f"{file.parent} must be a preset of {_CLASS}. Received: a preset "
+            f"of {' and '.join(names)}, which cannot be converted."
         )
-    stated = described.config
-    sizes = {ours: stated[n] for ours, n in _SIZES.items() if n in stated}
+    theirs = described.config
+    sizes = {ours: theirs[n] for ours, n in _SIZES.items() if n in theirs}
     encoder = portable.build_known(config.EncoderConfig, sizes, file)
-    return _with_one_rate(encoder)
+    return _limit_to_preset(encoder)
 
 
-def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
-    """Returns the sizes as a preset states them: with one dropout rate."""
+def _limit_to_preset(encoder: config.EncoderConfig) -> config.EncoderConfig:
+    """Sets the fields that a preset lacks: it has one dropout rate."""
     return dataclasses.replace(
         encoder,
         attention_probs_dropout_prob=encoder.hidden_dropout_prob,
@@ -132,13 +132,11 @@ def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
 
 
 def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
-    """Returns the dtypes of weights that have the sizes in the config.
-
-    KerasHub would leave out layers, or ask for more memory than there is.
-    """
+    """Returns the weights' dtypes; raises `ModelError` for other sizes."""
+    # With other sizes, KerasHub would leave out layers or run out of memory.
     kinds: set[str] = set()
     wrong, size = [], 0
-    # KerasHub opens the other files by itself.
+    # KerasHub opens these files itself.
     opened = [f for f in path.rglob("*") if f.suffix in _OPENED]
     tensor_files.require_sizes(opened, expected)
     try:
@@ -147,7 +145,7 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
                 for name, entry in tensor_files.walk(stream):
                     if "seed_generator" in name:
                         continue
-                    # HDF5 has no bfloat16; Keras writes beside it that it is.
+                    # HDF5 has no bfloat16; Keras notes it in an attribute.
                     kind = str(entry.attrs.get("dtype", entry.dtype))
                     if kind not in portable.FLOATS:
                         floats = " or ".join(portable.FLOATS)
@@ -161,8 +159,8 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
     if needed != size:
         raise errors.ModelError(
             f"{path / CONFIG_FILE} does not describe the tensors beside it: "
-            f"{needed:,} numbers by the config. Received: {size:,}. Are both "
-            "of the same model, and is it whole?"
+            f"the config needs {needed:,} numbers. Received: {size:,}. Copy "
+            "the complete folder of one model."
         )
     return kinds
 
@@ -170,9 +168,9 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
 def _damaged(path: pathlib.Path, error: Exception) -> errors.ModelError:
     first_line = (str(error).splitlines() or [""])[0]
     return errors.ModelError(
-        f"{path} must be a preset that KerasHub loads. Received: "
-        f"{type(error).__name__}: {first_line}. It is cut off or damaged: "
-        "take it again from where it comes from."
+        f"{path} must be a preset that KerasHub can load. Received: "
+        f"{type(error).__name__}: {first_line}. The preset is cut off or "
+        "damaged: download or copy it again."
     )
 
 
@@ -182,20 +180,20 @@ def _load_backbone(path: pathlib.Path) -> Any:
     try:
         backbone = keras_hub.models.ElectraBackbone
         return backbone.from_preset(str(path.resolve()), dtype="float32")
-    except Exception as error:  # The libraries raise whatever comes up.
+    except Exception as error:  # KerasHub raises many types.
         raise _damaged(path, error) from error
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
-    """Writes what `ElectraBackbone.from_preset` reads.
+    """Writes a folder for `ElectraBackbone.from_preset`.
 
-    Returns the model with what a preset can state, and notes on the rest.
+    Returns the model that the preset holds, with notes on what it lacks.
     """
-    import keras_hub  # Takes seconds.
+    import keras_hub  # takes seconds
 
-    why = "A preset of KerasHub holds an encoder alone."
+    why = "A preset of KerasHub holds only an encoder."
     portable.require_parts(model, [portable.MAIN], why)
-    encoder, vocabulary = _with_one_rate(model.encoder), model.vocabulary
+    encoder, vocabulary = _limit_to_preset(model.encoder), model.vocabulary
     lost = schema.find_differences(model.encoder, encoder)
     if vocabulary is not None:
         own = vocabulary.settings
@@ -205,7 +203,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
         vocabulary = dataclasses.replace(vocabulary, settings=settings)
     model = dataclasses.replace(
         model, encoder=encoder, vocabulary=vocabulary
-    ).with_notes(*(f"its own, and in a preset: {line}" for line in lost))
+    ).with_notes(*(f"the model's, and the preset's: {line}" for line in lost))
     backbone = keras_hub.models.ElectraBackbone(
         **{name: getattr(encoder, ours) for ours, name in _SIZES.items()},
         dtype="float32",
@@ -217,7 +215,7 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     arrays[f"{_POOLER}/bias"] = np.zeros(width, np.float32)
     for variable in backbone.weights:
         variable.assign(arrays[variable.path].reshape(variable.shape))
-    # On a full disk HDF5 would end the process.
+    # Space is tested first: on a full disk HDF5 ends the process.
     with tempfile.TemporaryFile(dir=folder) as trial:
         trial.write(bytes(sum(value.nbytes for value in arrays.values())))
     backbone.save_to_preset(str(folder))

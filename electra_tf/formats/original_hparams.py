@@ -1,9 +1,9 @@
-"""Hyperparameters written for the original ELECTRA code, as our config.
+"""Converts hyperparameters of the original ELECTRA code to our config.
 
-The original takes one flat JSON object (`--hparams`), names and defaults are
-those of its `configure_pretraining.py`. Two things differ on purpose and keep
-our defaults: positions are drawn without replacement and means run over the
-global batch (`masking.draw_with_replacement`, `objective.means_per_replica`).
+The original takes one flat JSON object (`--hparams`), with the names and
+defaults of its `configure_pretraining.py`. Two settings keep our defaults on
+purpose: positions are drawn without replacement, and means are over the global
+batch (`masking.draw_with_replacement`, `objective.means_per_replica`).
 """
 
 import dataclasses
@@ -17,13 +17,13 @@ from electra_tf.config import schema
 from electra_tf.config.schema import require
 from electra_tf.objectives import registry
 
-# What `model_size` means before `model_hparam_overrides`.
+# The values of `model_size`, before `model_hparam_overrides`.
 _MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
     "small": {"hidden_size": 256, "num_hidden_layers": 12},
     "base": {"hidden_size": 768, "num_hidden_layers": 12},
     "large": {"hidden_size": 1024, "num_hidden_layers": 24},
 }
-# Names of the original that live on in our sections,
+# The original's hyperparameters that our sections have,
 _SECTIONS = {
     "objective": "gen_weight disc_weight temperature disallow_correct",
     "masking": "mask_prob",
@@ -35,7 +35,7 @@ _SECTIONS = {
     "generator": "generator_hidden_size generator_layers untied_generator "
     "untied_generator_embeddings uniform_generator two_tower_generator",
 }
-# some of them under another name,
+# some under another name,
 _RENAMED = {
     "iterations_per_loop": "steps_per_loop",
     "keep_checkpoint_max": "keep_checkpoints",
@@ -52,14 +52,14 @@ _DEBUG_DEFAULTS = {
     "num_train_steps": 20,
     "iterations_per_loop": 10,
     "num_eval_steps": 2,
-    "num_warmup_steps": 0,  # there 10,000, of 20 steps
+    "num_warmup_steps": 0,  # 10,000 of 20 steps in the original
 }
-# Read by functions below.
+# Hyperparameters that the functions below read.
 _OTHER_FIELDS = (
     "electra_objective electric_objective debug model_size "
     "model_hparam_overrides embedding_size vocab_size use_tpu tpu_name"
 )
-# What has another place here: only the original's default is taken silently.
+# Hyperparameters that are no settings here: default, and what replaces them.
 _ELSEWHERE: Mapping[str, tuple[Any, str]] = {
     "do_train": (True, "run_pretraining.py trains and evaluates"),
     "do_eval": (False, "set --config.training.eval_steps"),
@@ -81,10 +81,10 @@ _MAX_STREAMS = 16
 def from_original_hparams(
     hparams: Mapping[str, Any],
 ) -> config.ExperimentConfig:
-    """The run that the original would make of these hyperparameters.
+    """Returns the config of the original's run with these hyperparameters.
 
-    Absent ones keep the original's defaults. Raises `ConfigError` for an
-    unknown name or values that cannot work.
+    Absent ones have the original's defaults. Raises `ConfigError` for an
+    unknown name or a bad value.
     """
     known = " ".join([*_SECTIONS.values(), _OTHER_FIELDS]).split()
     _refuse_unknown("hyperparameter", hparams, [*known, *_ELSEWHERE])
@@ -107,7 +107,7 @@ def from_original_hparams(
     batch_size = given.get("train_batch_size", 128)
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
-    # What the original reads and then does nothing with is taken out.
+    # Removes the settings that the original reads, but does not use.
     generator, objective = sections["generator"], sections["objective"]
     is_untied = _flag(hparams, "untied_generator", True)
     if _flag(hparams, "electric_objective"):
@@ -128,7 +128,7 @@ def from_original_hparams(
     try:
         return registry.complete(config.freeze(sections))
     except errors.ConfigError as error:
-        # The remedy belongs into the JSON: flags are read later.
+        # The remedy is a field of the JSON object, no flag.
         text = str(error).replace("--config.optimizer.", "")
         raise errors.ConfigError(text) from error
 
@@ -152,12 +152,11 @@ def _flag(hparams: Mapping[str, Any], name: str, default: bool = False) -> bool:
 
 
 def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes of the discriminator, resolved in the original's order."""
+    """Returns the discriminator's sizes, resolved in the original's order."""
     overrides = hparams.get("model_hparam_overrides", {})
     require(
         isinstance(overrides, Mapping),
-        "`model_hparam_overrides` must be a JSON object. "
-        f"Received: {overrides!r}.",
+        f"`model_hparam_overrides` must be an object. Received: {overrides!r}.",
     )
     known = [field.name for field in dataclasses.fields(config.EncoderConfig)]
     known = [*known, "hidden_act"]
@@ -174,10 +173,9 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     )
     require(
         activation == "gelu",
-        "`hidden_act` must be 'gelu', the only activation here. "
-        f"Received: {activation!r}.",
+        f"`hidden_act` must be 'gelu'. Received: {activation!r}.",
     )
-    # An explicit null is the hidden size for every model.
+    # For every model size, an explicit null means the hidden size.
     default = 128 if model_size == "small" else None
     given = hparams.get("embedding_size", default)
     fields["embedding_size"] = width if given is None else given

@@ -1,8 +1,9 @@
-"""The original's TF1 checkpoints as portable models, and back.
+"""Converts the original's TF1 checkpoints to portable models, and back.
 
-The released checkpoints hold no sizes; they are read off the tensors. What no
-tensor tells, the number of attention heads, follows the original's rule (one
-for every 64) unless there is an `hparams.json`, as for `--hparams` there.
+The sizes come from `hparams.json` (the original's `--hparams`), if it exists.
+Released checkpoints lack it: their sizes are inferred from the shapes of the
+tensors, and the number of attention heads by the original's rule, one for every
+64 of the width.
 """
 
 import dataclasses
@@ -49,9 +50,9 @@ _TASKS = (
     *("chunking", "squad1", "squad2", "newsqa", "naturalqs", "triviaqa"),
     "searchqa",
 )
-_ROW_LENGTH = 128  # of the original, where there are as many positions
+_ROW_LENGTH = 128  # the original's default
 _HEAD_WIDTH = 64  # the original's rule
-# What TensorFlow raises for damaged files; TypeError is for the step.
+# TensorFlow's errors for damaged files; TypeError is for a bad step.
 _READ_ERRORS = (tf.errors.OpError, IndexError, OSError, RuntimeError,
                 TypeError, ValueError)  # fmt: skip
 
@@ -59,7 +60,7 @@ _READ_ERRORS = (tf.errors.OpError, IndexError, OSError, RuntimeError,
 class OriginalCheckpoint(NamedTuple):
     """Tensors of a checkpoint, by the original's names."""
 
-    path: str  # the prefix that it was read from
+    path: str  # the prefix of the checkpoint's files
     variables: Arrays  # float32
     # Adam's m and v; empty in released checkpoints.
     first_moments: Arrays
@@ -70,9 +71,10 @@ class OriginalCheckpoint(NamedTuple):
 def read_checkpoint(
     path: pathlib.Path, read: Callable[[str], Arrays] = checkpoints.read_tensors
 ) -> OriginalCheckpoint:
-    """Reads all tensors at a prefix, or of a folder's checkpoint.
+    """Reads all tensors of a checkpoint, given its prefix or folder.
 
-    Of several in a folder it is the one that its file `checkpoint` names.
+    If a folder has several, its file `checkpoint` names the one to read. Raises
+    `OSError` if there is no checkpoint, `ModelError` for a damaged one.
     """
     pattern, folder = "*", path
     if not path.is_dir():
@@ -113,15 +115,15 @@ def _find_newest(folder: pathlib.Path) -> pathlib.Path | None:
         text = storage.read_bytes(folder / "checkpoint").decode("utf-8")
     except (FileNotFoundError, ValueError):
         return None
-    # It may stand there with the folder of another machine.
+    # The name may have the folder of another machine.
     newest = r'(?m)^model_checkpoint_path: "(?:.*[/\\])?(.+)"'
     named = re.search(newest, text)
     return folder / f"{named[1]}.index" if named else None
 
 
 def read_model(path: pathlib.Path) -> PortableModel:
-    """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
-    # By the index alone at first: a file may hold more than its model.
+    """Reads a pre-trained or fine-tuned checkpoint, without its optimizer."""
+    # The index first, which tells the shapes: a damaged file may be huge.
     model = _describe(read_checkpoint(path, checkpoints.read_shapes))
     expected = portable.expected_shapes(model)
     table, origin = parameter_names.ORIGINAL, model.origin
@@ -161,7 +163,7 @@ def _describe(checkpoint: OriginalCheckpoint) -> PortableModel:
 
 
 def _name_task(variables: Arrays, origin: str) -> tuple[Arrays, Any]:
-    """Returns the variables, the head under our name of its task, and that."""
+    """Renames a head's scope to our name of its task; returns the task too."""
     heads = portable.take_part(variables, portable.TASK_HEADS)
     scopes = sorted({name.split("/")[1] for name in heads})
     if not scopes:
@@ -170,8 +172,7 @@ def _name_task(variables: Arrays, origin: str) -> tuple[Arrays, Any]:
     if len(scopes) > 1 or name not in _TASKS:
         raise errors.ModelError(
             f"{origin} must be fine-tuned on one task of the original: "
-            f"{', '.join(sorted(_TASKS))}. Received: {', '.join(scopes)}. "
-            "Fine-tune on one of them."
+            f"{', '.join(sorted(_TASKS))}. Received: {', '.join(scopes)}."
         )
     scope = f"{portable.TASK_HEADS}/{scopes[0]}"
     task = _build_task(name)
@@ -212,13 +213,13 @@ def _infer_sizes(model: PortableModel) -> PortableModel:
     return dataclasses.replace(
         model, encoder=encoder, generator=generator, tying=tying
     ).with_notes(
-        f"took {encoder.num_attention_heads} attention heads, one for every "
-        f"64 of {encoder.hidden_size}, for want of {HPARAMS_FILE}"
+        f"assumed {encoder.num_attention_heads} attention heads, one for every "
+        f"64 of {encoder.hidden_size}, as there is no {HPARAMS_FILE}"
     )
 
 
 def _infer_sizes_of(model: PortableModel, name: str, owner: str) -> Any:
-    """Reads sizes off the tensors; `owner` is whose embeddings it has."""
+    """Infers an encoder's sizes from shapes; `owner` has its embeddings."""
     tables, blocks = f"{owner}/embeddings", f"{name}/encoder/layer_"
     sizes = {}
     for size, path, axis in (
@@ -232,9 +233,9 @@ def _infer_sizes_of(model: PortableModel, name: str, owner: str) -> Any:
         shape = model.tensors[path].shape if path in model.tensors else ()
         if len(shape) != 2:
             raise errors.ModelError(
-                f"Expected in {model.origin} a matrix {path}, to read the "
-                f"model's sizes off. Received: {shape or 'none of that name'}. "
-                "Is this a checkpoint of ELECTRA, and whole?"
+                f"Expected in {model.origin} a matrix {path}, which tells the "
+                f"model's sizes. Received: {shape or 'none of that name'}. Is "
+                "this a complete checkpoint of ELECTRA?"
             )
         sizes[size] = shape[axis]
     layers = {p.split("/")[2] for p in model.tensors if p.startswith(blocks)}
@@ -246,17 +247,17 @@ def _infer_sizes_of(model: PortableModel, name: str, owner: str) -> Any:
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
-    """Writes what the original restores; returns the model as stated."""
+    """Writes a checkpoint for the original; returns the written model."""
     model = portable.state_initializers(model, is_shared=True)
-    has_not = "The original has encoders, heads of ELECTRA, and tasks."
-    portable.require_parts(model, _WRITABLE, has_not)
+    why = "The original has encoders, heads of ELECTRA, and tasks."
+    portable.require_parts(model, _WRITABLE, why)
     tensors, task = model.tensors, model.task
     if task is not None:
         unnamed = dataclasses.replace(task, labels=())
         if task.name not in _TASKS or unnamed != _build_task(task.name):
             raise errors.ModelError(
                 "The original has one linear layer for each of its tasks "
-                f"{', '.join(sorted(_TASKS))} (stsb: of values 0 to 5). "
+                f"{', '.join(sorted(_TASKS))} (stsb: with values 0 to 5). "
                 f"Received: {task}. Leave the head out: "
                 f"{portable.without(portable.TASK_HEADS)}."
             )
@@ -285,14 +286,14 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     sizes = dataclasses.asdict(model.encoder)
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
-    # The original fills these in from the rest.
+    # The original derives the other hyperparameters.
     hparams: dict[str, Any] = {
         "vocab_size": sizes.pop("vocab_size"),
         "embedding_size": sizes.pop("embedding_size"),
         "model_hparam_overrides": sizes,
         "max_seq_length": length,
     }
-    if model.task is None:  # Fine-tuning there does not know these.
+    if model.task is None:  # the original's fine-tuning refuses them
         is_energy = model.trained_by.answer is networks.Answer.ENERGY
         hparams["electric_objective"] = is_energy
         hparams["electra_objective"] = (
@@ -308,7 +309,7 @@ def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     portable.require_generator(
         model,
         original_hparams.from_original_hparams(hparams),
-        "The original derives its generator's sizes: heads 64 wide, inner "
-        "layers four times as wide as the others",
+        "The original derives its generator's sizes: attention heads of 64 "
+        "units, and feed-forward layers four times as wide as the others",
     )
     path.write_text(schema.to_json(hparams), "utf-8")

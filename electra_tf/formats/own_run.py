@@ -1,8 +1,8 @@
-"""Pre-training runs of this project as portable models, and back.
+"""Converts pre-training runs of this project to portable models, and back.
 
-A converted model is a run that has made no step here: `config.json`,
-vocabulary and one checkpoint with weights alone, in half the space where they
-are bfloat16 numbers. Every command that takes a run takes it.
+A converted model is a run without a step of ours: `config.json`, vocabulary and
+one checkpoint without an optimizer, stored as bfloat16 if that is lossless.
+Every command that takes a run takes a converted model.
 """
 
 import dataclasses
@@ -20,8 +20,7 @@ from electra_tf.objectives import registry
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
-# Rows of a run that continues from a converted model, unless it says more.
-_ROW_LENGTH = 128
+_ROW_LENGTH = 128  # in the config of a converted model
 _WORDS = "embeddings/word_embeddings"
 _SAFE_TO_CHANGE = checkpoints.SAFE_TO_CHANGE | {
     "training.eval_steps",
@@ -30,11 +29,11 @@ _SAFE_TO_CHANGE = checkpoints.SAFE_TO_CHANGE | {
     "data.dataset_dir",
 }
 TRIAL_FIELDS = {"format", "labels"}
-"""Of a config.json, by which a fine-tuned trial is told."""
+"""Fields that only the config.json of a trial has."""
 
 
 def is_trial(path: pathlib.Path) -> bool:
-    """Returns whether a folder is that of a fine-tuned trial."""
+    """Returns whether a folder is the folder of a trial."""
     return portable.peek(path / "config.json").keys() >= TRIAL_FIELDS
 
 
@@ -44,7 +43,7 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     if not path.is_file() or "model_type" in schema.read_object(path):
         raise errors.ModelError(
             f"No run in {model_dir}: expected its config.json there. Give the "
-            "folder of a run; electra-convert makes one of other models."
+            "folder of a run; electra-convert turns other models into runs."
         )
     return schema.read_file(config.ExperimentConfig, path)
 
@@ -55,25 +54,26 @@ def check(
     vocabulary: vocabulary_lib.Vocabulary,
     may_extend: bool = False,
 ) -> list[str]:
-    """Checks that the folder is free or already this run's; writes nothing.
+    """Checks that a folder is free, or holds a run that may be continued so.
 
-    Returns the settings that differ, each as `section.field: there, now`.
+    Returns the changed settings, each as `section.field: stored, new`. Raises
+    `ModelError` for changes that a run does not allow, or another vocabulary.
     """
     if not checkpoints.has_config(model_dir, "run", "--model_dir"):
         return []
     old = registry.complete(load_settings(model_dir))
     settings = registry.complete(settings)
-    now, there = (s.training.num_train_steps for s in (settings, old))
-    extended = {"training.num_train_steps"} if now > there else set()
+    new_steps, old_steps = (s.training.num_train_steps for s in (settings, old))
+    extended = {"training.num_train_steps"} if new_steps > old_steps else set()
     changed = checkpoints.require_same_settings(
         model_dir, old, settings, _SAFE_TO_CHANGE | extended, "--model_dir"
     )
     if extended and not may_extend:
         raise errors.ModelError(
-            f"{model_dir} holds a run of {there} steps. Received: "
-            f"training.num_train_steps={now}. --extend stretches its learning-"
-            "rate schedule over all of them: the rate jumps up. Or warm up and "
-            f"decay anew, in another --model_dir with --init_from={model_dir}."
+            f"{model_dir} holds a run of {old_steps} steps. Received: "
+            f"training.num_train_steps={new_steps}. --extend stretches its "
+            "learning-rate schedule over all steps, so the rate jumps up. Or "
+            f"use --init_from={model_dir} in another --model_dir."
         )
     if (model_dir / "vocab.txt").exists():
         checkpoints.require_same_vocabulary(model_dir, vocabulary)
@@ -83,16 +83,18 @@ def check(
 def read_model(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
-    """Reads a run's weights, or their moving average; not its optimizer.
+    """Reads a run's weights or their moving average, without its optimizer.
 
-    `which` is `latest`, `best`, or the folder of a checkpoint.
+    `which` is `latest`, `best`, or the folder of a checkpoint. Raises
+    `ModelError` if the weights do not fit the run's config.
     """
     settings = load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = load_tensors(checkpoint, settings, use_average)
-    sizes = settings.encoder, vocabulary.size, path
-    encoder = networks.resolve_vocab_size(*sizes)
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, vocabulary.size, path
+    )
     model = portable.PortableModel(
         tensors,
         encoder,
@@ -106,7 +108,7 @@ def read_model(
         generator = settings.generator.encoder_config(encoder)
         model = dataclasses.replace(model, generator=generator)
     for part in model.parts:
-        # A part that the objective does not declare.
+        # Parts that the objective does not declare are not checked.
         if not portable.part_shapes(part, model):
             tensors = portable.drop_part(tensors, part)
     portable.check(dataclasses.replace(model, tensors=tensors))
@@ -120,7 +122,7 @@ def load_tensors(
 ) -> dict[str, np.ndarray]:
     """Reads the weights of a checkpoint, by path.
 
-    Disentangled embeddings, kept as a difference, are added up.
+    Disentangled embeddings are stored as a difference; this returns the sum.
     """
     prefix = "average" if use_average else "model"
     tensors = checkpoints.load_tensors(checkpoint, prefix)
@@ -134,14 +136,14 @@ def load_tensors(
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a run that export, fine-tuning and pre-training start from."""
+    """Writes a run from which export, fine-tuning and pre-training start."""
     vocabulary = model.require_vocabulary()
     settings = build_settings(model)
     portable.require_generator(
         model,
         settings,
-        "A config's generator differs from the discriminator in no more than "
-        "width, depth, heads and inner width",
+        "The generator of a config can differ from the discriminator only in "
+        "width, depth, attention heads and feed-forward width",
     )
     checkpoints.claim_folder(folder, settings, vocabulary)
     state = {
@@ -163,8 +165,8 @@ def write(
 
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
-    """Returns the config of a run that would have made a model."""
-    # No format keeps the length of stages or the source of a frozen generator.
+    """Returns the config of a run that could have trained a model."""
+    # No format has the stages' lengths or the source of a frozen generator.
     objective = model.trained_by.weights_of or model.trained_by
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     return config.ExperimentConfig(

@@ -1,4 +1,4 @@
-"""A discriminator and its generator as two models, and two models as one."""
+"""Splits a discriminator and its generator into two models, and joins them."""
 
 import dataclasses
 
@@ -10,10 +10,9 @@ from electra_tf.formats.portable import PortableModel
 
 
 def split(model: PortableModel) -> dict[str, PortableModel]:
-    """Splits a discriminator and its generator into two models.
+    """Splits a model into a `discriminator` and a `generator`, a masked LM.
 
-    The models are called `discriminator` and `generator`, a masked LM; each
-    gets the embeddings that they share. A model of one encoder is called `.`.
+    Both get the embeddings that they share. A model of one encoder is `.`.
     """
     if model.generator is None:
         return {".": model}
@@ -34,7 +33,10 @@ def split(model: PortableModel) -> dict[str, PortableModel]:
 
 
 def join(main: PortableModel, generator: PortableModel) -> PortableModel:
-    """Joins a discriminator and its generator; equal weights become shared."""
+    """Joins a discriminator and its generator; equal weights become shared.
+
+    Raises `ModelError` for other parts, vocabularies or sizes.
+    """
     for head, model in (
         (portable.REPLACED_TOKEN_HEAD, main),
         (portable.MASKED_LM_HEAD, generator),
@@ -42,14 +44,14 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
         # Other parts would be overwritten, or joined unchecked.
         if set(model.parts) != {head, portable.MAIN}:
             raise errors.ModelError(
-                "A discriminator is joined with its generator, each with its "
-                f"own head alone, here {head}. Received: {model.origin} with "
+                "A discriminator and its generator must have one encoder and "
+                f"one head each, here {head}. Received: {model.origin} with "
                 f"{', '.join(model.parts)}. Leave other parts out."
             )
     if main.vocabulary != generator.vocabulary:
         raise errors.ModelError(
             "Both models must have one vocabulary and tokenizer settings. "
-            f"Received: others in {main.origin} and {generator.origin}."
+            f"Received: different ones in {main.origin} and {generator.origin}."
         )
     tying = _find_tying(main, generator)
     own = portable.take_part(generator.tensors, portable.MASKED_LM_HEAD)
@@ -85,10 +87,10 @@ def _find_tying(main: PortableModel, generator: PortableModel) -> str:
     parts = portable.GENERATOR, portable.MASKED_LM_HEAD
     if sizes.embedding_size != sizes.hidden_size:
         raise errors.ModelError(
-            "A generator with embeddings of its own must have them of its own "
-            f"width. Received: {generator.origin}, embedding_size="
+            "A generator with its own embeddings must have embedding_size="
+            f"hidden_size. Received: {generator.origin}, embedding_size="
             f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
-            f"other embeddings than {main.origin}. Take one of them; of one "
-            f"model, {portable.without(*parts)}."
+            f"other embeddings than {main.origin}. Convert only one of the "
+            f"two: {portable.without(*parts)}."
         )
     return "none"

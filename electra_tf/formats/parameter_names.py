@@ -1,7 +1,7 @@
-"""Names of the same parameter here and elsewhere, as tables.
+"""Tables of our parameters' names in other projects.
 
-A table goes both ways: `split` makes foreign tensors of one variable, `join`
-the variable of foreign tensors. `take` joins a whole model.
+A table serves both directions: `split` turns one of our variables into foreign
+tensors, `join` turns these into the variable. `take` converts a whole model.
 """
 
 import dataclasses
@@ -12,22 +12,21 @@ import numpy as np
 
 from electra_tf.formats import portable
 
-# One product here, three in all other projects.
-_FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
+# One linear layer here, three in all other projects.
+_FUSED, _SPLIT = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
 
 
 @dataclasses.dataclass(frozen=True)
 class NameTable:
     """Names and layouts of our parameters in another project."""
 
-    # Regular expressions and what replaces their matches in our path, one
-    # after the other.
+    # Regular expressions and their replacements, applied to our path in order.
     replacements: tuple[tuple[str, str], ...] = ()
-    has_transposed_kernels: bool = False  # whether they are `[out, in]` there
+    has_transposed_kernels: bool = False  # whether theirs are `[out, in]`
 
     def names(self, path: str) -> tuple[str, ...]:
         """Returns the names of the foreign tensors of one variable."""
-        parts = _APART if _FUSED in path else (_FUSED,)
+        parts = _SPLIT if _FUSED in path else (_FUSED,)
         names = [path.replace(_FUSED, part) for part in parts]
         for pattern, replacement in self.replacements:
             names = [re.sub(pattern, replacement, name) for name in names]
@@ -37,11 +36,11 @@ class NameTable:
         """Returns the foreign tensors of one variable's value."""
         names = self.names(path)
         parts = np.split(np.asarray(value), len(names), axis=-1)
-        turned = (self._turn(path, part) for part in parts)
-        return dict(zip(names, turned, strict=True))
+        values = (self._transpose(path, part) for part in parts)
+        return dict(zip(names, values, strict=True))
 
     def split_all(self, tensors: portable.Tensors) -> portable.Arrays:
-        """Returns the foreign tensors of a model, each in its own memory."""
+        """Returns the foreign tensors of a model, contiguous in memory."""
         return {
             name: np.ascontiguousarray(part)
             for path, value in tensors.items()
@@ -49,9 +48,9 @@ class NameTable:
         }
 
     def join(self, path: str, tensors: portable.Tensors) -> np.ndarray:
-        """Returns the variable's value, made of foreign tensors."""
-        parts = [self._turn(path, tensors[name]) for name in self.names(path)]
-        return np.concatenate(parts, axis=-1)
+        """Returns one variable's value, made of its foreign tensors."""
+        parts = (tensors[name] for name in self.names(path))
+        return np.concatenate([self._transpose(path, p) for p in parts], -1)
 
     def all_shapes(self, shapes: portable.Shapes) -> portable.Shapes:
         """Returns the shapes of the foreign tensors of a model."""
@@ -63,13 +62,13 @@ class NameTable:
             ).items()
         }
 
-    def _turn(self, path: str, value: np.ndarray) -> np.ndarray:
-        is_turned = self.has_transposed_kernels and path.endswith("/kernel")
-        return value.T if is_turned else value
+    def _transpose(self, path: str, value: np.ndarray) -> np.ndarray:
+        is_kernel = self.has_transposed_kernels and path.endswith("/kernel")
+        return value.T if is_kernel else value
 
 
 ORIGINAL = NameTable()
-"""The original's TF1 checkpoints, whose names ours are."""
+"""The original's TF1 checkpoints; their names are ours."""
 
 HUGGING_FACE = NameTable(
     (
@@ -83,13 +82,13 @@ HUGGING_FACE = NameTable(
     ),
     has_transposed_kernels=True,
 )
-"""Models of one encoder, which is called `electra`; without a task's head."""
+"""Models of transformers with one encoder, without the head of a task."""
 
 
 def hugging_face(output_layer: str, hidden_layer: str = "") -> NameTable:
-    """Returns the names of a model with a task's head of these layers."""
+    """Returns the table of a model whose task's head has these layers."""
     head = f"^{portable.TASK_HEADS}/[^/]+"
-    # The layer `outputs` has start and end side by side.
+    # The layer `outputs` concatenates the start and end layers.
     replacements = (
         (f"{head}/(dense|outputs)/", f"{output_layer}/"),
         (f"{head}/hidden/", f"{hidden_layer}/"),
@@ -114,7 +113,7 @@ KERAS_HUB = NameTable(
         ("/output/LayerNorm/", "/feedforward_layer_norm/"),
     )
 )
-"""The variables of an `ElectraBackbone`, without the axis for the heads."""
+"""The variables of an `ElectraBackbone`, without the axis of the heads."""
 
 
 def take(
@@ -124,9 +123,17 @@ def take(
     origin: str,
     may_be_unused: str = "",
 ) -> portable.Arrays:
-    """Turns the tensors of a file into a model's, as float32.
+    """Converts the tensors of a file to our names and layouts, in float32.
 
-    `expected` has our paths. Raises as `portable.require_shapes`.
+    Args:
+        tensors: the file's tensors, by their names.
+        expected: the shapes of the model's variables, by our paths.
+        table: the names of the file's project.
+        origin: the file, for errors.
+        may_be_unused: regular expression of tensors that may be left over.
+
+    Raises:
+        ModelError: as `portable.require_shapes`.
     """
     shapes = table.all_shapes(expected)
     portable.require_shapes(tensors, shapes, origin, may_be_unused)

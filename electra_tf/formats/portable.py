@@ -1,8 +1,8 @@
 """A model outside of any framework: named arrays, sizes, vocabulary.
 
 Every reader makes a `PortableModel` and every writer takes one, so n formats
-need n readers and n writers. Its tensors have our names (`variable.path`) and
-layouts; the first part of a name says which part of the model it belongs to.
+need n readers and n writers. Tensors have our names (`variable.path`) and
+layouts; a name begins with the part of the model, for example `generator/`.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
-# Heads of generators; of the main encoder where there is no generator.
+# Heads of the generator; without a generator, of the main encoder.
 _GENERATOR_HEADS: dict[str, Any] = {
     MASKED_LM_HEAD: networks.MaskedLMHead,
     "cloze_predictions": lambda sizes, **kwargs: networks.MaskedLMHead(
@@ -59,12 +59,12 @@ class PortableTask:
 
     name: str  # as in the paths of its head, `task_specific/<name>/`
     kind: str  # see `tasks.base.find_kind`
-    # In the order of the outputs; empty if there are none or files do not say.
+    # In the order of the outputs; empty if there are none, or if not known.
     labels: tuple[str, ...] = ()
-    # Of heads on [CLS]: whether a dense layer with gelu stands before the
-    # output layer, as in Hugging Face.
+    # Whether a head on [CLS] has a dense layer with gelu before the output
+    # layer, as in Hugging Face.
     has_hidden_layer: bool = False
-    has_pairs: bool = False  # of a task called `own`; of others it is known
+    has_pairs: bool = False  # set for the task `own` only
     options: Any = None  # the kind's `options_class`; None: its defaults
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class PortableTask:
 
     @property
     def head(self) -> str:
-        """Returns the beginning of the paths of its head."""
+        """The prefix of the head's paths."""
         return f"{TASK_HEADS}/{self.name}"
 
 
@@ -82,25 +82,26 @@ class PortableTask:
 class PortableModel:
     """A pre-trained or fine-tuned model."""
 
-    tensors: Tensors  # our path to float32 array
-    encoder: config.EncoderConfig  # the main one; `vocab_size` is the table's
+    tensors: Tensors  # float32 arrays by our paths
+    encoder: config.EncoderConfig  # the main one, with the table's vocab_size
     generator: config.EncoderConfig | None = None
-    tying: str = "embeddings"  # they are shared with it, or: none, all
+    # Weights that the generator shares with it: `none`, `embeddings` or `all`.
+    tying: str = "embeddings"
     vocabulary: vocabulary_lib.Vocabulary | None = None  # if the files hold one
     task: PortableTask | None = None  # of a fine-tuned model
-    objective: str = ""  # as in the config; empty where files do not say
-    step: int = 0  # updates made, 0 where files do not say
-    origin: str = ""  # one line that says where it was read
-    notes: tuple[str, ...] = ()  # what was left out or changed in reading
-    history: Any = None  # of a trial, its `portable_trial.History`
+    objective: str = ""  # as in the config; empty if not known
+    step: int = 0  # number of updates; 0 if not known
+    origin: str = ""  # format and path, in one line
+    notes: tuple[str, ...] = ()  # changes and omissions of the reader
+    history: Any = None  # `portable_trial.History` of a trial
 
     @property
     def trained_by(self) -> type[objective_base.PretrainingModel]:
-        """The class of its objective; the usual one where it is not known."""
+        """The class of the objective, inferred from the heads if not known."""
         is_masked_lm = MASKED_LM_HEAD in self.parts and not self.has_both_heads
         usual = registry.MASKED_LM if is_masked_lm else registry.DETECTION
         name = self.objective or usual
-        # A model of a stranger's may name any module: none is imported.
+        # A downloaded model must not choose which code is imported.
         if name in registry.NAMES or name in sys.modules:
             with contextlib.suppress(errors.ConfigError):
                 return registry.find_class(name)
@@ -108,27 +109,26 @@ class PortableModel:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Returns the first parts of the tensors' names, sorted."""
+        """The parts of the model, sorted."""
         return tuple(sorted(set(map(part_of, self.tensors))))
 
     @property
     def generator_parts(self) -> list[str]:
-        """Returns the encoders of a generator that has its own."""
+        """The generator's own encoders; two of a two-tower generator."""
         return [p for p in (GENERATOR, *TOWER_PARTS) if p in self.parts]
 
     @property
     def has_both_heads(self) -> bool:
-        """Returns whether there are heads of discriminator and generator."""
+        """Whether there are heads of both discriminator and generator."""
         return {REPLACED_TOKEN_HEAD, MASKED_LM_HEAD} <= set(self.parts)
 
     def require_vocabulary(self) -> vocabulary_lib.Vocabulary:
         """Returns the vocabulary; raises `ModelError` if there is none."""
         if self.vocabulary is None:
             raise errors.ModelError(
-                "A model needs its vocabulary: its ids mean nothing without. "
-                f"Received: none beside {self.origin}. Put its vocab.txt there "
-                "(and tokenizer_config.json, if it is cased); a conversion "
-                "takes it by --vocab_file."
+                "A model needs the vocabulary of its training. Received: none "
+                f"beside {self.origin}. Put its vocab.txt there (and "
+                "tokenizer_config.json, if it is cased), or use --vocab_file."
             )
         return self.vocabulary
 
@@ -140,7 +140,7 @@ class PortableModel:
 def describe_task(
     task: base.Task, labels: tuple[str, ...], conventions: Any = None
 ) -> PortableTask:
-    """Describes a task of the catalog, as a trained model has it."""
+    """Describes a task of the catalog for a trained model."""
     is_own = task.name == base.OWN
     return PortableTask(
         task.name,
@@ -158,7 +158,7 @@ def part_of(path: str) -> str:
 
 
 def rename_part(tensors: Mapping[str, _T], old: str, new: str) -> dict[str, _T]:
-    """Returns the tensors below `old/`, with `new` in its place."""
+    """Returns only the tensors below `old/`, renamed to `new/`."""
     return {
         new + path.removeprefix(old): value
         for path, value in tensors.items()
@@ -167,7 +167,7 @@ def rename_part(tensors: Mapping[str, _T], old: str, new: str) -> dict[str, _T]:
 
 
 def replace_part(tensors: Tensors, old: str, new: str) -> Arrays:
-    """Returns all tensors, those below `old/` with `new` in its place."""
+    """Returns all tensors; renames those below `old/` to `new/`."""
     return drop_part(tensors, old) | rename_part(tensors, old, new)
 
 
@@ -182,7 +182,7 @@ def drop_part(tensors: Mapping[str, _T], part: str) -> dict[str, _T]:
 
 
 def peek(path: pathlib.Path) -> dict[str, Any]:
-    """Returns the object in a JSON file; an empty one if it holds none."""
+    """Returns the object in a JSON file; an empty one if there is none."""
     try:
         return schema.read_object(path)
     except (OSError, ValueError):
@@ -190,16 +190,16 @@ def peek(path: pathlib.Path) -> dict[str, Any]:
 
 
 def build_known(
-    kind: type[_T], stated: Mapping[str, Any], file: pathlib.Path
+    kind: type[_T], content: Mapping[str, Any], file: pathlib.Path
 ) -> _T:
-    """Builds what is known of another project's JSON file."""
+    """Builds a dataclass from the fields that it knows of a JSON object."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    known = {name: stated[name] for name in stated if name in names}
+    known = {name: content[name] for name in content if name in names}
     return schema.build(kind, known, str(file), errors.ModelError)
 
 
 def round_weights(model: PortableModel) -> PortableModel:
-    """Rounds weights to bfloat16, kept as float32, and drops their scores."""
+    """Rounds weights to bfloat16 (as float32 arrays) and drops old scores."""
     tensors = {
         path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
         for path, value in model.tensors.items()
@@ -213,9 +213,9 @@ def round_weights(model: PortableModel) -> PortableModel:
 def state_initializers(
     model: PortableModel, is_shared: bool = False
 ) -> PortableModel:
-    """Puts the number that an `initializer_range` of 0 means in its place.
+    """Replaces an `initializer_range` of 0 by the number that it stands for.
 
-    With `is_shared` the format has one, that of the main encoder.
+    With `is_shared`, the generator gets the main encoder's number.
     """
     stddev = model.encoder.initializer_stddev
     encoder = dataclasses.replace(model.encoder, initializer_range=stddev)
@@ -227,7 +227,7 @@ def state_initializers(
 
 
 def describe(model: PortableModel) -> list[str]:
-    """Lists for people what a model has: a line for each part, then notes."""
+    """Lists the parts of a model for users, a line for each, and notes."""
     lines = [model.origin]
     for part in (*model.parts, ""):
         tensors = take_part(model.tensors, part) if part else model.tensors
@@ -242,14 +242,14 @@ def linear_shapes(path: str, width: int, units: int) -> Shapes:
 
 
 def _built_shapes(layer: Any, *input_shape: int | None) -> Shapes:
-    """Returns the shapes of a layer's variables; none of them is allocated."""
+    """Returns the shapes of a layer's variables without allocating them."""
     with tf.Graph().as_default():
         layer.build(input_shape)
         return {v.path: tuple(v.shape) for v in layer.variables}
 
 
 def part_shapes(part: str, model: PortableModel) -> Shapes:
-    """Returns the shapes of a part of a model; none if it is not known."""
+    """Returns the shapes of a part of a model; empty for an unknown part."""
     generator = model.generator or model.encoder
     if part == MAIN:
         return dict(_encoder_shapes(part, model.encoder, True))
@@ -264,7 +264,7 @@ def part_shapes(part: str, model: PortableModel) -> Shapes:
     return {}
 
 
-@functools.lru_cache(maxsize=64)  # A conversion asks several times.
+@functools.lru_cache(maxsize=64)  # a conversion calls it several times
 def _encoder_shapes(
     name: str, encoder: config.EncoderConfig, has_embeddings: bool
 ) -> Shapes:
@@ -278,15 +278,15 @@ def _encoder_shapes(
     return shapes
 
 
-def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
+def task_shapes(task: PortableTask, hidden_size: int, stored: Shapes) -> Shapes:
     """Returns the shapes of a fine-tuned head on an encoder of this width.
 
-    `there` are the shapes that were found: they tell the number of outputs
-    where labels are not known, and which optional layers the head has.
+    `stored` holds the shapes in the file. They tell the head's optional layers
+    and, if the labels are not known, the number of outputs.
     """
     own = {
         path.removeprefix(f"{task.head}/"): shape
-        for path, shape in take_part(there, task.head).items()
+        for path, shape in take_part(stored, task.head).items()
     }
     head = base.find_kind(task.kind).restore_head(
         len(task.labels), own, task.has_hidden_layer, seed=0, name=task.name
@@ -301,13 +301,13 @@ def expected_shapes(model: PortableModel) -> Shapes:
     for part in (MAIN, *model.parts):
         expected |= part_shapes(part, model)
     if model.task is not None:
-        there = {path: value.shape for path, value in model.tensors.items()}
-        expected |= task_shapes(model.task, model.encoder.hidden_size, there)
+        stored = {path: value.shape for path, value in model.tensors.items()}
+        expected |= task_shapes(model.task, model.encoder.hidden_size, stored)
     return expected
 
 
 def check(model: PortableModel) -> None:
-    """Raises `ModelError` unless a model has all tensors, finite, in shape."""
+    """Raises `ModelError` unless all tensors exist with finite values."""
     expected = expected_shapes(model)
     require_shapes(model.tensors, expected, model.origin, dtypes=("float32",))
 
@@ -321,8 +321,7 @@ def require_shapes(
 ) -> None:
     """Raises `ModelError` unless tensors are finite numbers of these shapes.
 
-    Others may be there if their names match `may_be_unused`. The error lists
-    what is missing, left over, of another shape or dtype, or not finite.
+    Left-over tensors are allowed if their names match `may_be_unused`.
     """
     problems = [
         f"{name} {tensors[name].shape} is not used"
@@ -354,7 +353,7 @@ def _find_problem(
 
 
 def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
-    """Raises `ModelError` if a format lacks parts of a model; `why` says so."""
+    """Raises `ModelError`, with `why`, if a format cannot hold some parts."""
     unknown = [part for part in model.parts if part not in known]
     if unknown:
         raise errors.ModelError(
@@ -364,7 +363,7 @@ def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
 
 
 def without(*parts: str) -> str:
-    """Returns the flag that leaves parts out, which one command has."""
+    """Returns the command that leaves parts out."""
     return f"electra-convert --drop='{'|'.join(parts)}'"
 
 
@@ -373,19 +372,18 @@ def require_labels(task: str, labels: tuple[str, ...], origin: str) -> None:
     if not labels:
         raise errors.ModelError(
             f"The labels of {task!r} must be known, in the order of the "
-            f"outputs. Received: none in {origin}. Write a model that has "
-            "them: electra-convert --labels=NAME,NAME,..."
+            f"outputs. Received: none in {origin}. Add --labels=NAME,NAME,..."
         )
 
 
 def require_none(problems: list[str], origin: str) -> None:
-    """Raises `ModelError` if any problem is not empty, and lists the first."""
+    """Raises `ModelError` with the first problems that are not empty."""
     if real := list(filter(None, problems)):
         more = " ..." if len(real) > _NUM_SHOWN else ""
         raise errors.ModelError(
-            f"{origin} is not a whole model of its sizes ({len(real)} "
-            f"problems): {'; '.join(real[:_NUM_SHOWN])}{more}. Are all its "
-            "files of one model? Take them again from where they come from."
+            f"{origin} is not a complete model of its sizes ({len(real)} "
+            f"problems): {'; '.join(real[:_NUM_SHOWN])}{more}. Copy or "
+            "download all files of one model again."
         )
 
 
@@ -394,7 +392,7 @@ def generator_settings(model: PortableModel) -> config.GeneratorConfig:
     encoder, generator = model.encoder, model.generator
     if not model.trained_by.has_generator:
         return config.GeneratorConfig()
-    if generator is None:  # The section is not read, but must be valid.
+    if generator is None:  # The section has no effect, but must be valid.
         width = round(encoder.hidden_size * 0.25)
         return config.GeneratorConfig(
             num_attention_heads=int(width % max(1, width // 64) > 0),
@@ -418,11 +416,11 @@ def require_generator(
 ) -> None:
     """Raises `ModelError` unless a config describes the model's generator."""
     if model.generator is None:
-        return  # What the settings say of it has no effect.
+        return  # The settings of a generator have no effect.
     derived = settings.generator.encoder_config(settings.encoder)
     if wrong := schema.find_differences(model.generator, derived):
         raise errors.ModelError(
             f"{rule}. Received: {model.origin}, whose generator has other "
-            f"sizes (its own, and by this rule): {'; '.join(wrong)}. Leave it "
-            f"out: {without(GENERATOR, MASKED_LM_HEAD)}."
+            f"sizes (received, by this rule): {'; '.join(wrong)}. Leave the "
+            f"generator out: {without(GENERATOR, MASKED_LM_HEAD)}."
         )

@@ -1,4 +1,4 @@
-"""Models of any format: read, written, made into layers, or a run's start."""
+"""Reads and writes models of any format; builds networks; warm-starts runs."""
 
 import collections
 import dataclasses
@@ -29,21 +29,21 @@ from electra_tf.modeling import networks
 from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training import checkpoints
 
-_MODULES: dict[str, Any] = {
+MODULES: dict[str, Any] = {
     "tf1": original_model,
     "electra_tf": own_run,
     "huggingface": hugging_face,
     "keras_hub": keras_hub_preset,
 }
-FORMATS = tuple(_MODULES)
+FORMATS = tuple(MODULES)
 TF1, OURS, HUGGING_FACE, KERAS_HUB = FORMATS
 # Tables and vectors with a row for each token.
 _TOKEN_TABLES = ("word_embeddings", "output_bias")
 _POSITION_TABLE = "position_embeddings"
-_NOWHERE = -1
+_NO_ROW = -1
 _NUM_SHOWN = 8
-# Sizes that a run has in common with the model that it starts from, and the
-# fields of its config that say those of a generator.
+# Sizes that a run must share with the model that it starts from, and the fields
+# of the config that set a generator's sizes.
 _SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
           "num_attention_heads", "intermediate_size",
           "type_vocab_size")  # fmt: skip
@@ -52,31 +52,31 @@ _GENERATOR_FLAGS = ("generator_hidden_size", "generator_layers",
 
 
 def detect(path: str | pathlib.Path) -> str:
-    """Finds out the format of a model that `installed.find_model` found."""
+    """Detects the format of a model; `ModelError` if there is no model."""
     path = storage.path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
-    stated, pair = path / "config.json", path / "discriminator/config.json"
-    content = portable.peek(stated) or portable.peek(pair)
+    own, pair = path / "config.json", path / "discriminator/config.json"
+    content = portable.peek(own) or portable.peek(pair)
     is_trial = content.keys() >= own_run.TRIAL_FIELDS
     if is_trial or any(path.glob("trial_*/config.json")):
         raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned one."
-            f" Ask that by electra_tf.load({f'{path}'!r}).predict(TEXTS), or "
+            f" Use it by electra_tf.load({f'{path}'!r}).predict(TEXTS), or "
             f"take its encoder: electra-convert --to={OURS} --input={path} "
             f"--drop={portable.TASK_HEADS} --output_dir=DIR"
         )
-    for name, is_one in {
-        OURS: stated.is_file() and checkpoints.all_checkpoints(path),
+    for name, matches in {
+        OURS: own.is_file() and checkpoints.all_checkpoints(path),
         KERAS_HUB: str(content.get("module")).split(".")[0] == "keras_hub",
         HUGGING_FACE: content.keys() & {"architectures", "model_type"}
         or any((path / name).exists() for name in tensor_files.FILES),
         TF1: any(path.glob("*.index")),
     }.items():
-        if is_one:
+        if matches:
             return name
-    if stated.exists():
-        schema.read_object(stated, errors.ModelError)  # or its fault
+    if own.exists():
+        schema.read_object(own, errors.ModelError)  # raises if it is damaged
     raise errors.ModelError(
         f"{path} must hold a model: a run of ours (config.json, checkpoints/), "
         "a Hugging Face model (config.json, model.safetensors), a KerasHub "
@@ -91,12 +91,18 @@ def read_model(
     which: str = "latest",
     use_average: bool = False,
 ) -> PortableModel:
-    """Reads a model of one of `FORMATS`, or finds out which.
+    """Reads a pre-trained model.
 
-    `path` is a folder, the prefix of a TF1 checkpoint, or a name of a model
-    that comes along or is on the hub; `which` and `use_average` choose among
-    the weights of a run. Raises `FileNotFoundError` if there is nothing,
-    `ModelError` if it is damaged or of another kind.
+    Args:
+        path: a folder, the prefix of a TF1 checkpoint, or the name of a model
+            that the package contains or that is on the hub.
+        format_name: one of `FORMATS`; empty: detected.
+        which: of a run, `latest`, `best`, or the folder of a checkpoint.
+        use_average: of a run, whether to take the moving average.
+
+    Raises:
+        FileNotFoundError: if there is no such path or name.
+        ModelError: if the model is damaged, or not pre-trained.
     """
     source = installed.find_model(path)
     format_name = format_name or detect(source)
@@ -105,23 +111,15 @@ def read_model(
         return own_run.read_model(source, which, use_average)
     if which != "latest" or use_average:
         raise ValueError(
-            "--checkpoint and --use_average choose among the weights of a run. "
-            f"Received: one of them for {source}, a model of the format "
-            f"{format_name}. Leave it out."
+            "--checkpoint and --use_average are for runs. Received: one of "
+            f"these flags for {source}, of the format {format_name}."
         )
     if format_name == TF1:
         return original_model.read_model(source)
     with storage.local_copy(source) as folder:
-        model: PortableModel = _MODULES[format_name].read_model(folder)
+        model: PortableModel = MODULES[format_name].read_model(folder)
     origin = model.origin.replace(str(folder), str(source))
     return dataclasses.replace(model, origin=origin)
-
-
-def write(
-    model: PortableModel, format_name: str, folder: pathlib.Path
-) -> PortableModel:
-    """Writes a pre-trained or fine-tuned model into an empty folder."""
-    return _MODULES[format_name].write(model, folder)
 
 
 def build_networks(
@@ -129,8 +127,7 @@ def build_networks(
 ) -> networks.Networks:
     """Builds the networks of a pre-trained model, with their weights.
 
-    `main` is what its objective trains, or has an `encoder` alone where the
-    head is not there; `generator` is None for a model of one tower.
+    Without its head, `main` has only an `encoder`.
     """
     dtype, objective = layers.dtype_policy(precision), model.trained_by
     if next(iter(objective.heads)) not in model.parts:
@@ -155,7 +152,7 @@ def build_networks(
 def build_encoder(
     model: PortableModel, precision: str = "float32"
 ) -> encoder_lib.Encoder:
-    """Builds the main encoder of a model alone, with its weights."""
+    """Builds only the main encoder of a model, with its weights."""
     dtype = layers.dtype_policy(precision)
     main = networks.MAIN_ENCODER
     encoder = encoder_lib.build_encoder(model.encoder, main, dtype=dtype)
@@ -164,7 +161,7 @@ def build_encoder(
 
 
 def assign(variables: Mapping[str, Any], model: PortableModel) -> None:
-    """Puts the weights of whole parts of a model into variables by path."""
+    """Assigns the weights of complete parts of a model to variables by path."""
     values = _take_parts(model.tensors, set(map(portable.part_of, variables)))
     checkpoints.assign(model.origin, values, variables)
 
@@ -174,12 +171,12 @@ def _take_parts(named: Mapping[str, Any], parts: set[str]) -> dict[str, Any]:
 
 
 class Target(NamedTuple):
-    """The model of a run that starts."""
+    """The model of a new run."""
 
     variables: Mapping[str, Any]  # by `variable.path`
     encoder: EncoderConfig  # the main one
-    generator: EncoderConfig  # of its generator, if it has one
-    vocabulary: Vocabulary  # of the records that it will read
+    generator: EncoderConfig  # used if the model has a generator
+    vocabulary: Vocabulary  # of the run's dataset
 
 
 def warm_start(
@@ -187,15 +184,21 @@ def warm_start(
 ) -> str:
     """Sets the variables of a run to the weights of a model of any format.
 
-    Each part (main encoder, heads, generator) is restored whole or stays
-    fresh; an incomplete part is an error. Two tables may have another number
-    of rows: of positions the first ones are taken, rows of tokens follow their
-    tokens, of which the new vocabulary has all. Other rows stay fresh. With
-    `as_generator` the model's masked language model becomes the generator, and
-    nothing else is taken.
+    Each part (main encoder, heads, generator) is restored completely or keeps
+    its initial values. Two tables may differ in their number of rows: of
+    position embeddings the first rows are copied; a token's row goes to the row
+    that the token has in the new vocabulary.
 
-    Returns a paragraph: what was restored, resized, stays fresh, is unused.
-    If sizes or vocabularies do not fit, no variable is changed.
+    Args:
+        path: the model, see `read_model`.
+        target: the model of the run, whose vocabulary has all tokens of `path`.
+        as_generator: whether to copy only a masked LM, to the generator.
+
+    Returns:
+        A paragraph on the restored, resized, initial and unused parts.
+
+    Raises:
+        ModelError: if sizes or vocabularies do not fit. No variable is changed.
     """
     model = read_model(path)
     if as_generator:
@@ -214,24 +217,23 @@ def warm_start(
         if (num_rows := len(values[name])) != len(saved):
             notes.append(f"{name}: {len(saved)} rows became {num_rows}")
     assign(wanted, dataclasses.replace(model, tensors=values))
-    for named, words in (
-        (target.variables, "{} ({} variables) stays fresh"),
+    for by_path, note in (
+        (target.variables, "{} ({} variables) keeps its initial values"),
         (model.tensors, "its {} ({} tensors) is not used"),
     ):
-        counts = collections.Counter(map(portable.part_of, named))
-        left = sorted(counts.keys() - shared)
-        notes += [words.format(part, counts[part]) for part in left]
+        counts = collections.Counter(map(portable.part_of, by_path))
+        others = sorted(counts.keys() - shared)
+        notes += [note.format(part, counts[part]) for part in others]
     return "; ".join([*notes, *model.notes])
 
 
 def _as_generator(model: PortableModel, main: EncoderConfig) -> PortableModel:
-    """Takes a model's masked language model as a main encoder's generator."""
+    """Turns a model's masked language model into a generator for `main`."""
     masked_lm = pairs.split(model).get("generator", model)
     if set(masked_lm.parts) != {portable.MAIN, portable.MASKED_LM_HEAD}:
         raise errors.ModelError(
-            "A generator is started from a masked language model, or from a "
-            f"model that has one. Received: {model.origin} with "
-            f"{', '.join(model.parts)}."
+            "A generator starts from a masked language model or a generator. "
+            f"Received: {model.origin} with {', '.join(model.parts)}."
         )
     return dataclasses.replace(
         masked_lm,
@@ -245,25 +247,25 @@ def _as_generator(model: PortableModel, main: EncoderConfig) -> PortableModel:
 
 
 def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:
-    """Returns where each token of the model stands in the new vocabulary."""
+    """Returns the row of each of the model's tokens in a new vocabulary."""
     own = model.require_vocabulary()
     effective = tokenizer_files.effective
     if effective(own.settings) != effective(vocabulary.settings):
         raise errors.ModelError(
             f"{model.origin} must have the tokenizer settings of the dataset, "
             f"{vocabulary.settings}. Received: {own.settings}. Build the "
-            "dataset with those of the model."
+            "dataset with the model's settings."
         )
-    places = {token: place for place, token in enumerate(vocabulary.tokens)}
-    lost = [token for token in own.tokens if token not in places]
-    if gone := [t for t in lost if not tokenizer_files.is_no_token(t)]:
+    rows = {token: row for row, token in enumerate(vocabulary.tokens)}
+    missing = [token for token in own.tokens if token not in rows]
+    if lost := [t for t in missing if not tokenizer_files.is_no_token(t)]:
         raise errors.ModelError(
             "The dataset's vocabulary must have every token of "
-            f"{model.origin}, in any order. Received: another one, without "
-            f"{len(gone)} tokens such as {gone[:_NUM_SHOWN]}. Build the "
+            f"{model.origin}, in any order. Received: a vocabulary without "
+            f"{len(lost)} of them, such as {lost[:_NUM_SHOWN]}. Build the "
             "dataset with the model's vocabulary, or with an extension of it."
         )
-    return np.array([places.get(token, _NOWHERE) for token in own.tokens])
+    return np.array([rows.get(token, _NO_ROW) for token in own.tokens])
 
 
 def _require_sizes(
@@ -293,13 +295,13 @@ def _fit(
     name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
     if saved.shape[1:] != fresh.shape[1:]:
-        return saved  # `assign` refuses it.
+        return saved  # `assign` refuses it
     if name.endswith(_POSITION_TABLE):
         shared = min(len(saved), len(fresh))
         return np.concatenate([saved[:shared], fresh[shared:]])
     if name.endswith(_TOKEN_TABLES):
         moved = fresh.copy()
-        has_place = rows != _NOWHERE
-        moved[rows[has_place]] = saved[has_place]
+        has_row = rows != _NO_ROW
+        moved[rows[has_row]] = saved[has_row]
         return moved
     return saved

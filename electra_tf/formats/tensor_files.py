@@ -1,4 +1,4 @@
-"""The weights of a Hugging Face model; a pickle where nothing else is."""
+"""Reads the weights of a Hugging Face model; a pickle only as a last resort."""
 
 import math
 import pathlib
@@ -22,15 +22,15 @@ INDEX_FILE = "model.safetensors.index.json"
 TORCH_FILE = "pytorch_model.bin"
 FILES = (SAFETENSORS_FILE, INDEX_FILE, "tf_model.h5", TORCH_FILE)
 _NUM_SHOWN = 8
-# Bytes of names, of tables that some files repeat, and of heads.
-_ROOM_BESIDE = 1 << 26
-# Of an HDF5 file; models have about a thousand groups and arrays.
+# Bytes for names, heads, and tables that some files repeat.
+_EXTRA_BYTES = 1 << 26
+# Limits of an HDF5 file; models have about a thousand groups and arrays.
 _MAX_MEMBERS, _MAX_NAME = 20_000, 1_000
 
 
 @schema.frozen
 class _Index:
-    """Which file beside the index holds which tensor."""
+    """The file of each tensor, in the folder of the index."""
 
     weight_map: dict[str, Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]]
 
@@ -38,25 +38,24 @@ class _Index:
 def read_tensors(
     folder: pathlib.Path, expected: portable.Shapes
 ) -> tuple[Arrays, pathlib.Path]:
-    """Reads all tensors of a model's folder.
+    """Reads all tensors of a model's folder; returns the file's path too.
 
-    `expected` are the shapes of most of the model: a file that is much larger
-    than these is not read.
+    A file that is much larger than the shapes in `expected` is not read.
     """
     path = next((p for p in map(folder.joinpath, FILES) if p.exists()), None)
     if path is None:
-        found = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
+        names = sorted(path.name for path in folder.iterdir())[:_NUM_SHOWN]
         raise FileNotFoundError(
             f"Expected {', '.join(FILES)} in {folder}. Received: "
-            f"{', '.join(found) or 'nothing'}. Give the folder of a model, "
-            "downloaded whole; of other files transformers makes one, peft of "
-            "an adapter (merge_and_unload): MODEL.save_pretrained(FOLDER)."
+            f"{', '.join(names) or 'nothing'}. Give the complete folder of a "
+            "model. transformers writes it: MODEL.save_pretrained(FOLDER); "
+            "merge a peft adapter before that: MODEL.merge_and_unload()."
         )
     if path.name != INDEX_FILE:
         require_sizes([path], expected)
         return _read_file(path), path
-    stated = schema.read_object(path, errors.ModelError)
-    parts = portable.build_known(_Index, stated, path).weight_map
+    content = schema.read_object(path, errors.ModelError)
+    parts = portable.build_known(_Index, content, path).weight_map
     files = [folder / name for name in sorted({*parts.values()})]
     require_sizes(files, expected)
     return _read_parts(path, parts), path
@@ -65,20 +64,15 @@ def read_tensors(
 def require_sizes(
     paths: Sequence[pathlib.Path], expected: portable.Shapes
 ) -> None:
-    """Raises `ModelError` for what is no file, or much larger than the model.
-
-    Tensors of the shapes `expected` take up to 8 bytes a number. Nothing of the
-    files is read.
-    """
-    room = _ROOM_BESIDE + 8 * sum(map(math.prod, expected.values()))
+    """Raises `ModelError` unless paths are files of about the model's size."""
+    room = _EXTRA_BYTES + 8 * sum(map(math.prod, expected.values()))
     for path in paths:
         try:
             room -= storage.require_regular(path, room)
         except (OSError, ValueError) as error:
             raise errors.ModelError(
                 f"{path} must be a file of the tensors that the config beside "
-                f"it describes. Received: {error}. Take the files of one model "
-                "from where they come from."
+                f"it describes. Received: {error}. Copy the files again."
             ) from error
 
 
@@ -86,20 +80,20 @@ def _read_file(path: pathlib.Path) -> Arrays:
     with path.open("rb") as file:
         if file.read(23) == b"version https://git-lfs":
             raise errors.ModelError(
-                f"{path} must hold the tensors. Received: a pointer of Git LFS "
-                "in their place. Fetch them: git lfs pull."
+                f"{path} must hold tensors. Received: a pointer of Git LFS. "
+                "Fetch the tensors: git lfs pull."
             )
     try:
         return _READERS[path.suffix](path)
     except ImportError:
         raise
     except Exception as error:
-        # A damaged file can make any of the libraries fail in any way.
+        # The libraries raise many types for damaged files.
         reason = (str(error).splitlines() or [""])[0]
         raise errors.ModelError(
-            f"{path} must be a file of tensors of types that numpy has, as "
-            f"float32. Received: {type(error).__name__}: {reason:.300}. If it "
-            f"is damaged, take it again, or the model's {SAFETENSORS_FILE}."
+            f"{path} must be a file of tensors of NumPy's types, such as "
+            f"float32. Received: {type(error).__name__}: {reason:.300}. If the "
+            f"file is damaged, copy it again, or take {SAFETENSORS_FILE}."
         ) from error
 
 
@@ -110,9 +104,8 @@ def _read_parts(index: pathlib.Path, parts: Mapping[str, str]) -> Arrays:
         wrong = sorted(part.keys() ^ {n for n in parts if parts[n] == name})
         if wrong:
             raise errors.ModelError(
-                f"{index} must name every tensor of its files. Received: "
-                f"others in {name}: {', '.join(wrong)}. Download all files of "
-                "the model again."
+                f"{index} must list the tensors of its files. Received: only "
+                f"one of index and {name} has {', '.join(wrong)}."
             )
         tensors |= part
     return tensors
@@ -122,8 +115,7 @@ def _read_keras(path: pathlib.Path) -> Arrays:
     tensors: Arrays = {}
     with h5py.File(path) as file:
         for name, entry in walk(file):
-            # After the layer's name and the model's:
-            # electra/encoder/layer_._0/...
+            # The names of layer and model precede electra/encoder/layer_._0/
             *layers, last = name.removesuffix(":0").split("/")[2:]
             value = entry[()].T if last == "kernel" else entry[()]
             kind = "bias" if last in ("bias", "beta") else "weight"
@@ -133,10 +125,10 @@ def _read_keras(path: pathlib.Path) -> Arrays:
 
 
 def walk(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yields name and dataset of all that is stored in a file of HDF5.
+    """Yields the name and dataset of each array in an HDF5 file.
 
-    Raises `ValueError` for more groups than any model has, and if a few bytes
-    claim to be a large tensor. Links to other places are left alone.
+    Links to other files are skipped. Raises `ValueError` for more groups than
+    any model has, and for datasets larger than their stored bytes.
     """
     waiting, num_members = [(file, "")], 0
     while waiting:
@@ -158,7 +150,7 @@ def walk(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
 
 
 def _read_torch(path: pathlib.Path) -> Arrays:
-    """Reads a pickle, of which `weights_only` runs nothing."""
+    """Reads a pickle; `weights_only` runs none of its code."""
     try:
         import torch
     except ImportError as error:
@@ -177,7 +169,7 @@ def _read_torch(path: pathlib.Path) -> Arrays:
     state = torch.load(path, map_location="cpu", weights_only=True)
     for name, tensor in state.items():
         if is_bfloat16 := tensor.dtype == torch.bfloat16:
-            # PyTorch makes no arrays of these.
+            # PyTorch cannot convert bfloat16 to NumPy.
             tensor = tensor.detach().view(torch.uint16)
         array = tensor.detach().numpy()
         kind = ml_dtypes.bfloat16 if is_bfloat16 else array.dtype

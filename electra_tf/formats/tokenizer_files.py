@@ -1,8 +1,8 @@
-"""Vocabulary and tokenizer settings in the files of other projects.
+"""Reads and writes vocabularies and tokenizer settings of other projects.
 
-Tokens stand in vocab.txt, and those that follow in added_tokens.json (old
-releases); settings in tokenizer_config.json, ours or Hugging Face's; both in
-tokenizer.json. Where the same fact stands in several files, these must agree.
+vocab.txt holds tokens, and added_tokens.json further ones (old releases).
+tokenizer_config.json, ours or Hugging Face's, holds settings; tokenizer.json
+holds both. Files that state the same fact must agree.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _ADDED_TOKENS_FILE = "added_tokens.json"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast",
             "TokenizersBackend")  # fmt: skip
-# What a tokenizer that splits words as ours does says of itself.
+# Fields of a tokenizer.json that splits words as our tokenizer.
 _EXPECTED = (
     ("model", "type", "WordPiece"),
     ("model", "continuing_subword_prefix", "##"),
@@ -42,16 +42,12 @@ _SPECIAL_NAMES = {
 
 
 @schema.frozen
-class _Stated:
-    """Fields of Hugging Face's `tokenizer_config.json` that are accepted.
-
-    Other values belong to tokenizers that split words otherwise. None stands
-    for the default; of `strip_accents` that is the value of `do_lower_case`.
-    """
+class _HuggingFaceSettings:
+    """The accepted values of Hugging Face's `tokenizer_config.json`."""
 
     tokenizer_class: Annotated[str, schema.one_of(*_CLASSES)] | None = None
     do_lower_case: bool = True
-    strip_accents: bool | None = None
+    strip_accents: bool | None = None  # None: as `do_lower_case`
     tokenize_chinese_chars: Literal[True] = True
     do_basic_tokenize: Literal[True] = True
     never_split: tuple[()] | None = None
@@ -68,23 +64,23 @@ def load_if_there(
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
     if not listed.exists() and not described.exists():
         return None
-    stated = _read_object(settings_file)
+    content = _read_object(settings_file)
     ours = {field.name for field in dataclasses.fields(TokenizerSettings)}
-    is_ours = stated.keys() <= ours and None not in stated.values()
+    is_ours = content.keys() <= ours and None not in content.values()
     if is_ours and not described.exists():
         return fit_rows(Vocabulary.load(folder), encoder, folder)
-    known = portable.build_known(_Stated, stated, settings_file)
+    known = portable.build_known(_HuggingFaceSettings, content, settings_file)
     lowers, strips = known.do_lower_case, known.strip_accents
     if not described.exists():
         tokens = vocabulary_lib.read_tokens(listed)
         tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
-        # Words of Hugging Face's slow tokenizer, whatever the original had.
+        # 100 characters: the longest word of Hugging Face's slow tokenizer.
         return build(folder, encoder, tokens, lowers, strips, 100)
     tokenizer = _read_tokenizer(described, encoder.vocab_size)
     normalizer = tokenizer.normalizer
     # Which file Hugging Face follows depends on the tokenizer's class.
     if {normalizer.strip_accents, strips} == {True, False} or (
-        stated.get("do_lower_case", normalizer.lowercase)
+        content.get("do_lower_case", normalizer.lowercase)
         != normalizer.lowercase
     ):
         raise errors.ModelError(
@@ -114,13 +110,14 @@ def build(
     strips: bool | None,
     max_word_length: int = TokenizerSettings.max_word_length,
 ) -> Vocabulary:
-    """Builds a vocabulary from a model's files, see `fit_rows`.
+    """Builds a vocabulary from the contents of a model's files.
 
-    `strips` is None where the files do not say it: with lower-casing.
+    If `strips` is None, accents are stripped with lower-casing. Raises
+    `ModelError` or `DataError` for files that no vocabulary can have.
     """
     if strips and not lowers:
         raise errors.ModelError(
-            f"{source}: `strip_accents` must go with lower-casing, as in the "
+            f"{source}: `strip_accents` needs lower-casing, as in the "
             "original. Received: strip_accents=true, do_lower_case=false."
         )
     # Without lower-casing, strip_accents has no effect.
@@ -136,16 +133,16 @@ def build(
 def fit_rows(
     vocabulary: Vocabulary, encoder: config.EncoderConfig, source: pathlib.Path
 ) -> Vocabulary:
-    """Names rows of the model's table that have no token, as no text does."""
+    """Adds names, which occur in no text, for table rows without a token."""
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
         raise errors.ModelError(
             f"The vocabulary of {source} must be the model's, of "
             f"{encoder.vocab_size} tokens. Received: {vocabulary.size} tokens. "
-            "Give the one that the model was trained with."
+            "Give the vocabulary of the model's training."
         )
-    beginning = vocabulary_lib.NO_TOKEN
-    names = tuple(f"{beginning}{number}]" for number in range(num_missing))
+    prefix = vocabulary_lib.NO_TOKEN
+    names = tuple(f"{prefix}{number}]" for number in range(num_missing))
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens + names)
 
 
@@ -153,13 +150,13 @@ def notes_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
     """Returns notes on a vocabulary of `load_if_there`, one line each."""
     if vocabulary is None:
         names = f"{vocabulary_lib.VOCABULARY_FILE} or {TOKENIZER_FILE}"
-        return (f"found no vocabulary, {names}",)
+        return (f"found no vocabulary ({names})",)
     missing = sum(map(is_no_token, vocabulary.tokens))
     return (f"{missing} rows of the token table have no token",) * bool(missing)
 
 
 def is_no_token(token: str) -> bool:
-    """Returns whether the name was made up for a row without a token."""
+    """Returns whether `fit_rows` added a name, for a row without a token."""
     return token.startswith(vocabulary_lib.NO_TOKEN)
 
 
@@ -173,7 +170,7 @@ def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
 
 
 def effective(settings: TokenizerSettings) -> TokenizerSettings:
-    """Makes settings equal that do the same: only lower-casing strips."""
+    """Makes equivalent settings equal: without lower-casing none strips."""
     return dataclasses.replace(settings, strip_accents=settings.is_stripping)
 
 
@@ -182,24 +179,22 @@ def _read_tokenizer(
 ) -> tokenizers.Tokenizer:
     content = schema.read_object(path, errors.ModelError)
     model, added = content.get("model"), content.get("added_tokens")
-    stated = model.get("vocab") if isinstance(model, dict) else None
-    numbers = [*stated.values()] if isinstance(stated, dict) else []
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    numbers = [*vocab.values()] if isinstance(vocab, dict) else []
     count = len(numbers) + (len(added) if isinstance(added, list) else 0)
     if not all(number in range(max(vocab_size, count)) for number in numbers):
-        # The library would count up to any number.
+        # The library would allocate memory up to the largest id.
         raise errors.ModelError(
             f"{path} must number its tokens below the `vocab_size` of the "
-            f"model, {vocab_size}. Received: ids beyond. Give the file that "
-            "the model was trained with."
+            f"model, {vocab_size}. Received: larger ids."
         )
     try:
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
-    except Exception as error:  # It raises nothing more special.
+    except Exception as error:  # the library raises no narrower type
         raise errors.ModelError(
-            f"{path} must describe a tokenizer. Received: {error}. Take the "
-            "file again from where it comes from."
+            f"{path} must describe a tokenizer. Received: {error}."
         ) from error
-    # The library fills in what the file leaves out.
+    # The library adds the defaults of absent fields.
     stages = json.loads(tokenizer.to_str())
     for stage, field, expected in _EXPECTED:
         received = (stages[stage] or {}).get(field)
@@ -209,14 +204,14 @@ def _read_tokenizer(
                 f"original's tokenizer. Received: {received!r:.80}. Models of "
                 "other tokenizers cannot be converted."
             )
-    ids = tokenizer.get_vocab()
-    # It numbers added tokens anew, whatever the file says.
+    known = tokenizer.get_vocab()
+    # The library ignores the ids that the file gives to added tokens.
     added = {t["content"]: t["id"] for t in content.get("added_tokens", ())}
-    if {**ids, **added} != ids or len({*ids.values()}) != len(ids):
+    if {**known, **added} != known or len({*known.values()}) != len(known):
         raise errors.ModelError(
-            f"{path} must give each token an id of its own, and added ones "
-            "those that follow. Received: repetitions or others. Give the file "
-            "that the model was trained with."
+            f"{path} must give each token its own id, and added tokens the ids "
+            "after the vocabulary's. Received: repeated or other ids. Give the "
+            "file of the model's training."
         )
     return tokenizer
 
@@ -224,8 +219,8 @@ def _read_tokenizer(
 def _described_tokens(
     tokenizer: tokenizers.Tokenizer, folder: pathlib.Path
 ) -> tuple[str, ...]:
-    """Returns all tokens in the order of their ids, those of vocab.txt."""
-    # A gap is the id of a line of vocab.txt whose token came again.
+    """Returns all tokens in the order of their ids; vocab.txt must agree."""
+    # A gap in the ids belongs to a token that vocab.txt repeats.
     ids = {number: token for token, number in tokenizer.get_vocab().items()}
     no_token = f"{vocabulary_lib.NO_TOKEN}at_{{}}]"
     tokens = tuple(ids.get(n, no_token.format(n)) for n in range(max(ids) + 1))
@@ -246,16 +241,16 @@ def _described_tokens(
 def _read_added_tokens(
     path: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
-    places = _read_object(path)
+    ids = _read_object(path)
     known = dict(zip(listed, range(len(listed)), strict=True))
-    new = {t: place for t, place in places.items() if known.get(t) != place}
+    new = {t: number for t, number in ids.items() if known.get(t) != number}
     expected = range(len(listed), len(listed) + len(new))
     # True and 5.0 would equal numbers.
-    is_numbered = all(type(place) is int for place in places.values())
+    is_numbered = all(type(number) is int for number in ids.values())
     if not is_numbered or {*new.values()} != {*expected}:
         raise errors.ModelError(
-            f"{path} must number its tokens from {len(listed)}, where "
-            f"vocab.txt ends, or as vocab.txt does. Received: {places!r:.80}."
+            f"{path} must number its tokens from {len(listed)}, the end of "
+            f"vocab.txt, or as vocab.txt does. Received: {ids!r:.80}."
         )
     tokens = sorted(new, key=new.__getitem__)
     _warn_of_added(tokens, path.parent)
@@ -266,18 +261,18 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
     others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
     if others:
         logging.warning(
-            f"{folder}: {len(others)} added tokens keep their rows, "
-            f"{others[0]!r:.80} among them. There they are cut out of the text "
-            "before anything else; here they are taken apart like other text."
+            f"{folder}: {len(others)} added tokens keep their rows, for "
+            f"example {others[0]!r:.80}. Hugging Face never splits them in a "
+            "text; our tokenizer splits them like other text."
         )
 
 
 def write_hugging_face(
     vocabulary: Vocabulary, folder: pathlib.Path, num_positions: int
 ) -> None:
-    """Writes what `AutoTokenizer.from_pretrained` reads."""
+    """Writes the files that `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
-    stated = {
+    content = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": settings.do_lower_case,
         "strip_accents": settings.is_stripping,
@@ -295,8 +290,8 @@ def write_hugging_face(
     for name, text in {
         TOKENIZER_FILE: json.dumps(described, indent=2, ensure_ascii=False),
         vocabulary_lib.VOCABULARY_FILE: "\n".join((*vocabulary.tokens, "")),
-        vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
+        vocabulary_lib.SETTINGS_FILE: schema.to_json(content),
         "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),
     }.items():
-        # Bytes, because line numbers are ids whatever the system's line end.
+        # Bytes, as a text file's line ends depend on the system.
         (folder / name).write_bytes(text.encode("utf-8"))

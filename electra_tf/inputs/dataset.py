@@ -87,7 +87,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
 
 def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
     """Loads the vocabulary of a dataset."""
-    manifest.require_dataset(folder)
+    manifest.Index.load(folder)
     return Vocabulary.load(folder)
 
 

@@ -1,1 +1,1 @@
-"""Processes side by side, their progress, and files that appear whole."""
+"""Parallel processes, their progress and locks, and atomic files."""

@@ -1,8 +1,8 @@
 """Files and folders that appear under their final name complete or not at all.
 
-Everything is written beside its destination under a name that contains
+Each is written beside its destination under a name that contains
 `storage.PARTIAL_MARK`, flushed to the disk and renamed. For a store such as
-gs://, everything is written to a temporary folder here and copied.
+gs://, it is written to a local temporary folder and copied.
 """
 
 import contextlib
@@ -20,22 +20,22 @@ import numpy as np
 from electra_tf import storage
 from electra_tf.processes import locks
 
-# Bytes of the final name in a hidden one: file systems allow 255 bytes, and a
-# writer may add an ending.
-_LONGEST_BEGINNING = 128
+# Bytes of the final name in a temporary name: file systems allow 255 bytes, and
+# a writer may add a suffix.
+_MAX_PREFIX_BYTES = 128
 
 
 @contextlib.contextmanager
 def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yields a temporary path that is renamed to `path` if all goes well.
+    """Yields a temporary path that is renamed to `path` if the block succeeds.
 
-    An existing file is replaced in one instant. If the block raises, for
-    example because the disk is full, what it wrote is deleted.
+    An existing file is replaced atomically. If the block raises, for example
+    because the disk is full, the temporary file is deleted.
     """
     path = storage.path(path)
     if not storage.is_local(path):
-        with _copying(path) as made:
-            yield made
+        with _uploading(path) as local:
+            yield local
         return
     partial = _partial_name(path)
     try:
@@ -49,25 +49,25 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Replaces a file by a text, in UTF-8."""
+    """Writes a text to a file, in UTF-8."""
     with replacing_file(path) as partial:
         partial.write_text(text, "utf-8")
 
 
 def save_array(path: str | os.PathLike, array: np.ndarray) -> None:
-    """Replaces a file by an array, in NumPy's format."""
+    """Writes an array to a file, in NumPy's format."""
     with replacing_file(path) as partial, partial.open("wb") as stream:
         np.save(stream, array, allow_pickle=False)
 
 
 @contextlib.contextmanager
-def _copying(path: pathlib.Path, marker: str = "") -> Iterator[pathlib.Path]:
+def _uploading(path: pathlib.Path, marker: str = "") -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory() as scratch:
-        yield (made := pathlib.Path(scratch, path.name))
+        yield (local := pathlib.Path(scratch, path.name))
         try:
-            storage.copy(made, path, marker)
+            storage.copy(local, path, marker)
         except BaseException:
-            if made.is_dir():
+            if local.is_dir():
                 with contextlib.suppress(OSError):
                     storage.remove_folder(path, marker)
             raise
@@ -79,32 +79,35 @@ def creating_folder(
     marker: str = "config.json",
     refuses: str = "",
 ) -> Iterator[pathlib.Path]:
-    """Yields an empty folder, which becomes `path` if the block succeeds.
+    """Yields an empty folder, which is renamed to `path` if the block succeeds.
 
-    If another process has created `path` in the meantime, its folder stays:
-    both should have the same content. With the name of a flag as `refuses`
-    that is a `FileExistsError`, as if it had been there before. If the block
-    raises, the folder is deleted, with those above that were made for it. In a
-    store, a folder is complete when it has the file `marker`.
+    If the block raises, the folder is deleted, with the parents made for it.
+
+    Args:
+        path: the folder to create.
+        marker: file that is copied last to a store: it marks a complete folder.
+        refuses: the flag that names the folder, for the `FileExistsError` if
+            `path` exists before or after the block. By default, an existing
+            folder is kept, which should have the same content.
     """
     if refuses:
         refuse_existing(path, refuses)
     path = storage.path(path)
     if not storage.is_local(path):
-        with _copying(path, marker) as made:
-            made.mkdir()
-            yield made
+        with _uploading(path, marker) as local:
+            local.mkdir()
+            yield local
         return
-    _remove_dead(path)
+    _remove_abandoned(path)
     partial = _partial_name(path)
     missing = [folder for folder in path.parents if not folder.is_dir()]
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as lock:
         try:
-            _make_locked(partial, path, held)
+            _make_locked(partial, path, lock)
             with storage.naming(path):
                 yield partial
-                for made in (*partial.rglob("*"), partial):
-                    _flush(made)
+                for written in (*partial.rglob("*"), partial):
+                    _flush(written)
             try:
                 partial.rename(path)
             except OSError:
@@ -117,7 +120,7 @@ def creating_folder(
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             for folder in missing:
-                # A folder that others have written to stays.
+                # A folder that others have written to is kept.
                 with contextlib.suppress(OSError, ValueError):
                     folder.rmdir()
             raise
@@ -132,24 +135,24 @@ def _flush(path: pathlib.Path) -> None:
 
 
 def _make_locked(
-    partial: pathlib.Path, path: pathlib.Path, held: contextlib.ExitStack
+    partial: pathlib.Path, path: pathlib.Path, lock: contextlib.ExitStack
 ) -> None:
     try:
-        # Another process may delete it before it is locked.
+        # Another process may delete the folder before it is locked.
         while not partial.is_dir():
             partial.mkdir(parents=True)
             with contextlib.suppress(OSError):  # a file system without locks
-                held.enter_context(locks.hold_itself(partial, waits=True))
+                lock.enter_context(locks.hold_itself(partial, waits=True))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OSError(
             f"{str(path)!r} must be a path at which a folder can be made. "
-            f"Received: {reason}. Give another, or repair those above it."
+            f"Received: {reason}. Name another path, or repair its parents."
         ) from error
 
 
 def not_written(path: str | os.PathLike, error: Exception) -> OSError:
-    """Builds the error for a folder that was not created."""
+    """Builds the error that a file or folder could not be written."""
     return OSError(
         f"{path} could not be written: {first_line(error)}. Nothing was kept. "
         "Free space or repair the disk, then start the same command again."
@@ -157,22 +160,22 @@ def not_written(path: str | os.PathLike, error: Exception) -> OSError:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a message, without the place in a graph."""
+    """Returns the first line of a message, without names of graph nodes."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
-    """Raises `FileExistsError` if a folder to create exists already.
+    """Raises `FileExistsError` if a folder that `flag` names exists already.
 
-    Raises `ValueError` if its name is not UTF-8.
+    Raises `ValueError` if the name is not UTF-8.
     """
     path = storage.path(path)
     storage.require_unicode(path)
     if path.exists() or (storage.is_local(path) and path.is_symlink()):
         raise FileExistsError(
             f"The folder to create must not exist yet. Received: {path}. "
-            f"Give another {flag}, or remove that one."
+            f"Give another {flag}, or remove that folder."
         )
 
 
@@ -185,17 +188,17 @@ def remove_partial(folder: str | os.PathLike) -> None:
             path.unlink(missing_ok=True)
 
 
-def _remove_dead(path: pathlib.Path) -> None:
-    """Deletes unfinished copies of a folder that no process has locked."""
-    for left in path.parent.glob(f"{glob.escape(_partial_beginning(path))}*"):
-        with contextlib.suppress(OSError), locks.hold_itself(left):
-            shutil.rmtree(left, ignore_errors=True)
+def _remove_abandoned(path: pathlib.Path) -> None:
+    """Deletes unfinished versions of a folder that no process has locked."""
+    for partial in path.parent.glob(f"{glob.escape(_partial_prefix(path))}*"):
+        with contextlib.suppress(OSError), locks.hold_itself(partial):
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
-    return path.parent / f"{_partial_beginning(path)}{uuid.uuid4().hex}"
+    return path.parent / f"{_partial_prefix(path)}{uuid.uuid4().hex}"
 
 
-def _partial_beginning(path: pathlib.Path) -> str:
-    name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
+def _partial_prefix(path: pathlib.Path) -> str:
+    name = os.fsencode(path.name)[:_MAX_PREFIX_BYTES].decode("utf-8", "ignore")
     return f".{name}{storage.PARTIAL_MARK}"

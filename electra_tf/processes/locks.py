@@ -1,4 +1,4 @@
-"""Locks of folders; they end with the process that holds them."""
+"""Locks of folders; the end of a process releases its locks."""
 
 import contextlib
 import errno
@@ -13,18 +13,17 @@ from typing import IO
 from electra_tf import storage
 
 LOCK_FILE = ".lock"
-_LONGEST_OWNER = 400
+_MAX_OWNER_CHARACTERS = 400
 
 
 @contextlib.contextmanager
 def hold(
     folder: pathlib.Path, is_needed: bool = True, is_shared: bool = False
 ) -> Iterator[None]:
-    """Locks a local folder, which is made if it is missing.
+    """Locks a local folder by a file in it; makes the folder if it is missing.
 
-    Raises `BlockingIOError` that names the process that holds it. A folder that
-    was made and is empty at the end is removed. A shared lock excludes only
-    locks that are not shared.
+    A folder that was made and stays empty is removed. A shared lock excludes
+    only locks that are not shared. Raises `BlockingIOError` with the owner.
     """
     if not is_needed or not storage.is_local(folder):
         yield
@@ -50,10 +49,10 @@ def hold(
 
 @contextlib.contextmanager
 def hold_itself(folder: pathlib.Path, waits: bool = False) -> Iterator[None]:
-    """Locks a folder without a file in it, also if it is renamed.
+    """Locks a folder without a lock file; the lock survives a renaming.
 
-    Raises `OSError` if another process holds it, unless `waits`, or if the file
-    system cannot lock folders.
+    Raises `OSError` if another process holds the lock, unless `waits`, or if
+    the file system cannot lock folders.
     """
     descriptor = os.open(folder, os.O_DIRECTORY)
     try:
@@ -67,31 +66,32 @@ def hold_itself(folder: pathlib.Path, waits: bool = False) -> Iterator[None]:
 def _open_locked(path: pathlib.Path, is_shared: bool) -> IO[str]:
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
-        # Not the file that a link leads to, and none that has to be waited for.
+        # Follows no link, and does not wait for the writer of a named pipe.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         file = os.fdopen(os.open(path, flags, 0o666), "r+", errors="replace")
         file.seek(0)
-        owner = file.read(_LONGEST_OWNER)
+        owner = file.read(_MAX_OWNER_CHARACTERS)
         if owner and not owner.startswith("process "):
-            raise FileExistsError(errno.EEXIST, f"a {path.name} of others")
+            text = f"a {path.name} of another program"
+            raise FileExistsError(errno.EEXIST, text)
     except OSError as error:
         reason = error.strerror or f"{error}".rstrip(".")
         if path.is_symlink():
             reason = f"a link as {path.name}"
         raise type(error)(
             f"{path.parent} must be a folder to write to. Received: "
-            f"{reason}. Give another, or change this one."
+            f"{reason}. Name another folder, or repair this one."
         ) from error
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise BlockingIOError(
             f"{path.parent} is in use by {owner or 'another process'}. "
-            "Wait until it has ended, or end it, or choose another folder."
+            "Wait for its end, stop it, or choose another folder."
         ) from error
-    except OSError:  # A file system without locks is used without.
+    except OSError:  # The file system has no locks.
         return file
-    # Its former owner may have removed the file since it was opened.
+    # The former owner may have removed the file since it was opened.
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(path.stat(), os.fstat(file.fileno())):
             return file

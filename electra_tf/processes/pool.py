@@ -1,8 +1,7 @@
 """A pool of processes that work through a list of tasks.
 
-They are fresh interpreters (spawn), because TensorFlow does not survive a fork.
-The parent reports a process that dies with the task that it was at. Processes
-end when their parent does.
+Processes are started by "spawn", because TensorFlow does not survive a fork.
+They end when their parent does. If one dies, the error names its task.
 """
 
 import contextlib
@@ -32,20 +31,20 @@ Report = Callable[..., None]
 Handler = Callable[[Any, Report], Any]
 
 _POLL_SECONDS = 0.5
-# Exit codes after which another attempt is useless: success, an error of the
-# user, a wrong command line, stopped by a signal, nobody reads the output.
+# Exit codes after which a restart is useless: success, an error of the user, a
+# wrong command line, a stop by a signal, a closed output pipe.
 FINAL_CODES = (0, 1, 2, os.EX_TEMPFAIL, 128 + signal.SIGPIPE)
-# For a process that was asked to stop, to save its work. A second signal to the
-# parent ends all processes at once.
+# Time for a stopped process to save its work. A second signal to the parent
+# ends all processes at once.
 _GRACE_SECONDS = 300.0
 
 
 class WorkerError(ChildProcessError):
-    """A process died or failed; says which, how, and at which task."""
+    """A process died or failed; the message says which, how, and its task."""
 
 
 class Outcome(NamedTuple):
-    """The result of a task, or the error with which it failed."""
+    """The result of a task, or its error."""
 
     task: Any
     result: Any = None
@@ -61,8 +60,8 @@ class _Worker:
         )
         self.process.start()
         theirs.close()
-        # Not as an argument of the process: if it died before it had read a
-        # long one, the parent would wait for ever.
+        # Sent through the pipe: if the process died before it had read a long
+        # argument, the parent would wait for ever.
         self.begin(start)
         self.task: Any = None
 
@@ -83,26 +82,24 @@ class _Worker:
         if code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
         return WorkerError(
-            f"{self.process.name} (process {self.process.pid}) {how} while at "
-            f"{self.task or 'no task'}. SIGKILL often means that memory ran "
-            "out: use fewer processes."
+            f"{self.process.name} (process {self.process.pid}) {how} during "
+            f"{self.task or 'no task'}. After SIGKILL try fewer processes."
         )
 
 
 class ProcessPool(contextlib.AbstractContextManager):
-    """Runs tasks in processes, or in the calling one if one is enough.
+    """Runs tasks in processes; a pool of one runs them in the calling process.
 
-    Leaving its `with` block ends the processes. Tasks, reports and results
-    must be picklable.
+    The end of the `with` block ends the processes.
 
     Args:
         start: called once in each process; returns the handler, which is
             called as `handler(task, report)`. `report(...)` sends its
             arguments to the parent.
-        num_processes: how many processes work at the same time.
-        log_file: from a task to its log. With it, each task has a process of
-            its own, whose output goes to the log.
-        environments: variables of the environment, for the processes in turn.
+        num_processes: number of parallel processes.
+        log_file: returns the log of a task. With it, each task has a process
+            of its own, whose output goes to the log.
+        environments: environment variables of processes 0, 1, ..., repeated.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class ProcessPool(contextlib.AbstractContextManager):
     ) -> Iterator[tuple[Any, Any]]:
         """Yields each task with its result, as they are completed.
 
-        Raises what a handler raised, or `WorkerError` if it has a bug or died.
+        Raises a handler's `ValueError` or `OSError`, or `WorkerError`.
         """
         if len(self._workers) == 1 and self._log_file is None:
             self._handler = self._handler or self._start()
@@ -152,11 +149,11 @@ class ProcessPool(contextlib.AbstractContextManager):
         on_wait: Callable[[list[Any]], None] = lambda tasks: None,
         stop: stopping.StopRequest | None = None,
     ) -> Iterator[Outcome]:
-        """Yields the outcome of each task as it ends; a failure ends no other.
+        """Yields the outcome of each task as it ends, failed tasks included.
 
         `on_start` is called with each task that a process begins, `on_wait`
         every half second with the tasks in progress. Once `stop` has a signal,
-        no task is started any more and the processes get SIGTERM.
+        no further task is started and the processes get SIGTERM.
         """
         waiting = list(reversed(tasks))
         deadline = math.inf
@@ -216,17 +213,17 @@ def _serve(
     log: pathlib.Path | None,
     environment: Mapping[str, str],
 ) -> None:
-    """The main function of a process: works until the pipe is closed."""
+    """Handles the tasks of a process until the parent closes the pipe."""
     parent: Any = multiprocessing.parent_process()
-    _follow(lambda: multiprocessing.connection.wait([parent.sentinel]))
+    _end_with(lambda: multiprocessing.connection.wait([parent.sentinel]))
     os.environ.update(environment)
     shorten_logs()
     if log is not None and storage.is_local(log):
         _write_output_to(log)
     task: Any = "its start"
     try:
-        # An import of TensorFlow makes a million objects that all stay. To look
-        # for garbage among them takes a fifth of the start.
+        # Importing TensorFlow makes a million permanent objects. Garbage
+        # collection would search them, for a fifth of the start's time.
         gc.disable()
         handler = connection.recv()()
         gc.freeze()
@@ -247,8 +244,9 @@ def _serve(
 def run_restarting(command: Sequence[str], max_restarts: int) -> int:
     """Runs a Python script in a process, and again whenever it crashes.
 
-    `command` is its path and arguments. Returns the last exit code, as a shell
-    has it. It is not restarted after a signal or an exit code of `FINAL_CODES`.
+    `command` holds the script's path and arguments. A script that ends with a
+    signal to this process or with one of `FINAL_CODES` is not run again.
+    Returns the last exit code, 128 + n for signal n.
     """
     program = f"from {__name__} import _run_script; _run_script()"
     with stopping.StopRequest() as stop:
@@ -266,8 +264,8 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
             if is_final or restart > max_restarts:
                 break
             print(
-                f"Ended with exit code {code}; restart {restart} of "
-                f"{max_restarts}, from the last checkpoint.",
+                f"The run ended with exit code {code}; restart {restart} of "
+                f"{max_restarts} from the last checkpoint.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -275,17 +273,16 @@ def run_restarting(command: Sequence[str], max_restarts: int) -> int:
 
 
 def _run_script() -> None:
-    """Runs the script of the command line, at most as long as its parent."""
     # Nothing is written to this pipe; it closes when the parent ends.
-    _follow(sys.stdin.read)
+    _end_with(sys.stdin.read)
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def _follow(wait_for_parent: Callable[[], object]) -> None:
-    """Lets this process end with its parent, and get its signals from it."""
-    # Ctrl-C in a terminal reaches a whole process group. Only the parent shall
-    # get it, and pass it on once.
+def _end_with(wait_for_parent: Callable[[], object]) -> None:
+    """Ends this process with its parent; leaves Ctrl-C to the parent."""
+    # Ctrl-C in a terminal reaches the whole process group. The parent alone
+    # receives it and sends SIGTERM once.
     os.setpgrp()
 
     def watch() -> None:
@@ -299,7 +296,7 @@ def _follow(wait_for_parent: Callable[[], object]) -> None:
 def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
-    """The error for the parent; writes its traceback to the log, if any."""
+    """Makes an error picklable; writes its traceback to a local log."""
     if log is not None and storage.is_local(log):
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -310,32 +307,29 @@ def _sendable(
 
 
 def _write_output_to(path: pathlib.Path) -> None:
-    """Appends all output, also that of TensorFlow's C++, to a file.
-
-    A line parts it from that of earlier starts: what was not saved when such a
-    one was killed is done, and printed, again.
-    """
+    """Appends all output, also of TensorFlow's C++ code, to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     with storage.naming(path), path.open("ab") as file:
+        # After a restart, steps since the last checkpoint are printed again.
         if file.tell():
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             file.write(f"\n--- Started again, {now} ---\n".encode())
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    # Otherwise Python buffers lines for a file, and errors come before them.
+    # Otherwise Python buffers the lines, and errors overtake them.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def shorten_logs() -> None:
-    """Removes time and place from lines of absl, and repeated messages."""
-    handler, told = absl_logging.get_absl_handler(), dict[str, object]()
+    """Shortens absl's lines to level and message; drops repeated messages."""
+    handler, seen = absl_logging.get_absl_handler(), dict[str, object]()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    handler.addFilter(lambda r: told.setdefault(r.getMessage(), r) is r)
+    handler.addFilter(lambda r: seen.setdefault(r.getMessage(), r) is r)
 
 
 def limit_threads() -> None:
-    """Keeps TensorFlow in a process of a pool to one thread and off the GPU."""
+    """Gives TensorFlow one thread and no GPU, if this is a pool's process."""
     if multiprocessing.parent_process() is None:
         return
     import tensorflow as tf

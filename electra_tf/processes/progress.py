@@ -8,10 +8,10 @@ import rich.progress
 
 
 class TimeLeft:
-    """Estimates how long work will still take, from its pace so far.
+    """Estimates the remaining time of work from its rate so far.
 
-    The pace counts from the first estimate on: the time before it was needed to
-    start processes, or to trace.
+    The rate is measured from the first call of `estimate` on, without the time
+    in which processes start or functions are traced.
     """
 
     def __init__(self, total: float) -> None:
@@ -19,7 +19,7 @@ class TimeLeft:
         self._first: tuple[float, float] | None = None
 
     def estimate(self, done: float) -> float | None:
-        """Seconds left after some work; None before there is a pace."""
+        """Returns the seconds left; None before a rate is known."""
         now = time.monotonic()
         self._first = self._first or (done, now)
         first, start = self._first
@@ -29,10 +29,10 @@ class TimeLeft:
 
 
 class ProgressBar:
-    """Shows a share of the work and a status.
+    """Shows the share of the work that is done, and a status.
 
-    A terminal shows a bar, a log a line every `log_seconds`. A transient bar is
-    short and removed in the end; its lines in a log become rarer.
+    A terminal shows a bar; a log gets a line every `log_seconds`. A transient
+    bar is short and removed in the end; its log lines become rarer.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProgressBar:
         )
         self._task = self._bar.add_task(title, total=1, status="")
         self._last_line = time.monotonic()
-        self._unsaid = ""
+        self._unprinted = ""
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -72,21 +72,21 @@ class ProgressBar:
         if not self._bar.disable:
             self._bar.update(self._task, completed=share, status=status)
             return
-        self._unsaid = f"{self._title}: {100 * share:.0f} %, {status}"
+        self._unprinted = f"{self._title}: {100 * share:.0f} %, {status}"
         if time.monotonic() - self._last_line > self._log_seconds:
-            self.say(self._unsaid)
-            self._last_line, self._unsaid = time.monotonic(), ""
+            self.say(self._unprinted)
+            self._last_line, self._unprinted = time.monotonic(), ""
             self._log_seconds *= self._growth
 
     def say(self, text: str) -> None:
-        """Prints a line that stays."""
+        """Prints a permanent line."""
         self._console.print(
             text, markup=False, highlight=False, emoji=False, soft_wrap=True
         )
 
 
 class WorkProgress(ProgressBar):
-    """Shows the share of work done, its rate in a unit, and the time left."""
+    """Shows the share of the work done, its rate and the time left."""
 
     def __init__(self, title: str, total: float, unit: str) -> None:
         super().__init__(title)
@@ -98,14 +98,14 @@ class WorkProgress(ProgressBar):
 
     def __exit__(self, error_type: Any, *unused_error: Any) -> None:
         if error_type is None and self._begin is not None:
-            # The total is an estimate; work that has ended is complete.
+            # The total is an estimate; at the end all work is done.
             self.advance(self._total - self._done, 0)
-            if self._unsaid:  # the last line of a log
-                self.say(self._unsaid)
+            if self._unprinted:  # the last line of a log
+                self.say(self._unprinted)
         super().__exit__(error_type, *unused_error)
 
     def advance(self, done: float, count: int) -> None:
-        """Adds work done, and its size in the displayed unit."""
+        """Adds finished work, and its count in the displayed unit."""
         now = time.monotonic()
         if self._begin is None:
             self._begin = self._last_line = now
@@ -119,7 +119,7 @@ class WorkProgress(ProgressBar):
 
 
 def format_time(seconds: float | None) -> str:
-    """A duration as `h:mm:ss`, or as days and hours if it is long.
+    """Formats a duration as `h:mm:ss`, from one day on with days.
 
     >>> format_time(3725), format_time(400_000), format_time(None)
     ('1:02:05', '4d 15:06', '-')

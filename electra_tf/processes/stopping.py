@@ -1,8 +1,8 @@
 """SIGTERM, SIGINT, SIGHUP end a run between two steps; a second one kills it.
 
-A closed terminal and its shell both send SIGHUP, so a second one does nothing.
+A second SIGHUP does nothing: a closed terminal and its shell both send one.
 Python runs signal handlers between its own instructions, but a call of the
-compiled loop may take a minute. So a thread waits for the bytes that the
+compiled loop may take a minute. So a thread reads the bytes that the
 interpreter writes to a pipe for every signal.
 """
 
@@ -47,7 +47,7 @@ class StopRequest:
         os.close(self._reader)
 
     def _handle(self, number: int, *_: object) -> None:
-        # Printing to a closed terminal fails.
+        # After SIGHUP the terminal is closed, and printing to it would fail.
         for fd in self._terminals if number == signal.SIGHUP else ():
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
         self.signal_name = signal.Signals(number).name
@@ -67,7 +67,7 @@ class StopRequest:
             has_come = True
             self._handle(number)
             print(
-                f"{self.signal_name}: saving and ending after the present "
+                f"{self.signal_name}: saving and ending after the current "
                 "steps. A second signal ends at once, without saving.",
                 file=sys.stderr,
                 flush=True,

@@ -1,1 +1,1 @@
-"""Text to TFRecord shards; `writer` puts the rest in order."""
+"""Builds TFRecord shards from text; begin with `writer.build_dataset`."""

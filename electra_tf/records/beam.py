@@ -17,7 +17,7 @@ from electra_tf.processes import pool
 
 
 class BeamPool(contextlib.nullcontext):
-    """Has the interface of `pool.ProcessPool`; runs a pipeline for each list.
+    """Runs lists of tasks as Beam pipelines, with `ProcessPool`'s interface.
 
     `options` are the command line of the runner, for example
     `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
@@ -33,7 +33,7 @@ class BeamPool(contextlib.nullcontext):
     def run(
         self, tasks: Sequence[Any], on_report: pool.Report
     ) -> Iterator[tuple[Any, None]]:
-        """Yields every task, and reports sums, when all are done."""
+        """Reports the sums of all tasks, then yields each task with None."""
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
         (
@@ -47,8 +47,7 @@ class BeamPool(contextlib.nullcontext):
             result.wait_until_finish()
         except Exception as error:
             raise pool.WorkerError(
-                f"The Beam pipeline failed: {error}. Run again with --resume "
-                "to go on."
+                f"The Beam pipeline failed: {error}. Continue with --resume."
             ) from error
         counters = result.metrics().query()["counters"]
         sums = {each.key.metric.name: each.result for each in counters}

@@ -1,4 +1,4 @@
-"""Makes ELECTRA's one- and two-segment examples of token ids, and records.
+"""Builds ELECTRA's one- and two-segment examples, rows and records.
 
 The rules, and the order in which random numbers are drawn, are those of the
 original's class `ExampleBuilder`, so an equally seeded generator gives equal
@@ -24,20 +24,20 @@ JOIN_FIRST_SEGMENT_PROBABILITY = 0.5
 SHORT_EXAMPLE_PROBABILITY = 0.05
 MIN_TARGET_LENGTH = 5
 
-# As `build_features` lays them out; sorted by name for serialization.
+# The arrays of `build_features`, sorted by name for serialization.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
-# Part of the message about a row of another form.
+# The layout of every row, as error messages describe it.
 FORM = "texts, each [CLS] ids [SEP] of segment 0, then 1; then padding"
 
 _Span = tuple[int, int]
 
 
 class Examples(NamedTuple):
-    """Segment pairs without special tokens, concatenated, int32."""
+    """Concatenated segment pairs without special tokens; all arrays int32."""
 
-    token_ids: np.ndarray  # [num_tokens], of each example first and second
-    first_lengths: np.ndarray  # [num_examples], of the first segments
-    second_lengths: np.ndarray  # [num_examples]; 0 where there is no second
+    token_ids: np.ndarray  # [num_tokens], both segments of each example
+    first_lengths: np.ndarray  # [num_examples], lengths of first segments
+    second_lengths: np.ndarray  # [num_examples]; 0: no second segment
 
 
 class ExampleBuilder:
@@ -56,7 +56,7 @@ class ExampleBuilder:
         self._max_seq_length = self._target_length = max_seq_length
         self._rng, self._keep_overflow = rng, keep_overflow
         self.num_documents = self.num_tokens = 0
-        # The unfinished example: its tokens, its lines as spans of them.
+        # The unfinished example: token ids, and the span of each line.
         self._token_ids = np.zeros([0], np.int32)
         self._lines: list[_Span] = []
         self._num_pending = 0
@@ -117,14 +117,10 @@ class ExampleBuilder:
             )
 
     def _split_lines(self) -> tuple[list[_Span], list[_Span]]:
-        """The two segments as spans.
-
-        A line joins the first segment if that is empty, if it fits strictly
-        below the segment's target, or half of the time if it crosses the
-        target. The conditions' order decides how many random numbers are drawn.
-        """
+        """Divides the lines into two segments, as spans of token ids."""
+        # The order of the conditions decides how many random numbers are drawn.
         random_number = self._rng.random
-        # Minus [CLS] and two [SEP], which are not in the text yet.
+        # Without [CLS] and two [SEP], which are added later.
         target = (self._target_length - 3) // 2
         if random_number() < SINGLE_SEGMENT_PROBABILITY:
             target = SINGLE_SEGMENT_TARGET
@@ -152,7 +148,7 @@ class ExampleBuilder:
 def _cut(
     spans: list[_Span], limit: int
 ) -> tuple[list[_Span], list[_Span], int]:
-    """Splits spans after `limit` tokens: the kept, the rest, how many kept."""
+    """Splits spans after `limit` tokens; counts the tokens before the cut."""
     kept, rest, left = [], [], limit
     for begin, end in spans:
         middle = min(begin + left, end)
@@ -167,10 +163,10 @@ def _cut(
 def pack_rows(
     input_ids: np.ndarray, segments: np.ndarray, pad_id: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Moves the examples of rows `[n, S]` into fewer rows, `[m, S]`.
+    """Packs rows of one example each, `[n, S]`, into fewer rows, `[m, S]`.
 
-    `segments` is 0 at padding, at the end of a row. In their order, examples
-    go where they leave the least room (best fit), else into a new row.
+    `segments` is 0 at padding. Best fit: each example in turn goes into the
+    fullest row that has room for it, else into a new row.
     """
     capacity = input_ids.shape[1]
     lengths = np.count_nonzero(segments, axis=1)
@@ -178,14 +174,14 @@ def pack_rows(
     shifts = np.array(begins, np.int64) - np.cumsum(lengths) + lengths
     places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
     ids = np.full([num_rows, capacity], pad_id, input_ids.dtype)
-    kinds = np.zeros([num_rows, capacity], segments.dtype)
+    packed_segments = np.zeros([num_rows, capacity], segments.dtype)
     ids.flat[places] = input_ids[segments > 0]
-    kinds.flat[places] = segments[segments > 0]
-    return ids, kinds
+    packed_segments.flat[places] = segments[segments > 0]
+    return ids, packed_segments
 
 
 def _fit_best(lengths: list[int], capacity: int) -> tuple[list[int], int]:
-    """The place of each example in concatenated rows, and how many rows."""
+    """Returns examples' offsets in the concatenated rows, and the row count."""
     begins, num_rows = list[int](), 0
     rows_with: list[list[int]] = [[] for _ in range(capacity + 1)]
     rooms = 0  # bit r is set if a row has room for just r tokens
@@ -240,9 +236,9 @@ def build_features(
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serializes ids, masks and segments `[n, S]` as n `tf.train.Example`s.
+    """Serializes features, each `[n, S]`, as n `tf.train.Example`s.
 
-    All rows at once, in a third of the time that messages of Python take.
+    Operations on all rows take a third of the time of Python's messages.
     """
     import tensorflow as tf
 
@@ -260,7 +256,7 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
 
 
 def _encode(kind: str, **fields: "tf.Tensor") -> "tf.Tensor":
-    """Serializes n messages `[n, 1]` of a kind; a field has values `[n, k]`."""
+    """Serializes n protobuf messages, `[n, 1]`, from fields `[n, k]`."""
     import tensorflow as tf
 
     values = [*fields.values()]
@@ -276,10 +272,10 @@ def parse_examples(
     max_seq_length: int,
     vocabulary: "Vocabulary | None" = None,
 ) -> dict[str, "tf.Tensor"]:
-    """Parses `[n]` records into `[n, max_seq_length]` int32, in a graph.
+    """Parses `[n]` records into `FEATURE_NAMES`, `[n, max_seq_length]` int32.
 
-    With a vocabulary, `InvalidArgumentError` is raised for a row that has not
-    the builder's `FORM` or other ids.
+    With a vocabulary, raises `InvalidArgumentError` for rows that lack the
+    layout `FORM` or have ids outside of the vocabulary.
     """
     import tensorflow as tf
 

@@ -31,7 +31,7 @@ TOKEN_COUNTS_FILE = "unigram_counts.npy"
 TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
-# Part of the message about a record that is longer than any row.
+# Part of the message of `OverlongRecordError`.
 OVERLONG = "is corrupt: its header asks for more bytes than any row has"
 _MOST_BYTES = 1 << 21  # of the longest row: 65,536 tokens of 32 bytes
 _EXAMPLES_AT_ONCE = 1024
@@ -52,31 +52,32 @@ class Shard:
     sha256: str
 
 
-class _Stored:
+class _ManifestFile:
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
         """Loads the manifest of a folder; raises `DataError`."""
         path, is_index = storage.path(folder, MANIFEST_FILE), cls is Index
         if not path.is_file():
-            rest = "a split of one that was complete cannot be restored"
+            advice = "A deleted split cannot be restored"
             if is_index:
-                rest = "an interrupted build goes on with --resume"
+                advice = "Name it with --config.data.dataset_dir "
+                advice += "(--dataset_dir). --resume completes a build"
             raise errors.DataError(
-                f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build "
-                f"one with electra-build-dataset; {rest}."
+                f"No dataset in {str(folder)!r}: expected {MANIFEST_FILE} "
+                f"there. Build one with electra-build-dataset. {advice}."
             )
         content = schema.read_object(path, errors.DataError)
         if is_index != ("splits" in content):
             kinds = ["one of its splits", "a whole dataset"]
             raise errors.DataError(
-                f"{folder} must be the folder of {kinds[is_index]}. Received "
-                f"that of {kinds[not is_index]}."
+                f"{folder} must be the folder of {kinds[is_index]}. Received: "
+                f"the folder of {kinds[not is_index]}."
             )
         return schema.build(cls, content, str(path), errors.DataError)
 
 
 @schema.frozen
-class Manifest(_Stored):
+class Manifest(_ManifestFile):
     """The contents of one split."""
 
     split: str
@@ -87,13 +88,12 @@ class Manifest(_Stored):
     builder: dict[str, Any]  # settings and versions
     seed: int
     num_documents: schema.Count
-    # Of the documents; examples lack the tokens that were cut off.
-    num_corpus_tokens: schema.Count
+    num_corpus_tokens: schema.Count  # of documents, also those in no example
     num_examples: schema.Count
     num_tokens: schema.Count  # without padding, [CLS] and [SEP] included
-    shards: tuple[Shard, ...]  # their numbers of examples differ by at most 1
-    token_counts: _FileName  # the file of `load_token_counts`
-    invalid_utf8: dict[str, int]  # replaced bytes by file, of both splits
+    shards: tuple[Shard, ...]  # sizes differ by at most one example
+    token_counts: _FileName  # the file that `load_token_counts` reads
+    invalid_utf8: dict[str, int]  # byte sequences replaced in each file
     format_version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -109,14 +109,14 @@ class Manifest(_Stored):
     def check(
         self, folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
     ) -> None:
-        """Raises `DataError` if a reader expects other records."""
+        """Raises `DataError` unless vocabulary and row length are these."""
         expected = {
             "max_seq_length": max_seq_length,
             "vocabulary": describe_vocabulary(vocabulary),
             "tokenizer": dataclasses.asdict(vocabulary.settings),
         }
-        there = {name: getattr(self, name) for name in expected}
-        differences = schema.find_differences(there, expected)
+        received = {name: getattr(self, name) for name in expected}
+        differences = schema.find_differences(received, expected)
         if differences:
             remedy = "Build the dataset again with this vocabulary."
             if self.max_seq_length != max_seq_length:
@@ -125,8 +125,8 @@ class Manifest(_Stored):
                     f"or build the dataset with {max_seq_length}."
                 )
             raise errors.DataError(
-                f"The {self.split} records in {folder} do not fit. Theirs and "
-                f"what is expected: {'; '.join(differences)}. {remedy}"
+                f"The {self.split} records in {folder} do not fit. Received "
+                f"and expected values: {'; '.join(differences)}. {remedy}"
             )
 
 
@@ -141,7 +141,7 @@ class SplitSummary:
 
 
 @schema.frozen
-class Index(_Stored):
+class Index(_ManifestFile):
     """The manifest of a whole dataset."""
 
     splits: Annotated[
@@ -154,22 +154,12 @@ class Index(_Stored):
 
 
 def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns what a manifest records of a vocabulary, as plain JSON."""
+    """Returns a manifest's entry for a vocabulary, as plain JSON."""
     return {
         "sha256": vocabulary.sha256,
         "size": vocabulary.size,
         "special_ids": list(vocabulary.special_ids),
     }
-
-
-def require_dataset(folder: pathlib.Path) -> None:
-    """Raises `FileNotFoundError` if a folder holds no dataset."""
-    if not (folder / MANIFEST_FILE).is_file():
-        raise FileNotFoundError(
-            f"No dataset in {str(folder)!r}: expected {MANIFEST_FILE} there. "
-            "Build one with electra-build-dataset and name it with "
-            "--config.data.dataset_dir (--dataset_dir)."
-        )
 
 
 def load_token_counts(
@@ -184,7 +174,7 @@ def load_token_counts(
     path = storage.path(folder, manifest.token_counts)
     try:
         counts = storage.load_rows(path)
-    except Exception as error:  # NumPy raises nearly any
+    except Exception as error:  # NumPy raises many types
         raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
@@ -203,7 +193,7 @@ def load_token_counts(
 def save_index(
     folder: pathlib.Path, build: Mapping[str, Any], report: list[str]
 ) -> None:
-    """Writes the manifest of a dataset from those of its splits."""
+    """Writes the manifest of a dataset from the manifests of its splits."""
     splits: Any = {}
     for split in SPLITS:
         path = folder / split / MANIFEST_FILE
@@ -230,8 +220,8 @@ def verify_dataset(
 ) -> dict[str, int]:
     """Reads every record back; returns the number of examples of each split.
 
-    Checks manifests, the size, checksum and records of every shard, and token
-    counts. Raises a `DataError` that lists everything that is wrong.
+    Checks manifests, token counts, and the size, checksum and records of every
+    shard. Raises a `DataError` that lists all problems.
     """
     folder = storage.path(folder)
     splits = Index.load(folder).splits
@@ -264,7 +254,7 @@ def verify_dataset(
         raise errors.DataError(
             f"{folder} is damaged:\n  " + "\n  ".join(problems) + "\nDelete "
             "damaged shards and run the builder again with --resume; if a "
-            "manifest or counts have changed, build the dataset anew."
+            "manifest or counts have changed, build the dataset again."
         )
     return sizes
 
@@ -287,7 +277,7 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
                 f"has {num_bytes} bytes; the manifest says {shard.num_bytes}"
             )
         elif file_sha256(path) != shard.sha256:
-            problems.append("was changed: its sha256 is another")
+            problems.append("was changed: its sha256 differs")
 
         def count(rows: dict[str, Any]) -> None:
             num_rows = len(rows["input_ids"])
@@ -300,7 +290,7 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
         )
         if damage:
             problems.append(f"holds {damage}")
-        # Not of the text, in which brackets are words of their own.
+        # The token counts of a split leave special tokens out.
         counts[[vocabulary.cls_id, vocabulary.sep_id]] = 0
         return problems, counts
 
@@ -314,11 +304,14 @@ def find_damage(
     vocabulary: Vocabulary | None = None,
     on_rows: Callable[[dict[str, Any]], None] = lambda rows: None,
 ) -> str | None:
-    """Describes the first record of a shard that cannot be read, if any."""
+    """Describes the first unreadable record of a shard; None if all are read.
+
+    `on_rows` receives each batch of parsed records.
+    """
     import tensorflow as tf
 
     options = tf.data.Options()
-    # Its thread can block the end of a program, see `pipeline.with_options`.
+    # Autotune's thread can block exit, see `pipeline.with_options`.
     options.autotune.enabled = False
     shard = tf.data.TFRecordDataset(os.fspath(path)).with_options(options)
     count, overlong = 0, None
@@ -326,7 +319,7 @@ def find_damage(
         skip_records(path)
     except OverlongRecordError as error:
         shard, overlong = shard.take(error.number), f"{error}"
-    # Many records at once; where that fails, one by one.
+    # After a failed batch, records are read one by one to find the damage.
     for batch_size in (_EXAMPLES_AT_ONCE, 1):
         try:
             for records in shard.skip(count).batch(batch_size):
@@ -360,19 +353,18 @@ class OverlongRecordError(ValueError):
 def skip_records(
     path: str | os.PathLike, begin: int = 0, count: int | None = None
 ) -> int:
-    """Follows the headers of a shard's records, without their contents.
+    """Skips `count` records (None: all) of a shard from byte `begin` on.
 
-    TensorFlow allocates what a header asks for before it reads on, and crashes
-    if there is not so much memory. So headers are checked first.
+    Only the headers are read. They are checked first because TensorFlow
+    allocates the length in a header, and crashes if memory lacks.
 
-    Skips `count` records, all by default, from the byte `begin` on, and returns
-    the byte behind them. Raises `OverlongRecordError` for a record that is
-    longer than any row.
+    Returns the byte after the skipped records. Raises `OverlongRecordError` for
+    a record that is longer than any row.
     """
     with storage.path(path).open("rb") as stream:
         stream.seek(begin)
         for number in range(sys.maxsize if count is None else count):
-            # The length of the content and its checksum: 12 bytes.
+            # A header: 8 bytes of length, 4 of checksum.
             head = stream.read(12)
             if (length := int.from_bytes(head[:8], "little")) > _MOST_BYTES:
                 place = stream.tell() - len(head)

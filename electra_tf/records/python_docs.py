@@ -1,6 +1,6 @@
 """The embedded corpus: documentation that ships with the Python installation.
 
-The language reference in `pydoc_data`, and the docstrings of the standard
+It holds the language reference in `pydoc_data`, and docstrings of the standard
 library and of packages that we depend on. Sources are parsed, never imported.
 """
 
@@ -62,7 +62,7 @@ _FUNCTION_WORD = re.compile(
 
 
 def installed_versions() -> dict[str, str]:
-    """Returns the versions of everything that is harvested."""
+    """Returns the versions of Python and of the packages in the corpus."""
     # Some distributions have variants of their name, such as tensorflow-cpu.
     distributions = importlib.metadata.packages_distributions()
     return {
@@ -77,11 +77,11 @@ def installed_versions() -> dict[str, str]:
 
 
 def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
-    """Returns the folder of the corpus; makes it if it is missing.
+    """Returns the folder of the corpus; builds the corpus if it is missing.
 
-    It has one text file per package, blank lines between documents, and
-    `provenance.json` with versions and counts. Raises `DataError` if it holds
-    something else. By default it is in the user's cache, named by versions.
+    The folder has one text file per package, with blank lines between
+    documents, and `provenance.json` with versions and counts. By default it is
+    in the user's cache. Raises `DataError` if the folder holds other versions.
     """
     versions = installed_versions()
     if not folder:
@@ -95,13 +95,13 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
         with atomic.creating_folder(folder) as partial:
             _write_corpus(partial, versions)
         return folder
-    provenance, there = folder / PROVENANCE_FILE, None
+    provenance, received = folder / PROVENANCE_FILE, None
     if provenance.is_file():
-        there = json.loads(provenance.read_text("utf-8")).get("versions")
-    if there != versions:
+        received = json.loads(provenance.read_text("utf-8")).get("versions")
+    if received != versions:
         raise errors.DataError(
             f"{folder} exists and holds no corpus of these versions. "
-            f"Expected: {versions}. Received: {there or 'other files'}. "
+            f"Expected: {versions}. Received: {received or 'other files'}. "
             "Delete it or name another folder."
         )
     return folder
@@ -130,7 +130,6 @@ def _roots() -> Iterator[tuple[str, pathlib.Path]]:
 
 
 def _documents(root: pathlib.Path, seen: set[str]) -> Iterator[str]:
-    """Yields a document per module: paragraphs not in `seen` before."""
     for path in sorted(root.rglob("*.py"), key=pathlib.Path.as_posix):
         if _SKIPPED_FOLDERS.intersection(path.relative_to(root).parts[:-1]):
             continue
@@ -149,7 +148,7 @@ def _documents(root: pathlib.Path, seen: set[str]) -> Iterator[str]:
 
 
 def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
-    """Yields the docstrings of a module; all texts if `is_pydoc`."""
+    """Yields the docstrings of a module; all its strings if `is_pydoc`."""
     if is_pydoc:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -165,16 +164,16 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
 
 
 def prose_paragraphs(text: str) -> list[str]:
-    """Extracts the paragraphs of a docstring that read as English sentences.
+    """Extracts the English sentences of a docstring, a line per paragraph.
 
-    Code, tables, headings, names, types and markup go; a paragraph is one line.
+    Code, tables, headings, names, types and markup are removed.
     """
     paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]
 
 
 def _raw_paragraphs(text: str) -> Iterator[str]:
-    """Yields runs of lines that belong together, joined by blanks."""
+    """Yields paragraphs and list entries, their lines joined by blanks."""
     current, last_indent = list[str](), 0
     is_code = is_doctest = False
     for line in text.split("\n"):
@@ -211,7 +210,6 @@ def _raw_paragraphs(text: str) -> Iterator[str]:
 
 
 def _is_name(lines: list[str]) -> bool:
-    """Returns whether a single line is a name or type, not a sentence."""
     text = " ".join(lines)
     return len(lines) == 1 and len(text.split()) < 4 and text[-1] != "."
 

@@ -1,8 +1,7 @@
 """Reads the documents of one corpus file: text, JSON lines, wiki, tables.
 
-Only line feeds end lines, and lines are stripped of what Python calls white
-space, as in the original; long lines are cut, so that none fills the memory.
-Bytes that are not UTF-8 are replaced by U+FFFD and counted.
+As in the original, only line feeds end lines, and `str.strip` strips them. Very
+long lines are cut to bound the memory. Bytes that are not UTF-8 become U+FFFD.
 """
 
 import bz2
@@ -47,21 +46,21 @@ _TEXT_TYPE = re.compile("(dictionary<values=)?(large_)?(string|binary)")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _CSV_SUFFIXES = (".csv", ".tsv")
 _HEAD_BYTES = 1 << 12
-# How files begin that are not what their names say, if these say anything.
+# The first bytes of files by format; they outrank the file's name.
 _BEGINNINGS = {
     "wiki": rb"\s*<doc ",
     "jsonl": rb'\s*(\[\s*)?\{\s*"(\\.|[^"\\])*"\s*:|\[\s*"',
     "parquet": rb"PAR1",
     "arrow": rb"\xff\xff\xff\xff",
 }
-# How files begin that are refused: with their kind, and what to do with them.
-_ALL = "or read all of it by --corpus_format=text"
+# The first bytes of files that are refused, with the kind and a remedy.
+_READ_AS_TEXT = "or read all of it by --corpus_format=text"
 _REFUSED = {
     rb"(?i)\s*<(!doctype|html|head|\?xml|mediawiki)\b": (
-        f"HTML or XML. Take the text out of it, {_ALL}"
+        f"HTML or XML. Take the text out of it, {_READ_AS_TEXT}"
     ),
     rb"From \S+ .*\d:\d\d.*\n[\w-]+: ": (
-        f"an mbox. Take the mails' texts out of it, {_ALL}"
+        f"an mbox. Take the mails' texts out of it, {_READ_AS_TEXT}"
     ),
     rb"WARC/\d": "a web archive. Take the text of the pages out of it",
     rb"%PDF-|\{\\rtf|PK\x03\x04|\xd0\xcf\x11\xe0": (
@@ -95,7 +94,7 @@ class Document(NamedTuple):
     """Stripped, non-empty lines that belong together."""
 
     lines: list[str]
-    # Whether the next item is more of the same, very long document.
+    # Whether the next `Document` continues this one, which is very long.
     is_continued: bool = False
 
 
@@ -103,9 +102,9 @@ class Document(NamedTuple):
 class ReadingOptions:
     """Settings of how files become documents."""
 
-    format: Format = "auto"  # by file name and first bytes
-    # Whether documents end at blank lines of plain text, JSON objects and rows
-    # of tables, rather than at the ends of files.
+    format: Format = "auto"  # "auto": by file name and first bytes
+    # Whether a document ends at a blank line of plain text, with a JSON object
+    # or with a row of a table; else it ends with its file.
     blanks_separate_docs: bool = True
     text_field: str = "text"  # JSON member or column that holds the text
 
@@ -131,7 +130,7 @@ class FileReader:
 
     def __iter__(self) -> Iterator[Document]:
         """Yields the documents; raises `DataError` for a damaged file."""
-        with _damage_named(self._path), self._path.open("rb") as raw:
+        with _naming_damage(self._path), self._path.open("rb") as raw:
             raw.seek(self._begin)
             for document in _gather_documents(self._line_blocks(raw)):
                 self.num_bytes = raw.tell() - self._begin
@@ -139,7 +138,7 @@ class FileReader:
             self.num_bytes = raw.tell() - self._begin
 
     def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
-        """Yields lists of stripped lines and document ends."""
+        """Yields lists of stripped lines and `_END_OF_DOCUMENT`s."""
         file_format = find_format(self._path, self._options)
         if file_format in TABLES:
             column = file_format, self._options.text_field
@@ -147,7 +146,7 @@ class FileReader:
                 decoded = (decode_leniently(text or b"") for text in texts)
                 yield [x for text in decoded for x in self._record_lines(*text)]
             return
-        # Kept: PyArrow's stream closes the file when it is deleted.
+        # Kept alive: PyArrow closes the file when it deletes the stream.
         stream = self._stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream)
@@ -174,7 +173,7 @@ class FileReader:
             line_number += len(lines)
 
     def _whole_lines(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """Yields blocks of whole lines, without line feeds between blocks."""
+        """Yields blocks of whole lines, without the line feed after a block."""
         remaining, rest = self._end - self._begin, b""
         while block := stream.read(min(_BLOCK_BYTES, remaining)):
             remaining -= len(block)
@@ -185,7 +184,7 @@ class FileReader:
             else:
                 rest += tail
             if len(rest) > _MAX_LINE_BYTES:
-                # Before the last character, which may not be whole.
+                # Cut before the last character, which may be incomplete.
                 cut = len(rest.rstrip(_BYTES_INSIDE_CHARACTERS)) - 1
                 yield rest[: cut or None]
                 rest = rest[cut:] if cut else b""
@@ -206,7 +205,6 @@ class FileReader:
         return text.removeprefix("\ufeff")
 
     def _json_lines(self, lines: list[str], line_number: int) -> list[str]:
-        """The lines of the texts in JSON objects, one object per line."""
         result: list[str] = []
         for number, line in enumerate(lines, line_number):
             if not line:
@@ -227,20 +225,19 @@ class FileReader:
                     "expected a JSON object of at most "
                     f"{_MAX_LINE_BYTES >> 20} MiB with a text in the member "
                     f"{self._options.text_field!r}. Received: {line[:80]!r}. "
-                    f"{remedy}, {_ALL}."
+                    f"{remedy}, {_READ_AS_TEXT}."
                 )
             result += self._record_lines(*_SURROGATE.subn("\ufffd", text or ""))
         return result
 
     def _csv_rows(self, stream: IO[bytes]) -> Iterator[list[str]]:
-        """The lines of the texts in a column of a table with a header."""
         lines = (
             f"{line}\n"
             for data in self._whole_lines(stream)
             for line in self._decode(data, str(self._path)).split("\n")
         )
         csv.field_size_limit(_MAX_LINE_BYTES)
-        sign, names = split_header(next(lines, ""))
+        separator, names = split_header(next(lines, ""))
         names = [name.strip() for name in names]
         column = self._options.text_field
         if column not in names:
@@ -248,12 +245,12 @@ class FileReader:
                 f"{self._path} must have a column {column!r} of text. Its "
                 f"columns are {', '.join(names):.200}. Name the right one by "
                 "--text_column, put names above the first row if it has none, "
-                f"{_ALL}."
+                f"{_READ_AS_TEXT}."
             )
         rows = csv.reader(
             lines,
-            delimiter=sign,
-            quoting=csv.QUOTE_NONE if sign == "\t" else csv.QUOTE_MINIMAL,
+            delimiter=separator,
+            quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
             strict=True,
         )
         try:
@@ -264,17 +261,19 @@ class FileReader:
         except csv.Error as error:
             raise errors.DataError(
                 f"{self._path}, up to line {rows.line_num + 1}: expected "
-                f"{len(names)} columns with {sign!r} between them, and quotes "
-                f"inside quotes doubled. Received: {error}. Mend it, or save "
-                "it as JSON lines."
+                f"{len(names)} columns with {separator!r} between them, and "
+                f"quotes inside quotes doubled. Received: {error}. Mend the "
+                "file, or save it as JSON lines."
             ) from error
 
     def _record_lines(self, text: str, num_replaced: int) -> list[str]:
-        """The lines of a JSON object or of a row, with a document end."""
+        """Splits the text of a JSON object or row, and ends the document."""
         self.invalid_utf8 += num_replaced
-        lines, ends = text_lines(text), self._options.blanks_separate_docs
+        lines = text_lines(text)
         self.num_empty += not lines
-        return lines + [_END_OF_DOCUMENT] * ends
+        if self._options.blanks_separate_docs:
+            lines.append(_END_OF_DOCUMENT)
+        return lines
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -296,13 +295,13 @@ class FileReader:
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     """Returns the format of a file; "auto" goes by name and first bytes.
 
-    Raises `DataError` for what is no text, such as HTML.
+    Raises `DataError` for a file without plain text, such as HTML or PDF.
     """
     if options.format != "auto":
         return options.format
     name = path.with_suffix("") if is_compressed(path) else path
     suffix = name.suffix.lower()
-    with _damage_named(path), path.open("rb") as raw:
+    with _naming_damage(path), path.open("rb") as raw:
         head = _decompress(raw, path).read(_HEAD_BYTES)
     head = head.removeprefix(b"\xef\xbb\xbf")
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
@@ -312,7 +311,7 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
         if re.match(pattern, head):
             raise errors.DataError(
                 f"{path} must hold text, JSON lines or a table. Received: "
-                f"{kind}; or name the others by a pattern, as 'texts/*.txt'."
+                f"{kind}; or leave it out by a pattern such as 'texts/*.txt'."
             )
     for file_format, pattern in _BEGINNINGS.items():
         if re.match(pattern, head):
@@ -328,19 +327,19 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
 
 
 def split_header(text: str) -> tuple[str, list[str]]:
-    """The sign between the columns of a table's first line, and their names."""
+    """Returns the separator and the column names of a table's first line."""
     header = re.split("[\r\n]", text, maxsplit=1)[0]
-    sign = max("\t,;|", key=header.count)
-    return sign, next(csv.reader([header], delimiter=sign), [])
+    separator = max("\t,;|", key=header.count)
+    return separator, next(csv.reader([header], delimiter=separator), [])
 
 
 def is_compressed(path: pathlib.Path) -> bool:
-    """Returns whether the file name is that of a compressed file."""
+    """Returns whether a file has the suffix of a compressed file."""
     return path.suffix.lower() in _OPENERS
 
 
 def can_be_split(path: pathlib.Path, file_format: str) -> bool:
-    """Returns whether documents of a file can be found from any byte on."""
+    """Returns whether reading can start at any byte of a file."""
     with path.open("rb") as raw:
         is_plain = _decompress(raw, path) is raw
     return is_plain and file_format not in ("archive", "csv")
@@ -354,7 +353,7 @@ def is_document_start(line: bytes, file_format: str) -> bool:
 
 
 def describe_documents(file_format: str, options: ReadingOptions) -> str:
-    """Says what is a document in files of a format."""
+    """Describes which part of a file of a format is a document."""
     own = {"wiki": "its tags around each document", "tfds": "a document each",
            "archive": "a document each file inside"}  # fmt: skip
     if file_format not in own and not options.blanks_separate_docs:
@@ -378,7 +377,6 @@ def decode_leniently(data: bytes) -> tuple[str, int]:
 
 
 def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
-    """Collects lines up to each `_END_OF_DOCUMENT`."""
     lines: list[str] = []
     is_continued = False
     for block in blocks:
@@ -404,7 +402,7 @@ def _pyarrow(module: str = "") -> Any:
 def _read_column(
     raw: IO[bytes], file_format: str, name: str, begin: int, end: int
 ) -> Iterator[list[bytes | None]]:
-    """Yields lists of texts of the row groups that begin in a byte range."""
+    """Yields the texts of each batch of rows that begins in a byte range."""
     pyarrow = _pyarrow()
     try:
         if file_format == "parquet":
@@ -417,7 +415,7 @@ def _read_column(
             ]
             batches = file.iter_batches(1024, groups, [name])
         else:
-            # Of a mapped file, only the columns in use are read.
+            # A mapped file is read only where the column is.
             is_local = storage.is_local(raw.name)
             stream = pyarrow.memory_map(raw.name) if is_local else raw
             reader = _pyarrow(".ipc").open_stream(stream)
@@ -436,17 +434,16 @@ def _read_column(
 
 
 @contextlib.contextmanager
-def _damage_named(path: pathlib.Path) -> Iterator[None]:
+def _naming_damage(path: pathlib.Path) -> Iterator[None]:
     try:
         with storage.naming(path):
             yield
     except _DAMAGES as error:
-        # The system's own errors have a number.
+        # The operating system's errors, which have a number, are no damage.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise errors.DataError(
-            f"{path} is damaged or cut off: {error}. Replace it or take it "
-            "out of the corpus."
+            f"{path} is damaged or cut off: {error}. Replace or remove it."
         ) from error
 
 

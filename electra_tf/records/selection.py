@@ -1,10 +1,11 @@
-"""Chooses the documents of a corpus that are taken, and how often.
+"""Drops duplicate documents, and repeats documents to weight corpora.
 
-Every unit gets fingerprints; then one process decides. A document is dropped
-for an earlier one that stays: if both are equal but for case and white space
-(hashes of 64 bits), or if the sets of 5 successive words have an estimated
-Jaccard similarity of at least 0.8 (MinHash of 128 permutations, standard error
-0.035; compared where 4 successive values are equal). Weights repeat documents.
+The workers write fingerprints of all documents; then one process decides. A
+document is dropped as a duplicate of an earlier one if both are equal except
+for case and white space (hashes of 64 bits), or if their sets of 5 successive
+words have an estimated Jaccard similarity of at least 0.8 (MinHash of 128
+permutations, standard error 0.035). Only documents with 4 successive equal
+MinHash values are compared.
 """
 
 import functools
@@ -26,7 +27,7 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.text import vocabulary as vocabulary_lib
 
-FINGERPRINTS = "fingerprints"  # kind of share
+FINGERPRINTS = "fingerprints"  # a `BuildShare.kind`
 # The files that mark a folder of fingerprints, or of copies, as complete.
 SIGNATURES_FILE, COPIES_FILE = "signatures.npy", "report.txt"
 NUM_PERMUTATIONS = 128
@@ -49,9 +50,10 @@ _POWERS = _MIXER ** np.arange(_SHINGLE_WORDS, dtype=np.uint64)
 def write_fingerprints(
     plan: shards.BuildPlan, share: shards.BuildShare, report: pool.Report
 ) -> None:
-    """Writes the fingerprints of a unit; reports bytes and documents.
+    """Writes the fingerprints of a work unit; reports bytes and documents.
 
-    For n documents, `documents.npy` is `[n]` and `signatures.npy` `[n, 128]`.
+    Of n documents, `documents.npy` (`_FIELDS`) has the shape `[n]`, and
+    `signatures.npy` (uint32) `[n, 128]`.
     """
     rows: list[tuple[int, int, int, bytes]] = []
     signatures, pieces = [], []
@@ -81,7 +83,7 @@ def write_fingerprints(
 
 @functools.cache
 def word_pattern() -> re.Pattern[str]:
-    """Letters, digits, and marks such as the vowels of Hindi, not in `\\w`."""
+    """Matches a word, with combining marks (Hindi's vowels), unlike `\\w+`."""
     marks = "".join(
         character
         for character in map(chr, range(sys.maxunicode))
@@ -92,10 +94,10 @@ def word_pattern() -> re.Pattern[str]:
 
 
 def sign(words: list[str]) -> np.ndarray:
-    """MinHash signature of a text's words, `[128]` uint32.
+    """Returns the MinHash signature of a text's words, `[128]` uint32.
 
-    The share of equal values of two signatures estimates the similarity. Fewer
-    than 5 words are one set.
+    The share of equal values of two signatures estimates the texts' Jaccard
+    similarity. Texts of fewer than 5 words are padded.
     """
     words = words + [""] * (_SHINGLE_WORDS - len(words))
     hashes = np.array([zlib.crc32(word.encode()) for word in words], np.uint64)
@@ -111,10 +113,11 @@ def sign(words: list[str]) -> np.ndarray:
 
 
 def choose_copies(plan: shards.BuildPlan) -> None:
-    """Decides from all units' fingerprints; writes `copies_folder`, once.
+    """Decides how often each document is taken; fills `plan.copies_folder`.
 
-    It has `000000.npy`, how often each document of the first unit is taken,
-    and so on, and `report.txt`, lines of the dataset's report.
+    The folder has a file for each work unit (`000000.npy` and so on), the
+    copies of its documents, `[num_documents]` int64, and `report.txt`, lines of
+    the dataset's report. A complete folder is kept.
     """
     if (plan.copies_folder / COPIES_FILE).is_file():
         return
@@ -143,11 +146,9 @@ def choose_copies(plan: shards.BuildPlan) -> None:
 
 
 def _join_similar(original: np.ndarray, signatures: np.ndarray) -> None:
-    """Replaces the number of each near duplicate by that of the earlier one.
-
-    A document is compared with the first one that has the same band of values,
-    so that the work does not grow with the square of the documents.
-    """
+    """Sets `original[i]` to the earlier document of which i is a duplicate."""
+    # A document is compared only with the first one of the same band of values,
+    # so that the work does not grow with the square of the documents.
     distinct = np.flatnonzero(original == np.arange(len(original)))
     pairs: set[tuple[int, int]] = set()
     for begin in range(0, NUM_PERMUTATIONS, _BAND_ROWS):
@@ -181,17 +182,14 @@ def _describe_pairs(documents: Any, original: np.ndarray) -> Iterator[str]:
 def _repeat(
     documents: Any, copies: np.ndarray, weights: Sequence[float]
 ) -> Iterator[str]:
-    """Multiplies the copies, so that words have the shares of the weights.
-
-    The corpus that is largest for its weight is taken once. Shares are right up
-    to the words of one document.
-    """
+    """Multiplies `copies`, until the corpora's words have the given shares."""
+    # The corpus with the most words for its weight is taken once.
     words = documents["words"] * copies
     totals = np.bincount(documents["corpus"], words, len(weights))
     if not totals.all():
         raise errors.DataError(
-            f"Corpus {totals.argmin() + 1} of {len(totals)} has no words to "
-            "reach a weight with. Leave it out, or give it text."
+            f"Corpus {totals.argmin() + 1} of {len(totals)} has no words, so "
+            "it cannot have a weight. Leave it out, or add text to it."
         )
     times = weights / totals
     times /= times.min()

@@ -1,8 +1,8 @@
-"""The plan of a build; work units become parts, and parts TFRecord shards.
+"""The plan of a build; turns work units into parts, and parts into shards.
 
-Example k of the whole corpus goes to shard k modulo their number. Which k a
-part begins with is known only when all earlier parts are done, so a part groups
-its examples by their number inside it, modulo the number of shards.
+Example k of the whole corpus goes to shard k modulo the number of shards. The
+first k of a part is known only when all earlier parts are done, so a part
+groups its examples by their number in the part, modulo the number of shards.
 """
 
 import collections
@@ -37,13 +37,13 @@ from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"
 PARTS, SHARDS = "parts", "shards"
-# For the number of shards, if it is not given: text per shard, and the most.
+# The default number of shards: one for so much text, up to a maximum.
 _SHARD_TEXT_BYTES = 1 << 24
 _MAX_SHARDS = 1000
-# A number, or a text that holds one, as flags do.
+# A number, or a string of one (flags give strings).
 _Weight = Annotated[float, pydantic.Field(gt=0, le=1e9, strict=False)]
 _DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
-# Text tokenized at once: enough that the overhead of a call does not count.
+# Characters tokenized in one call, enough to make its overhead small.
 _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
 REPORT_FILE = "report.json"  # without it, a part is unfinished
@@ -54,7 +54,7 @@ Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
 
 @schema.frozen
 class BuildSettings:
-    """The settings of a build, as the user gives them."""
+    """The settings of a build that users give."""
 
     corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
     vocabulary: str  # folder with, or path of, `vocab.txt`
@@ -62,14 +62,14 @@ class BuildSettings:
     max_seq_length: manifest.RowLength = 128
     # Training shards; 0 takes one per 16 MiB of text, 8 to 1000.
     num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
-    # Share of documents held out.
+    # Share of documents that are held out.
     validation_fraction: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.01
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
-    # Whether tokens that the original drops begin the next example.
+    # Whether tokens that the original drops begin the document's next example.
     keep_overflow: bool = False
     packed: bool = False  # whether a row can hold several examples
-    # Whether examples have the order of the original's program in one process
-    # with the same seed of `random`. Holds all examples in memory.
+    # Whether examples have the order of the original's program, run in one
+    # process with this seed of `random`. Needs memory for all examples.
     original_order: bool = False
     # Which documents are dropped as duplicates of earlier ones.
     deduplicate: Literal["", "exact", "near"] = ""
@@ -85,9 +85,9 @@ class BuildSettings:
         additions = [f"{n}={v}" for n in names if (v := getattr(self, n))]
         schema.require(
             not (self.original_order and additions),
-            "The original takes every document once, in a row of its own, and "
-            "holds none out: with original_order set validation_fraction to 0 "
-            f"and leave out the others. Received: {', '.join(additions)}.",
+            "The original takes every document once, packs no rows and holds "
+            "nothing out: with original_order set validation_fraction=0 and "
+            f"leave out the others. Received: {', '.join(additions)}.",
         )
         schema.require(
             len(self.corpus_weights) in (0, len(self.corpus)),
@@ -107,12 +107,12 @@ class BuildSettings:
 
 @dataclasses.dataclass(frozen=True)
 class BuildPlan:
-    """Everything that determines a dataset's bytes, and its paths."""
+    """All that determines a dataset's bytes; names the files of the build."""
 
     settings: BuildSettings
     corpus: corpus_lib.Corpus
     vocabulary: Vocabulary
-    units: tuple[tuple[corpus_lib.Source, ...], ...]  # part i is of unit i
+    units: tuple[tuple[corpus_lib.Source, ...], ...]  # unit i becomes part i
     num_shards: dict[str, int]  # by split
 
     @property
@@ -122,29 +122,29 @@ class BuildPlan:
 
     @property
     def all_shards(self) -> list[tuple[str, int]]:
-        """Split and number of each shard, in order."""
+        """The split and number of each shard, in order."""
         return [(x, i) for x, n in self.num_shards.items() for i in range(n)]
 
     @functools.cached_property
-    def _mark(self) -> str:
-        """A suffix of names in `.build` that differs between settings."""
+    def _settings_hash(self) -> str:
         record = schema.to_json(self.record()).encode()
         return hashlib.sha256(record).hexdigest()[:8]
 
     @property
     def copies_folder(self) -> pathlib.Path:
-        """The folder with how often each document is taken (`selection`)."""
-        return self.output_folder / BUILD_FOLDER / f"copies-{self._mark}"
+        """The folder with the number of copies of each document."""
+        name = f"copies-{self._settings_hash}"
+        return self.output_folder / BUILD_FOLDER / name
 
     def part_folder(self, index: int, kind: str = PARTS) -> pathlib.Path:
-        """The folder with the part, or the fingerprints, of a unit."""
-        name = f"{index:06d}-{self._mark}"
+        """The folder with the part, or the fingerprints, of a work unit."""
+        name = f"{index:06d}-{self._settings_hash}"
         return self.output_folder / BUILD_FOLDER / kind / name
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
         """The file that describes a finished shard."""
         folder = self.output_folder / BUILD_FOLDER / SHARDS
-        return folder / f"{split}-{index:05d}-{self._mark}.json"
+        return folder / f"{split}-{index:05d}-{self._settings_hash}.json"
 
     def shard_path(self, split: str, index: int) -> pathlib.Path:
         """The final path of a shard."""
@@ -152,7 +152,7 @@ class BuildPlan:
         return self.output_folder / split / f"pretrain_data.tfrecord-{name}"
 
     def record(self) -> dict[str, Any]:
-        """Returns what determines the dataset's bytes, as plain JSON."""
+        """Returns the settings that determine the bytes, as plain JSON."""
         settings = self.settings
         return {
             "corpus": self.corpus.describe(),
@@ -176,14 +176,14 @@ class BuildPlan:
 
 
 def build_plan(settings: BuildSettings) -> BuildPlan:
-    """Opens corpus and vocabulary, divides the work; raises `DataError`."""
+    """Opens corpus and vocabulary and divides the work; raises `DataError`."""
     output = storage.path(settings.output_dir)
     for name in settings.corpus:
         root, inside = storage.path(name).resolve(), output.resolve() / "any"
         if any(x == root or x.match(str(root)) for x in inside.parents):
             raise errors.DataError(
-                f"The output folder {output} lies inside the corpus {name}, "
-                "whose text it would become. Name a folder elsewhere."
+                f"The output folder {output} lies inside the corpus {name}, so "
+                "it would become text of the corpus. Name a folder elsewhere."
             )
     vocabulary = Vocabulary.load(settings.vocabulary)
     options = readers.ReadingOptions(
@@ -212,13 +212,13 @@ def _choose_num_shards(
 
 @dataclasses.dataclass(frozen=True)
 class BuildShare:
-    """A unit of work for one process: the part of a unit, or a shard."""
+    """A task of one process: to make one part, fingerprints file or shard."""
 
     title: str
-    index: int  # of the unit or shard
+    index: int  # of the work unit or shard
     split: str = ""  # of a shard
-    # For each part, the remainder modulo the number of shards of the numbers
-    # of those examples that the shard takes.
+    # Of part p, the shard takes each example whose number in the part equals
+    # `residues[p]` modulo the number of shards.
     residues: tuple[int, ...] = ()
     kind: str = PARTS  # or `selection.FINGERPRINTS`
 
@@ -228,7 +228,7 @@ class BuildShare:
 
 @schema.frozen
 class PartReport:
-    """Counts of one part, by split or by file."""
+    """The counts of one part, by split; `invalid_utf8` by file."""
 
     num_examples: dict[str, int]
     num_documents: dict[str, int]
@@ -246,8 +246,8 @@ def load_reports(plan: BuildPlan) -> list[PartReport]:
     ]
 
 
-def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
-    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
+def sum_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
+    """Sums the counts of each token over all parts: `[vocab_size]` int64."""
     folders = map(plan.part_folder, range(len(plan.units)))
     paths = (folder / f"{split}.counts.npy" for folder in folders)
     zeros = np.zeros(plan.vocabulary.size, np.int64)
@@ -257,7 +257,7 @@ def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
 def build_part(
     plan: BuildPlan, share: BuildShare, tokenize: Tokenize, report: pool.Report
 ) -> None:
-    """Builds the part of a unit; reports bytes of text and tokens."""
+    """Builds the part of a work unit; reports bytes of text and tokens."""
     sources = list(plan.units[share.index])
     builders = _start_builders(plan, share.index, sources)
     rows = {split: [_take(plan, each)] for split, each in builders.items()}
@@ -307,7 +307,7 @@ def build_part(
 def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
 ) -> dict[str, examples_lib.ExampleBuilder]:
-    """Makes a builder for each split; shuffles sources as the original."""
+    """Makes a builder for each split; `original_order` shuffles `sources`."""
     settings, builders = plan.settings, {}
     for split in plan.num_shards:
         rng = random.Random(f"{settings.seed} {split} {index}")
@@ -345,7 +345,7 @@ def _batches(items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[list]:
 
 
 def choose_split(plan: BuildPlan, document: Document) -> str:
-    """Chooses a split by checksum: equal documents are in the same one."""
+    """Chooses a split by checksum, so equal documents share a split."""
     fraction = plan.settings.validation_fraction
     if not fraction:
         return TRAIN
@@ -357,7 +357,7 @@ def choose_split(plan: BuildPlan, document: Document) -> str:
 def _take(
     plan: BuildPlan, builder: examples_lib.ExampleBuilder
 ) -> tuple[np.ndarray, ...]:
-    """Takes ids and segments (1, 2) `[n, S]`, and the count of each id."""
+    """Takes examples: ids and segments (1, 2), `[n, S]`, and token counts."""
     vocabulary, examples = plan.vocabulary, builder.take()
     rows = examples_lib.build_features(
         examples,
@@ -378,7 +378,7 @@ def _save(
     split: str,
     rows: list[tuple[np.ndarray, ...]],
 ) -> int:
-    """Saves a part's rows, sorted by number modulo the shards; counts them."""
+    """Saves a split of a part, grouped by shard; returns the row count."""
     pieces = list(zip(*rows, strict=True))
     ids, segments = map(np.concatenate, pieces[:2])
     if plan.settings.packed:
@@ -394,7 +394,7 @@ def _save(
 
 
 def load_rows(plan: BuildPlan, share: BuildShare) -> list[np.ndarray]:
-    """Loads the ids and segments of a shard from all parts, `[n, S]` each."""
+    """Loads a shard's ids and segments, `[n, S]` each, from all parts."""
     num_shards, result = plan.num_shards[share.split], []
     for name in ("ids", "segments"):
         pieces = []
@@ -407,7 +407,7 @@ def load_rows(plan: BuildPlan, share: BuildShare) -> list[np.ndarray]:
 
 
 def _rows_of(residue: int, num_shards: int, num_rows: int) -> slice:
-    # The rows of smaller residues come before.
+    # A part's file has the rows of smaller residues first.
     share, rest = divmod(num_rows, num_shards)
     first = residue * share + min(residue, rest)
     return slice(first, first + share + (residue < rest))
@@ -415,7 +415,7 @@ def _rows_of(residue: int, num_shards: int, num_rows: int) -> slice:
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
-    """Returns a function from lines to their ids, concatenated, and lengths."""
+    """Returns a function that maps lines to concatenated ids and lengths."""
     import tensorflow as tf
 
     from electra_tf.text.tokenizer import Tokenizer
@@ -424,7 +424,7 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
 
     def tokenize(lines: list[str]) -> tuple[np.ndarray, list[int]]:
         ids, lengths = [np.zeros(0, np.int32)], list[int]()
-        # In batches: the graph needs up to 500 times the size of its text.
+        # In batches: the graph needs up to 500 times the memory of its text.
         for batch in _batches(lines, len):
             ragged = tokenizer.tokenize(tf.constant(batch, tf.string))
             ids.append(ragged.values.numpy())
@@ -443,11 +443,6 @@ def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
     return shard if path.stat().st_size == shard.num_bytes else None
 
 
-def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
-    """Saves the description of a finished shard."""
-    atomic.write_text(plan.note_path(split, index), schema.to_json(shard))
-
-
 def write_shard(
     plan: BuildPlan, share: BuildShare, report: pool.Report
 ) -> None:
@@ -459,7 +454,7 @@ def write_shard(
     if not plan.settings.original_order:
         name = f"{plan.settings.seed} {share.split} {share.index}"
         digest = hashlib.sha256(name.encode()).digest()
-        # The one generator of NumPy whose numbers never change.
+        # NumPy guarantees only this generator's numbers for all releases.
         np.random.RandomState(np.frombuffer(digest, np.uint32)).shuffle(order)
     path = plan.shard_path(share.split, share.index)
     path.parent.mkdir(exist_ok=True)
@@ -482,4 +477,5 @@ def write_shard(
             num_bytes=partial.stat().st_size,
             sha256=manifest.file_sha256(partial),
         )
-    note_shard(plan, share.split, share.index, shard)
+    note = plan.note_path(share.split, share.index)
+    atomic.write_text(note, schema.to_json(shard))

@@ -2,10 +2,10 @@
 
     corpus --plan--> work units --processes--> parts --processes--> shards
 
-The last two arrows are passes, which machines can share. Unfinished work is in
-`.build`. The top manifest is written last: a folder that has one is complete.
-The bytes depend on the corpus, the settings and the seed, not on processes,
-machines or interruptions.
+The last two arrows are passes, which several machines can divide. Unfinished
+work is in `.build`. The manifest at the top is written last and marks a folder
+as complete. The bytes depend on the corpus, the settings and the seed, not on
+processes, machines or interruptions.
 """
 
 import collections
@@ -59,8 +59,8 @@ _MARKERS = {
     FINGERPRINTS: selection.SIGNATURES_FILE,
 }
 
-# Advice is given beyond these.
-MIN_FILL = 0.7  # share of the rows' places that hold a token
+# Limits of the report, beyond which it gives advice.
+MIN_FILL = 0.7  # share of the rows' positions that hold a token
 MAX_CUT_OFF = 0.2  # share of the text's tokens that are in no row
 MAX_UNKNOWN = 0.01  # share of [UNK] among the tokens
 MAX_TOKENS_PER_WORD = 2.0
@@ -76,19 +76,19 @@ def build_dataset(
     """Builds a dataset folder, or completes one.
 
     Args:
-        settings: what to build, and where.
-        num_processes: parallel local processes.
+        settings: corpus, vocabulary, output folder and form of the dataset.
+        num_processes: number of parallel local processes.
         resume: whether to go on with an interrupted build, or to restore
             shards and vocabulary that were deleted.
-        beam_options: the command line of an Apache Beam runner that takes the
-            place of local processes, see `records.beam`.
-        merge: `resume`, but refused before the tasks of `run_task` are done.
+        beam_options: the command line of an Apache Beam runner that replaces
+            local processes, see `records.beam`.
+        merge: as `resume`, but requires that all tasks of `run_task` are done.
 
     Returns:
         The manifests of the splits.
 
     Raises:
-        DataError: for a bad corpus, or a folder that holds something else.
+        DataError: for a bad corpus, or a folder that holds other files.
         OSError: if files cannot be read or written.
         WorkerError: if a process dies.
     """
@@ -100,14 +100,15 @@ def build_dataset(
         raise errors.DataError(
             f"{len(missing)} of {len(plan.units)} work units have no part in "
             f"{output / BUILD_FOLDER}: {missing}. Run their tasks with the "
-            "same settings, or bring here what they have made; or let "
-            "--resume do the rest on this machine."
+            "same settings, or copy their parts into that folder; or let "
+            "--resume build the rest on this machine."
         )
     with claim_folder(output, record, resume or merge):
         old = _finished_manifests(output)
         for split, manifest in old.items():
             for index, shard in enumerate(manifest.shards):
-                shards.note_shard(plan, split, index, shard)
+                note = plan.note_path(split, index)
+                atomic.write_text(note, schema.to_json(shard))
         if not old or _list_missing(plan, SHARDS):
             with _open_pool(plan, num_processes, beam_options) as pool:
                 for kind in _passes(plan):
@@ -129,22 +130,22 @@ def run_task(
     num_processes: int = 1,
     beam_options: Sequence[str] | None = None,
 ) -> str:
-    """Makes the share of one of several machines in the first unfinished pass.
+    """Does one machine's task of the first unfinished pass.
 
-    What is there is not made again. When all tasks have ended, the next pass
-    begins with another call of each, or `build_dataset` with `merge` does the
-    rest.
+    Finished work is kept. After all tasks of a pass, call each again for the
+    next pass, or call `build_dataset` with `merge` for the rest.
 
     Args:
         settings: as for `build_dataset`, the same on all machines.
         task: "3/64" is number 3 of the tasks 0 to 63.
-        num_processes: parallel local processes.
+        num_processes: number of parallel local processes.
         beam_options: as for `build_dataset`.
 
     Returns:
-        A sentence that says what is missing, or what to do next.
+        A sentence with the missing tasks, or with the next command.
 
-    Raises what `build_dataset` raises.
+    Raises:
+        DataError, OSError, WorkerError: as `build_dataset`.
     """
     match = re.fullmatch(r"(0|[1-9]\d{0,4})/([1-9]\d{0,4})", task)
     number, count = map(int, match.groups()) if match else (0, 0)
@@ -185,10 +186,10 @@ def _prepare_folder(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
 def claim_folder(
     output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> Iterator[None]:
-    """Locks the output folder, with a folder for unfinished work.
+    """Locks the output folder and makes its folder for unfinished work.
 
-    If the block fails, its work stays for a later `resume`; but not after a
-    ValueError, as a build from wrong input cannot be completed.
+    If the block fails, unfinished work stays for `resume`; but after a
+    `ValueError` it is deleted, as a build from wrong input cannot be completed.
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
@@ -209,13 +210,12 @@ def claim_folder(
 def _check_folder(
     output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> None:
-    """Raises `DataError` unless the folder is empty or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
     names = sorted(path.name for path in output.glob("*"))
     if _is_complete(output):
-        there, state = manifest_lib.Index.load(output).build, "a dataset"
+        stored, state = manifest_lib.Index.load(output).build, "a dataset"
     elif build_file.is_file():
-        there = json.loads(build_file.read_text("utf-8"))
+        stored = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
     elif output.is_file() or names not in ([], [BUILD_FOLDER]):
         raise errors.DataError(
@@ -224,14 +224,13 @@ def _check_folder(
         )
     else:
         return
-    differences = "; ".join(schema.find_differences(there, record))
-    how = "with these settings. Use --resume to complete it"
+    differences = "; ".join(schema.find_differences(stored, record))
+    settings = "these settings. Use --resume to complete it"
     if differences:
-        how = f"built otherwise. Its values and yours: {differences}"
+        settings = f"other settings. Its values and yours: {differences}"
     if differences or not resume:
         raise errors.DataError(
-            f"{output} holds {state} {how}. Name another folder, or delete "
-            "this one."
+            f"{output} holds {state} with {settings}. Or name another folder."
         )
 
 
@@ -282,9 +281,8 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
                 shards.build_part(plan, share, tokenize, report)
         except (OSError, tf.errors.OpError) as error:
             raise OSError(
-                f"Building {share} failed: {error}. Nothing unfinished was "
-                "left under a final name. Check the disk of "
-                f"{plan.output_folder} and run again with --resume."
+                f"Building {share} failed: {error}. Check the disk of "
+                f"{plan.output_folder} and continue with --resume."
             ) from error
 
     return handle
@@ -297,7 +295,7 @@ def _passes(plan: BuildPlan) -> list[str]:
 def _list_missing(
     plan: BuildPlan, kind: str, number: int = 0, count: int = 1
 ) -> list[int]:
-    """Numbers of the units, or shards, that a pass or one task has to make."""
+    """Lists the work units (or shards) that a pass or a task of it lacks."""
     total = len(plan.all_shards if kind == SHARDS else plan.units)
     owned = range(total * number // count, total * (number + 1) // count)
     if kind == SHARDS:
@@ -312,7 +310,7 @@ def _list_missing(
 def _run_pass(
     plan: BuildPlan, pool: Any, kind: str, number: int = 0, count: int = 1
 ) -> bool:
-    """Makes what is missing of a pass, or of a task; whether anything was."""
+    """Completes a pass or a task of it; returns whether work was missing."""
     todo = _list_missing(plan, kind, number, count)
     if kind == SHARDS:
         reports = shards.load_reports(plan)
@@ -345,8 +343,8 @@ def _run_pass(
 def _shard_share(
     plan: BuildPlan, reports: list[shards.PartReport], split: str, index: int
 ) -> shards.BuildShare:
-    # Example k of the corpus goes to shard k modulo n. With f examples before
-    # it, a part gives shard s its examples number s - f modulo n.
+    # Example k of the corpus goes to shard k modulo n. If f examples precede a
+    # part, shard s takes the part's examples s - f modulo n.
     sizes = [report.num_examples[split] for report in reports]
     firsts = np.cumsum([0, *sizes[:-1]])
     residues = ((index - firsts) % plan.num_shards[split]).tolist()
@@ -360,9 +358,10 @@ def _require_examples(plan: BuildPlan, sizes: Mapping[str, int]) -> None:
         if sizes[split] < num_shards:
             raise errors.DataError(
                 f"The corpus gives {sizes[split]} {split} examples for "
-                f"{num_shards} shards. Use more text, or change num_out_files "
-                f"or validation_fraction ({plan.settings.validation_fraction}):"
-                " higher where documents are few, 0 to hold none out."
+                f"{num_shards} shards. Use more text, lower num_out_files, or "
+                "change validation_fraction "
+                f"({plan.settings.validation_fraction}): raise it for few "
+                "documents, or hold none out with 0."
             )
 
 
@@ -373,10 +372,7 @@ def _save_split(
     reports: list[shards.PartReport],
     old: Manifest | None,
 ) -> None:
-    """Writes the token counts and the manifest of one split.
-
-    Raises `DataError` if a restored shard differs, and removes it.
-    """
+    """Writes a split's token counts and manifest; checks restored shards."""
     folder = plan.output_folder / split
     indices = range(plan.num_shards[split])
     noted = [shards.find_shard(plan, split, index) for index in indices]
@@ -390,7 +386,7 @@ def _save_split(
                 "a new dataset in another folder."
             )
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
-    atomic.save_array(counts_path, shards.load_token_counts(plan, split))
+    atomic.save_array(counts_path, shards.sum_token_counts(plan, split))
     counters = (collections.Counter(each.invalid_utf8) for each in reports)
     manifest = Manifest(
         split=split,
@@ -410,7 +406,7 @@ def _save_split(
 
 
 def describe(plan: BuildPlan) -> list[str]:
-    """Returns lines; splits must be complete and the parts still be there."""
+    """Returns the lines of the report; reads splits and parts."""
     splits = [Manifest.load(plan.output_folder / x) for x in plan.num_shards]
     lines = [
         f"{each.split}: {each.num_documents:,} documents, "
@@ -418,23 +414,19 @@ def describe(plan: BuildPlan) -> list[str]:
         f"{_fill(each):.0%} full, in {len(each.shards)} shards"
         for each in splits
     ]
-    for each in splits[:1]:
-        if each.invalid_utf8:
-            name = max(each.invalid_utf8, key=lambda x: each.invalid_utf8[x])
-            lines.append(
-                f"{sum(each.invalid_utf8.values()):,} byte sequences are not "
-                f"UTF-8 and became U+FFFD, most of them in {name}: iconv "
-                "converts files"
-            )
+    train = splits[0]
+    if invalid := train.invalid_utf8:
+        most, name = max((count, name) for name, count in invalid.items())
+        lines.append(
+            f"{sum(invalid.values()):,} byte sequences are not UTF-8 and "
+            f"became U+FFFD, {most:,} of them in {name}: iconv converts files"
+        )
     if count := sum(each.num_empty for each in shards.load_reports(plan)):
-        lines.append(f"{count:,} JSON objects or rows have no text: left out")
+        lines.append(f"{count:,} JSON objects or rows without text: left out")
     if plan.settings.selection:
         path = plan.copies_folder / selection.COPIES_FILE
         lines += path.read_text("utf-8").split("\n")
-    train, counts = (
-        splits[0],
-        manifest_lib.load_token_counts(plan.output_folder / TRAIN),
-    )
+    counts = manifest_lib.load_token_counts(plan.output_folder / TRAIN)
     is_word = [not token.startswith("##") for token in plan.vocabulary.tokens]
     per_word = counts.sum() / max(counts[np.array(is_word)].sum(), 1)
     unknown = counts[plan.vocabulary.unk_id] / counts.sum()
@@ -448,8 +440,8 @@ def describe(plan: BuildPlan) -> list[str]:
 
 
 def _fill(manifest: Manifest) -> float:
-    num_places = manifest.num_examples * manifest.max_seq_length
-    return manifest.num_tokens / num_places
+    num_positions = manifest.num_examples * manifest.max_seq_length
+    return manifest.num_tokens / num_positions
 
 
 def _sample(plan: BuildPlan) -> Iterator[str]:
@@ -473,18 +465,18 @@ def _advise(
         shorten = f" Or take --max_seq_length={shorter}."
         yield (
             f"The rows are {_fill(manifest):.0%} full, as a document has "
-            f"{mean:.0f} tokens on average. Where documents go on after a blank"
-            " line (JSON object, row of a table), make each file one: "
-            "--noblanks_separate_docs. If they are as short as that, --packed "
-            f"puts several into a row.{shorten * (shorter < length)}"
+            f"{mean:.0f} tokens on average. If a document goes on after a blank"
+            " line (JSON object, row of a table), --noblanks_separate_docs "
+            "makes each file one document. If documents are that short, "
+            f"--packed puts several into a row.{shorten * (shorter < length)}"
         )
     if cut_off > MAX_CUT_OFF:
         yield (
-            f"{cut_off:.0%} of the tokens are lost where a line goes beyond "
-            "the end of a row, as in the original. --keep_overflow keeps them."
+            f"{cut_off:.0%} of the tokens are lost because lines go beyond the "
+            "end of a row, as in the original. --keep_overflow keeps them."
         )
     if unknown > MAX_UNKNOWN or per_word > MAX_TOKENS_PER_WORD:
         yield (
-            "The vocabulary does not fit the text: another language, or too "
-            "small. Learn one from this text by electra-train-vocabulary."
+            "The vocabulary does not fit the text: its language differs, or it "
+            "is too small. Learn one from this text: electra-train-vocabulary."
         )

@@ -1,1 +1,1 @@
-"""Scores of sentences, and benchmarks that need them."""
+"""Sentence scores, and the benchmark BLiMP."""

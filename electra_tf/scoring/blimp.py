@@ -1,6 +1,6 @@
 """BLiMP: does a model prefer the acceptable one of two sentences?
 
-67 files of 1,000 pairs, which differ in one point (Warstadt et al., "BLiMP: The
+BLiMP has 67 files of 1,000 minimal pairs (Warstadt et al., "BLiMP: The
 Benchmark of Linguistic Minimal Pairs for English", 2020). Nothing is trained.
 """
 
@@ -20,20 +20,22 @@ _COLUMNS = ("sentence_good", "sentence_bad", "linguistics_term")
 
 
 class Pair(NamedTuple):
-    """The acceptable sentence, the other, and the file's linguistic term."""
+    """A minimal pair."""
 
-    good: str
+    good: str  # the acceptable sentence
     bad: str
-    phenomenon: str
+    phenomenon: str  # the file's `linguistics_term`
 
 
 def read_pairs(
     data_dir: pathlib.Path, pairs_per_file: int = 30, seed: int = 1
 ) -> list[Pair]:
-    """Reads the same number of pairs of every file, drawn by the seed.
+    """Draws the same number of pairs from every file.
 
-    The JSON lines files are in `data_dir` or at most three levels below it; 0
-    `pairs_per_file` takes all.
+    Args:
+        data_dir: folder with the JSON lines files at most three levels below.
+        pairs_per_file: number of pairs to draw; 0: all.
+        seed: seed of the draw.
     """
     folder = files.find_file(data_dir, (), (_ANY_FILE,), "BLiMP").parent
     generator = np.random.default_rng(seed)
@@ -42,8 +44,8 @@ def read_pairs(
         records = files.read_table(path, "jsonl", _COLUMNS)
         count += len(records)
         order = generator.permutation(len(records))
-        for place in order[: pairs_per_file or None]:
-            record = records[place]
+        for index in order[: pairs_per_file or None]:
+            record = records[index]
             texts = [record.values[name] for name in _COLUMNS]
             if not all(isinstance(t, str) and t.strip() for t in texts):
                 expected = f"texts in {', '.join(_COLUMNS)}"
@@ -54,7 +56,7 @@ def read_pairs(
 
 
 def list_sentences(pairs: Sequence[Pair]) -> list[str]:
-    """The sentences of N pairs, `[2 N]`, good and bad in turn."""
+    """Lists the sentences of N pairs, `[2 N]`, good and bad in turn."""
     return [text for pair in pairs for text in (pair.good, pair.bad)]
 
 
@@ -63,10 +65,10 @@ def judge(
 ) -> pd.Series:
     """Compares the two sentences of every pair: 1, 0.5 or 0 points for each.
 
-    A pair is right if the good sentence as a whole has the higher score, the
-    paper's "full sentence" method; two equal scores are half right.
-    `sentence_scores`, `[2 N]`, belong to `list_sentences`. The index of the
-    points is the pair's phenomenon.
+    A pair is right if the good sentence has the higher score (the paper's "full
+    sentence" method), half right if both scores are equal. `sentence_scores`,
+    `[2 N]`, has the order of `list_sentences`. Returns the points of each pair,
+    indexed by phenomenon. Raises `ValueError` for scores that are not finite.
     """
     scores = np.asarray(sentence_scores, np.float64).reshape(-1, 2)
     schema.require(
@@ -79,9 +81,9 @@ def judge(
 
 
 def tabulate(points: pd.DataFrame) -> pd.DataFrame:
-    """The shares of right pairs by phenomenon, of each column of points.
+    """Computes the shares of right pairs by phenomenon, for columns of points.
 
-    `error` is the largest standard error of a row; chance is 0.5.
+    The column `error` is the largest standard error of a row; chance is 0.5.
     """
     shares = points.groupby(level=0).mean()
     counts = points.groupby(level=0).size()

@@ -1,7 +1,7 @@
 """Defines studies: arms that differ in a few fields, at equal cost.
 
-A file of `configs/studies/` returns a `Study`; `plan_study` gives each arm its
-number of steps. No arm is a checkpoint in the middle of a longer run.
+A file of `configs/studies/` returns a `Study`; `plan_study` computes each arm's
+number of steps. Each arm has its own runs, never a part of a longer run.
 """
 
 import bisect
@@ -17,25 +17,25 @@ from electra_tf.config import schema
 from electra_tf.objectives import registry
 
 UNTRAINED = "untrained"
-"""The arm of random weights, which stands beside those that are trained."""
+"""The arm of random weights, a baseline for the trained arms."""
 
 BLIMP = "blimp"
-"""Among a study's tasks: the minimal pairs of `scoring.blimp`."""
+"""A study's task: the minimal pairs of `scoring.blimp`."""
 
 _SET_BY_THE_STUDY = (
     ("training", "num_train_steps"),
     ("training", "seed"),
     ("data", "dataset_dir"),
 )
-# Sections with schedules, and the fewest steps of one that has any.
+# Sections with schedules, and their minimum steps after rescaling.
 _LEAST_SCHEDULES = {"optimizer": 0, "objective": 1, "masking": 1}
 _MAX_STEPS = 2**40
 
 Overrides = Mapping[str, Mapping[str, Any]]
 FlopsFn = Callable[[config.ExperimentConfig], float]
 
-# BERT beside arms that have a generator and sample from it: what the base
-# says about both has no effect on it, so it goes back to the defaults.
+# BERT among arms with a generator: settings of generator and sampling have no
+# effect on BERT, so this arm resets them to the defaults.
 MASKED_LM_ARM: Overrides = {
     "objective": {
         "name": registry.MASKED_LM,
@@ -53,24 +53,24 @@ class Study:
 
     name: str
     question: str  # in a sentence
-    base: config.ExperimentConfig  # that the arms share
-    # Name to what differs from `base`: section to field to value. Fields that
-    # count steps are meant for `base`'s number of steps.
+    base: config.ExperimentConfig  # settings that the arms share
+    # Settings of each arm that differ from `base`, by section and field. Fields
+    # that count steps refer to `base`'s number of steps.
     arms: Mapping[str, Overrides]
-    # `steps` (all arms train as long) or `flops` (all cost as much as the
-    # reference arm, which takes `base.training.num_train_steps`).
+    # `steps`: all arms train equally long. `flops`: all cost as much as the
+    # reference arm, which trains for `base.training.num_train_steps`.
     budget: Annotated[str, schema.one_of("steps", "flops")]
     reference_arm: str
-    # One run for each seed, arm and budget.
+    # There is one run for each seed, arm and budget.
     seeds: tuple[schema.Count, ...] = (1, 2, 3)
-    # Of classification, regression and tagging, and `BLIMP`.
+    # Tasks of classification, regression and tagging, and `BLIMP`.
     tasks: tuple[str, ...] = ()
-    # Steps of a fine-tuning, or epochs where they are more; both 0: none.
+    # A fine-tuning takes the larger one; both 0: no fine-tuning.
     finetune_steps: schema.Count = 0
     finetune_epochs: Annotated[float, pydantic.Field(ge=0)] = 0.0
-    finetune_trials: pydantic.PositiveInt = 1  # their mean is the score
-    max_examples: schema.Count = 0  # of a task in training; 0 is all
-    # The whole comparison is made at each of these parts of the budget.
+    finetune_trials: pydantic.PositiveInt = 1  # the score is their mean
+    max_examples: schema.Count = 0  # training examples of a task; 0: all
+    # Parts of the budget; all arms are compared at each of them.
     budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)
 
     def __post_init__(self) -> None:
@@ -78,16 +78,15 @@ class Study:
             schema.require(
                 bool(re.fullmatch(rf"(?!{UNTRAINED}$)[A-Za-z0-9_.-]+", name)),
                 "Names of studies and arms become names of folders: letters, "
-                f"digits, '_', '.' and '-', but not {UNTRAINED!r}, which "
-                f"random weights are called. Received: {name!r}.",
+                f"digits, '_', '.' and '-', but not {UNTRAINED!r}, the arm of "
+                f"random weights. Received: {name!r}.",
             )
         _require_arm("`reference_arm`", self.reference_arm, self.arms)
         for name in ("seeds", "budget_fractions"):
             numbers = getattr(self, name)
             schema.require(
                 len(numbers) > 0 and len({*numbers}) == len(numbers),
-                f"`{name}` must be different numbers, one at least. Received: "
-                f"{numbers}.",
+                f"`{name}` must be different numbers. Received: {numbers}.",
             )
         for name in self.arms:
             self.arm_settings(name)
@@ -98,15 +97,15 @@ class Study:
         return "FLOPs" if self.budget == "flops" else "steps"
 
     def arm_settings(self, name: str) -> config.ExperimentConfig:
-        """The settings of an arm at the number of steps of `base`."""
+        """Returns the settings of an arm for `base`'s number of steps."""
         title = f"Arm {name!r} of study {self.name!r}"
         merged = dataclasses.asdict(self.base)
         for section, fields in self.arms[name].items():
             for field in fields:
                 schema.require(
                     (section, field) not in _SET_BY_THE_STUDY,
-                    f"{title} sets `{section}.{field}`, which a study decides "
-                    "for all arms. Take it out.",
+                    f"{title} sets `{section}.{field}`, which the study sets "
+                    "for all arms. Remove it from the arm.",
                 )
             merged[section] = merged.get(section, {}) | dict(fields)
         return schema.build(config.ExperimentConfig, merged, title)
@@ -115,16 +114,16 @@ class Study:
 class PlannedArm(NamedTuple):
     """An arm with its settings, and the cost of one of its runs."""
 
-    name: str  # unique in the plan, and the name of its folder
-    arm: str  # its name in the study
+    name: str  # unique in the plan, and the name of the arm's folder
+    arm: str  # the name in the study
     fraction: float  # of the study's budget; 0 without training
-    settings: config.ExperimentConfig  # all but seed and dataset
-    flops: float  # of training, by the exact convention
+    settings: config.ExperimentConfig  # without seed and dataset
+    flops: float  # exact FLOPs of training
     num_weights: int  # of all networks in training
 
     @property
     def is_trained(self) -> bool:
-        """Whether this is not the arm of random weights."""
+        """Whether the arm is trained; random weights are not."""
         return self.arm != UNTRAINED
 
     @property
@@ -139,7 +138,7 @@ class PlannedArm(NamedTuple):
 
     @property
     def flops_per_step(self) -> float:
-        """The mean cost of a step."""
+        """The mean FLOPs of a step."""
         return self.flops / max(1, self.num_steps)
 
 
@@ -158,13 +157,13 @@ class StudyPlan(NamedTuple):
 def load_study(name: str) -> Study:
     """Runs a file of `configs/studies/` and returns its `get_study()`.
 
-    What stands after a colon, as in `table1.py:192x4:600M`, is its argument.
+    The text after a colon is its argument, as in `table1.py:192x4:600M`.
     """
     return config.run_file(name, function="get_study")
 
 
 def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
-    """The study with other seeds, as a command line names them."""
+    """Returns the study with the seeds of a command line."""
     schema.require(
         all(seed.strip().isdecimal() for seed in seeds),
         "Seeds must be whole numbers, as in --seeds=1,2,3. Received: "
@@ -181,11 +180,17 @@ def plan_study(
     num_train_steps: int = 0,
     has_tasks: bool = False,
 ) -> StudyPlan:
-    """Gives every arm the steps at which all cost the same.
+    """Plans arms of equal cost.
 
-    `run_flops_fn` counts the operations of a training and must grow with the
-    steps. The reference arm trains for `num_train_steps`; 0: the study's. With
-    tasks, the last arm is its model with random weights.
+    Args:
+        study: the study.
+        vocab_size: size of the dataset's vocabulary.
+        run_flops_fn: returns the FLOPs of a training, which must grow with the
+            number of steps.
+        count_weights_fn: returns the number of weights in a training.
+        num_train_steps: steps of the reference arm; 0: the study's.
+        has_tasks: whether models are fine-tuned. Then the last arm is the
+            reference arm's model with random weights.
     """
     steps = num_train_steps or study.base.training.num_train_steps
     arms = {}
@@ -195,8 +200,7 @@ def plan_study(
         schema.require(
             own in (0, vocab_size),
             f"`encoder.vocab_size` of study {study.name!r} is {own}, the "
-            f"dataset's vocabulary has {vocab_size} entries. Leave it at 0, or "
-            "use another dataset.",
+            f"dataset's vocabulary has {vocab_size} tokens. Leave it at 0.",
         )
         encoder = {"vocab_size": vocab_size}
         arms[name] = schema.replace_fields(settings, encoder=encoder)
@@ -223,10 +227,9 @@ def plan_study(
 
 
 def select_arms(plan: StudyPlan, names: Sequence[str]) -> StudyPlan:
-    """The plan with the named arms alone, and random weights if it has them.
+    """Returns the plan of the named arms (no names: all), and random weights.
 
-    A name is that of an arm, at all of its budgets, or at one: `mlm_x0.5`.
-    Without names, all arms stay.
+    A name selects an arm at all budgets (`mlm`) or at one (`mlm_x0.5`).
     """
     known = dict.fromkeys(n for arm in plan.arms for n in (arm.arm, arm.name))
     for name in names:
@@ -239,9 +242,9 @@ def select_arms(plan: StudyPlan, names: Sequence[str]) -> StudyPlan:
 def with_num_steps(
     settings: config.ExperimentConfig, num_steps: int
 ) -> config.ExperimentConfig:
-    """The same training, schedules and phases too, in another number of steps.
+    """Scales a training, with its schedules and phases, to `num_steps`.
 
-    What was more than 0 steps stays at least 1, except the warm-up.
+    Parts of more than 0 steps keep at least 1, except the warm-up.
     """
     ratio = num_steps / settings.training.num_train_steps
     schedules: dict[str, dict[str, Any]] = {
@@ -266,19 +269,19 @@ def with_num_steps(
 def with_flops(
     settings: config.ExperimentConfig, target: float, run_flops_fn: FlopsFn
 ) -> config.ExperimentConfig:
-    """The same training, at the number of steps whose cost is nearest."""
+    """Scales a training to the number of steps with the nearest cost."""
 
     def excess(num_steps: int) -> float:
         return run_flops_fn(with_num_steps(settings, num_steps)) - target
 
-    # Steps may differ in cost, as those of a two-stage run do: so search.
+    # A search, as steps can differ in cost (for example in two stages).
     enough = 1 + bisect.bisect_left(range(1, _MAX_STEPS), 0.0, key=excess)
     nearest = min(enough, max(1, enough - 1), key=lambda n: abs(excess(n)))
     return with_num_steps(settings, nearest)
 
 
 def format_plan(plan: StudyPlan) -> str:
-    """The plan as a table: steps and operations of every arm."""
+    """Formats the plan as a table of the arms' steps and FLOPs."""
     study = plan.study
     width = max(len("arm"), *(len(arm.name) for arm in plan.arms))
     return "\n".join(
@@ -299,9 +302,9 @@ def format_plan(plan: StudyPlan) -> str:
     )
 
 
-def _require_arm(what: str, name: str, arms: Collection[str]) -> None:
+def _require_arm(setting: str, name: str, arms: Collection[str]) -> None:
     schema.require(
         name in arms,
-        f"{what} must be an arm. Received: {name!r}. "
+        f"{setting} must be an arm. Received: {name!r}. "
         + schema.suggest(name, arms),
     )

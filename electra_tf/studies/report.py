@@ -1,7 +1,7 @@
 """Writes results.json, table.md, study.png and curves.png of a study.
 
-They are rewritten after every run, so that a study in progress can be read.
-Spread is the sample standard deviation over seeds.
+They are rewritten after every run, so that a study can be followed. Spreads are
+sample standard deviations over seeds.
 """
 
 import math
@@ -21,7 +21,7 @@ from electra_tf.studies.definition import StudyPlan
 
 AVERAGE = "average"
 _NOTHING = "–"
-# Endings of names of measures whose larger values are better.
+# Suffixes of measures of which larger values are better.
 _LARGER_IS_BETTER = (
     *("accuracy", "auc", "precision", "recall", "f1"),
     *("_probe", "_finetune", "blimp"),
@@ -32,9 +32,9 @@ _REPORT = """\
 
 {study.question}
 
-Every arm had the same {cost} as `{study.reference_arm}`, and a schedule of \
-its own; warm-up is the same share of the steps everywhere. {num_results} of \
-{num_runs} runs have finished.
+Every arm had the same {cost} as `{study.reference_arm}`, and its own \
+schedule; warm-up is the same share of the steps in every arm. {num_results} \
+of {num_runs} runs have finished.
 
 {failed}## Arms
 
@@ -59,16 +59,15 @@ _MAX_PANELS = 9
 _MAX_COLUMNS = 3
 _NUM_COLORS = 10
 _ACCURACIES = ("masked_accuracy", "mlm_accuracy")
-# Of the curves: title, the metric's names (a run has one of them), and its
-# unigram baseline.
+# Title, names of the metric (a run has one of them), and unigram baseline.
 _CURVES = (
     ("loss at [MASK]", ("masked_loss", "mlm_masked_loss"), "unigram_entropy"),
     ("accuracy at [MASK]", _ACCURACIES, "unigram_accuracy"),
     ("discriminator AUC", ("disc_auc",), ""),
 )
 
+# The finished runs.
 Results = Sequence[tuple[study_run.RunRequest, study_run.RunResult]]
-"""The finished runs with their results."""
 
 
 def write(
@@ -138,13 +137,13 @@ def _guessing(results: Results) -> dict[str, float]:
 
 
 def _frame(results: Results, field: str) -> pd.DataFrame:
-    """A row per run, named by its arm, and a column per measure."""
+    """Builds a table with a row for each run and a column for each measure."""
     rows = [getattr(result, field) for _, result in results]
     return pd.DataFrame(rows, [request.arm.name for request, _ in results])
 
 
 def _task_frame(results: Results) -> pd.DataFrame:
-    """The scores of the tasks, and before several of them their average."""
+    """Builds the table of task scores; several tasks get an average first."""
     scores = _frame(results, "tasks")
     if len(scores.columns) > 1:
         scores.insert(0, AVERAGE, scores.mean(axis=1))
@@ -176,7 +175,7 @@ def format_tables(
 def _arms_table(plan: StudyPlan, results: Results) -> str:
     rows = []
     for arm in plan.arms:
-        own = [run.seconds for asked, run in results if asked.arm == arm]
+        own = [run.seconds for request, run in results if request.arm == arm]
         steps = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
         minutes = f"{sum(own) / len(own) / 60:.1f}" if own else _NOTHING
         cost = f"{arm.flops:.4e}", f"{arm.num_weights / 1e6:.2f}"
@@ -194,14 +193,14 @@ def _tasks_section(plan: StudyPlan, results: Results, has_tasks: bool) -> str:
     if any(arm.name == definition.UNTRAINED for arm in plan.arms):
         notes += (
             f" `{definition.UNTRAINED}` is the model of "
-            f"`{plan.study.reference_arm}` with random weights; guessing is to "
-            "say the commonest label of the training data everywhere, and "
-            "between two sentences to go by how frequent their tokens are."
+            f"`{plan.study.reference_arm}` with random weights. Guessing "
+            "predicts the most frequent label of the training data, and "
+            "prefers the sentence with the more frequent tokens."
         )
     if definition.BLIMP in plan.study.tasks:
         notes += (
             f" `{definition.BLIMP}` is the share of minimal pairs whose "
-            "acceptable sentence the model finds likelier; chance is 0.5."
+            "acceptable sentence is likelier for the model; chance is 0.5."
         )
     table = _measures_table(plan.arms, _task_frame(results), _guessing(results))
     return f"{table}\n\n{notes}"
@@ -226,7 +225,7 @@ def _measures_table(
         is_best = _find_best(measure, means[measure], arms)
         columns.append(list(map(format_cell, *numbers, is_best)))
     rows = list(zip(*columns, strict=True))
-    if guessing:  # It is the same for probe and fine-tune.
+    if guessing:  # the same baseline for probe and fine-tuning
         tasks = [re.sub("_(probe|finetune)$", "", name) for name in measured]
         baseline = pd.Series(guessing).reindex(tasks)
         baseline = baseline.where(baseline.index != AVERAGE, baseline.mean())
@@ -252,9 +251,9 @@ def format_cell(
     median: float = 0.0,
     is_best: bool = False,
 ) -> str:
-    """Formats a mean, its spread over runs, their median, and which is best.
+    """Formats a mean over `count` runs, with their spread and median.
 
-    It has three decimals, fewer if it is large, an exponent if it is tiny.
+    Large numbers have fewer decimals, tiny ones an exponent; the best is bold.
     """
     if math.isnan(mean):
         return _NOTHING
@@ -270,9 +269,9 @@ def format_cell(
 
 
 def is_larger_better(name: str) -> bool | None:
-    """Returns whether a larger value is better; None: not judged.
+    """Returns whether larger values of a measure are better; None: undecided.
 
-    The parts of the total `loss` differ by objective, so it is not judged.
+    The total `loss` has other terms in each objective, so it is undecided.
     """
     if name in _NOT_JUDGED:
         return None
@@ -282,7 +281,7 @@ def is_larger_better(name: str) -> bool | None:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, the first column to the left."""
+    """Formats a Markdown table; the first column is aligned left."""
     rule = ["---"] + ["---:"] * (len(header) - 1)
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
 
@@ -290,7 +289,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def draw_measures(
     path: pathlib.Path, plan: StudyPlan, measures: pd.DataFrame
 ) -> None:
-    """Draws a panel per measure: runs and means by arm, or over the FLOPs."""
+    """Draws a panel for each measure: by arm, or over FLOPs if these vary."""
     names = list(measures)[:_MAX_PANELS]
     columns = min(_MAX_COLUMNS, len(names))
     rows = -(-len(names) // columns)
@@ -302,7 +301,7 @@ def draw_measures(
         path, rows, columns, size, sharey=not has_budgets
     ) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
-            # Scores need no word: more is better.
+            # Scores need no hint: more is better.
             hint = " (less is better)" if name.endswith("_loss") else ""
             axis.set_title(f"{name}{hint}", fontsize=10)
             draw_panel(axis, plan, measures[name].dropna())
@@ -311,15 +310,13 @@ def draw_measures(
         figure.suptitle(
             f"{plan.study.name}: {plan.study.question}\n"
             f"equal {plan.study.cost}; {len(measures)} of {plan.num_runs} "
-            "runs; circles: seeds, diamonds: means, bars: standard deviation "
-            "over seeds",
+            "runs; circles: seeds, diamonds: means, bars: standard deviation",
             fontsize=11,
         )
         figure.tight_layout()
 
 
 def _draw_arms(axis: Any, plan: StudyPlan, values: pd.Series) -> None:
-    """Draws a row of points per arm, the study's first arm on top."""
     names = [arm.name for arm in plan.arms]
     arms = values.groupby(level=0)
     means, spreads = arms.mean(), arms.std().fillna(0.0)
@@ -332,7 +329,7 @@ def _draw_arms(axis: Any, plan: StudyPlan, values: pd.Series) -> None:
         text = f"{mean:.3f}"
         axis.annotate(text, (mean, row), **place, ha="center", fontsize=8)
     axis.set_yticks(range(len(names)), names, fontsize=9)
-    # Calling it twice on shared axes would turn them around again.
+    # `invert_yaxis` on two shared axes would invert them twice.
     axis.set_ylim(len(names) - 0.5, -0.7)
     axis.margins(x=0.15)
     axis.tick_params(axis="x", labelsize=8)
@@ -366,10 +363,10 @@ def _draw_over_flops(axis: Any, plan: StudyPlan, values: pd.Series) -> None:
 def draw_curves(
     path: pathlib.Path, runs: Mapping[str, Sequence[pathlib.Path]]
 ) -> None:
-    """Draws held-out measures over the steps, as means over an arm's runs.
+    """Draws curves of held-out measures, as means over an arm's runs.
 
-    Dashed lines show what unigram frequencies alone reach. `runs` are folders
-    by the name of their arm. Draws nothing before a run has measured something.
+    Dashed lines show the unigram baselines. `runs` holds the folders of each
+    arm. Without any held-out measure, nothing is drawn.
     """
     metrics = pd.DataFrame(
         {"arm": arm, **line}
@@ -384,7 +381,7 @@ def draw_curves(
         for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
             means = average_curves(metrics, names).reindex(columns=[*runs])
             for number, arm in enumerate(runs):
-                # An arm without the metric keeps its color and its place.
+                # An arm without the metric keeps its color and legend entry.
                 style = "o-" if number < _NUM_COLORS else "s--"
                 color = f"C{number % _NUM_COLORS}"
                 curve = means[arm].dropna()
@@ -400,7 +397,10 @@ def draw_curves(
 
 
 def average_curves(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The mean of a metric, under one of its names, by step and by arm."""
+    """Averages a metric over runs: a row for each step, a column for each arm.
+
+    Each run has the metric under one of `names`.
+    """
     values = metrics.reindex(columns=[*names]).bfill(axis=1).iloc[:, 0]
     means = values.groupby([metrics["step"], metrics["arm"]]).mean()
     return means.unstack("arm")

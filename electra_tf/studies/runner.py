@@ -1,8 +1,8 @@
 """Runs a study: one process per run, resumable at any time.
 
-A run that has its `result.json` is never run again; one that was stopped goes
-on from its checkpoint; one that failed is tried again by the next call. What
-was made with other settings is refused before anything starts.
+A run with a `result.json` is never repeated; a stopped run continues from its
+checkpoint; a failed run is repeated by the next call. Runs with other settings
+are refused before anything starts.
 """
 
 import dataclasses
@@ -50,10 +50,23 @@ def run_study(
     num_parallel: int = 1,
     run_fn: study_run.RunFn = study_run.perform,
 ) -> list[Failure]:
-    """Runs what is not finished yet, and rewrites the report after each run.
+    """Runs all unfinished runs, and rewrites the report after each of them.
 
-    Without `tasks_dir` no tasks are measured. Runs side by side share the
-    cores. Raises `errors.Stopped` after a signal.
+    Args:
+        plan: the arms and seeds.
+        dataset_dir: the pre-training dataset.
+        output_dir: the folder of runs and report.
+        tasks_dir: data of the tasks; None measures no tasks.
+        num_parallel: number of parallel runs, which share the cores.
+        run_fn: performs one run.
+
+    Returns:
+        The failed runs.
+
+    Raises:
+        Stopped: after a signal.
+        FileNotFoundError: if data of the tasks are missing.
+        ConfigError: if existing runs have other settings.
     """
     if tasks_dir is not None:
         if not tasks_dir.is_dir():
@@ -66,8 +79,8 @@ def run_study(
     requests = build_requests(plan, *folders, num_parallel)
     for request in requests:
         _require_same_request(request)
-    # TensorFlow does not forget the seeds, options and memory of a former
-    # run, so each has a process of its own.
+    # Each run has its own process, as TensorFlow keeps the seeds, options and
+    # memory of earlier runs.
     pool = pool_lib.ProcessPool(
         functools.partial(study_run.start, run_fn),
         num_parallel,
@@ -94,7 +107,7 @@ def run_study(
                 report.write(output_dir, plan, requests, failures)
         report.write(output_dir, plan, requests, failures)
     if stop.signal_name:
-        print("Stopped. The same command goes on from here.", flush=True)
+        print("Stopped. Repeat the command to continue.", flush=True)
         raise errors.Stopped
     return failures
 
@@ -106,7 +119,7 @@ def build_requests(
     tasks_dir: pathlib.Path | None = None,
     num_parallel: int = 1,
 ) -> list[RunRequest]:
-    """Lists the runs seed by seed: a stopped study has compared all arms."""
+    """Lists the runs seed by seed, so that a stopped study has all arms."""
     dataset = {
         split: manifest.file_sha256(path)
         for split in (manifest.TRAIN, manifest.VALIDATION)
@@ -134,8 +147,9 @@ def build_requests(
             is_trained=arm.is_trained,
             **measures,
         )
-        where = dataset_dir, tasks_dir, threads
-        requests.append(RunRequest(folder, arm, asked, *where))
+        requests.append(
+            RunRequest(folder, arm, asked, dataset_dir, tasks_dir, threads)
+        )
     return requests
 
 
@@ -151,9 +165,9 @@ def _require_same_request(request: RunRequest) -> None:
         changed = [f"unknown, without {path.name}"]
     schema.require(
         not changed,
-        f"{request.folder} was made with other settings. Before and now: "
+        f"{request.folder} has a run with other settings. Old and new values: "
         f"{'; '.join(changed)}. Restore them, choose another --output_dir, or "
-        "delete the folder to run it again.",
+        "delete the folder to repeat the run.",
     )
 
 
@@ -171,7 +185,7 @@ class _StudyProgress(progress_lib.ProgressBar):
         if self._ended:
             count = f"{len(self._ended)} of {len(requests)}"
             self.say(f"{count} runs are finished already.")
-        self._estimate()  # Starts the clock.
+        self._estimate()  # starts the clock
 
     @property
     def waiting(self) -> list[RunRequest]:
@@ -179,8 +193,8 @@ class _StudyProgress(progress_lib.ProgressBar):
 
     def start(self, request: RunRequest) -> None:
         step = _last_step(request)
-        goes_on = f"goes on; it had come to step {step}."
-        self._say_of(request, goes_on if step else "starts.")
+        text = f"continues; its last step was {step}." if step else "starts."
+        self._say_of(request, text)
 
     def finish(self, request: RunRequest, result: study_run.RunResult) -> None:
         self._ended.add(request.folder)
@@ -206,8 +220,8 @@ class _StudyProgress(progress_lib.ProgressBar):
         parts = []
         for request in active:
             step, steps = _last_step(request), request.arm.num_steps
-            what = f"step {step}/{steps}" if step < steps else "measuring"
-            parts.append(f"{request}: {what}")
+            state = f"step {step}/{steps}" if step < steps else "measuring"
+            parts.append(f"{request}: {state}")
         share = self._count_done() / max(1.0, self._flops)
         self.show(share, f"{'; '.join(parts)}; {self._estimate()} left")
 
@@ -216,7 +230,7 @@ class _StudyProgress(progress_lib.ProgressBar):
         return progress_lib.format_time(left)
 
     def _count_done(self) -> float:
-        """Operations of the steps that are done, or will not be any more."""
+        """Sums the FLOPs of finished steps; ended runs count completely."""
         return sum(
             request.arm.flops
             if request.folder in self._ended

@@ -1,7 +1,7 @@
-"""One run of a study, in a process of its own: pre-train, measure, write.
+"""One run of a study, in its own process: pre-train, measure, write.
 
-Its folder holds `request.json` (what is asked, written first), `model/` (the
-pre-training run), `log.txt` and, once all is done, `result.json`.
+Its folder holds `request.json` (the `RunIdentity`, written first), `model/`
+(the pre-training run), `log.txt` and, at the end, `result.json`.
 """
 
 import dataclasses
@@ -28,10 +28,10 @@ Measures = Mapping[str, pydantic.FiniteFloat]
 
 @schema.frozen
 class RunIdentity:
-    """Everything that the result of a run depends on."""
+    """All settings on which the result of a run depends."""
 
     settings: ExperimentConfig  # with the seed, without `dataset_dir`
-    dataset: Mapping[str, str]  # split to the checksum of its manifest
+    dataset: Mapping[str, str]  # checksum of the manifest, by split
     tasks: tuple[str, ...]
     finetune_steps: schema.Count
     max_examples: schema.Count
@@ -42,26 +42,26 @@ class RunIdentity:
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """Everything that the process of a run needs."""
+    """The input of a run's process."""
 
     folder: pathlib.Path
     arm: definition.PlannedArm
     asked: RunIdentity
     dataset_dir: pathlib.Path
     tasks_dir: pathlib.Path | None = None  # None measures no tasks
-    num_threads: int = 0  # of TensorFlow's kernels; 0 lets it choose
+    num_threads: int = 0  # of TensorFlow; 0: its default
 
     def __str__(self) -> str:
         return f"{self.arm.name}, seed {self.seed}"
 
     @property
     def seed(self) -> int:
-        """Seed of pre-training and of measuring."""
+        """The seed of pre-training and of measuring."""
         return self.asked.settings.training.seed
 
     @property
     def log_file(self) -> pathlib.Path:
-        """Where the process of the run prints."""
+        """The file with the output of the run's process."""
         return self.folder / "log.txt"
 
 
@@ -70,16 +70,15 @@ class RunResult:
     """Measures of a finished run."""
 
     held_out: Measures  # of the held-out split at the last step
-    tasks: Measures  # measure to score
+    tasks: Measures  # scores by measure
     training_seconds: float  # in steps, without starting and saving
     measuring_seconds: float
-    # Task to the score of a baseline that reads nothing; empty for a trained
-    # model.
+    # Scores of guessing, by task; only beside random weights.
     guessing: Measures = dataclasses.field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
-        """Training and measuring."""
+        """The seconds of training and measuring."""
         return self.training_seconds + self.measuring_seconds
 
 
@@ -87,17 +86,16 @@ RunFn = Callable[[RunRequest], RunResult | None]
 
 
 def perform(request: RunRequest) -> RunResult | None:
-    """Pre-trains and measures; goes on where a former process stopped.
+    """Pre-trains and measures; continues from an earlier process' checkpoint.
 
-    Returns None if a signal asked to stop: all is saved.
+    Returns None after a signal; the checkpoint is saved then.
     """
     import tensorflow as tf
 
     if threads := request.num_threads:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
-    # Imported only now: the number of threads must be set before any tensor
-    # is made.
+    # Imported late: the number of threads must be set before the first tensor.
     from electra_tf.pretraining import run
 
     data = {"dataset_dir": str(request.dataset_dir)}
@@ -113,7 +111,7 @@ def perform(request: RunRequest) -> RunResult | None:
 
 
 def require_tasks(tasks: Sequence[str], folder: pathlib.Path) -> None:
-    """Reads what tasks need, so that a missing file shows before training."""
+    """Reads the data of tasks, so that missing files fail before training."""
     from electra_tf.finetuning import measure
     from electra_tf.scoring import blimp
 
@@ -128,8 +126,8 @@ def measure_tasks(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Measures the last checkpoint of a run, or random weights.
 
-    Returns measure to score, from 0 to 1; and beside random weights task to the
-    score of what reads nothing: the commonest label, the more frequent tokens.
+    Returns scores from 0 to 1 by measure; and for random weights, by task, the
+    scores of guessing by the frequency of labels or tokens.
     """
     from electra_tf.finetuning import measure
     from electra_tf.finetuning import model as finetuning_model
@@ -183,7 +181,7 @@ def measure_tasks(
 
 
 def _build_random(settings: ExperimentConfig, seed: int) -> tuple[Any, Any]:
-    """An encoder of random weights, and the main tower that it is part of."""
+    """Builds a main network with random weights; returns its encoder first."""
     import keras
 
     from electra_tf.finetuning import model as finetuning_model
@@ -202,7 +200,7 @@ def _build_random(settings: ExperimentConfig, seed: int) -> tuple[Any, Any]:
 
 
 def start(run_fn: RunFn) -> pool_lib.Handler:
-    """Returns the main function of a run's process; `run_fn`: `perform`."""
+    """Returns the handler of a run's process; `run_fn` is `perform`."""
 
     def handle(request: RunRequest, _: pool_lib.Report) -> RunResult | None:
         path = request.folder / REQUEST_FILE
@@ -218,17 +216,17 @@ def start(run_fn: RunFn) -> pool_lib.Handler:
 
 
 def read_result(folder: pathlib.Path) -> RunResult | None:
-    """The result in a run's folder, or None if it has not finished."""
+    """Reads the result in a run's folder; None if the run has not finished."""
     path = folder / RESULT_FILE
     return schema.read_file(RunResult, path) if path.is_file() else None
 
 
 def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads the lines that pre-training has logged in a run's folder."""
+    """Reads the metrics that pre-training has logged in a run's folder."""
     path = folder / MODEL_FOLDER / "metrics.jsonl"
     if not path.is_file():
         return []
-    # Imported only now, because it brings TensorFlow.
+    # Imported late, because the module imports TensorFlow.
     from electra_tf.training import reporting
 
     return reporting.read_lines(path)
@@ -239,7 +237,7 @@ def _summarize_metrics(folder: pathlib.Path) -> tuple[dict[str, float], float]:
     for line in read_metrics(folder):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")
-        line.pop("train_flops", None)  # The plan has it already.
+        line.pop("train_flops", None)  # in the report from the plan
         if split == "validation":
             held_out = line
         else:

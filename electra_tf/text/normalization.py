@@ -2,9 +2,9 @@
 
 Cleans the text, separates ideographs, splits at blanks; then, in every word,
 lower-cases, decomposes (NFD), drops marks and splits at punctuation. These are
-the rules of the original's `BasicTokenizer`. It asks Python's `unicodedata`,
-which changes with the version of Python. Ids must not, so `unicode_14.npz`
-holds the data of Python 3.11, as made by tests/text/unicode_tables.py.
+the rules of the original's `BasicTokenizer`, which uses Python's `unicodedata`.
+That changes with the version of Python, but ids must not; so `unicode_14.npz`
+holds the data of Python 3.11, made by tests/text/unicode_tables.py.
 """
 
 import functools
@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from electra_tf.text.vocabulary import TokenizerSettings
 
-# Bits of a table entry. The combining class takes bits 8 to 15, the number of
-# the replacement (0: the character stays) all bits from 16.
+# Bits of a table entry. Bits 8 to 15 hold the combining class, higher bits the
+# number of the replacement (0: no replacement).
 DROPPED = 1
 BLANK = 2
 IDEOGRAPH = 4
@@ -32,7 +32,7 @@ CAPITAL_SIGMA = 0x3A3
 FINAL_SIGMA = 0x3C2
 _PATH = pathlib.Path(__file__).with_name("unicode_14.npz")
 _PAGE_SIZE = 256
-# The blocks that the original sets apart as "Chinese characters".
+# Blocks of the original's "Chinese characters", each of which is a word.
 _IDEOGRAPH_BLOCKS = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -48,18 +48,18 @@ _CodePoints = tuple[int, ...]
 
 
 class CharacterProperties(NamedTuple):
-    """Properties by code point; arrays are `[0x110000]` bool unless said."""
+    """Properties by code point; arrays are `[0x110000]` bool by default."""
 
     other: np.ndarray  # C*: control, format, private use, unassigned
     space: np.ndarray  # Zs
     line_separator: np.ndarray  # Zl and Zp
     nonspacing_mark: np.ndarray  # Mn
     punctuation: np.ndarray  # P*
-    cased: np.ndarray  # makes a sigma after it final
+    cased: np.ndarray  # a sigma after such a character can be final
     case_ignorable: np.ndarray  # skipped around a sigma
     combining_class: np.ndarray  # uint8
-    lower: dict[int, _CodePoints]  # what `str.lower()` changes
-    decomposition: dict[int, _CodePoints]  # what NFD changes, in full
+    lower: dict[int, _CodePoints]  # `str.lower()` of changed characters
+    decomposition: dict[int, _CodePoints]  # NFD of changed characters
 
 
 @functools.lru_cache(maxsize=1)
@@ -79,11 +79,11 @@ def load_character_properties() -> CharacterProperties:
 def build_character_table(
     settings: TokenizerSettings,
 ) -> tuple[np.ndarray, np.ndarray, list[_CodePoints]]:
-    """Builds the table of how casing and accents treat each code point.
+    """Builds the table of flags and replacements of all code points.
 
-    Equal blocks share a page: entry `pages[code >> 8] + (code & 255)` of
-    `entries` belongs to a code point. Returns pages, `[0x1100]` int32, entries,
-    int32, and replacements by their number; number 0 is unused.
+    Equal blocks share a page: a code point has the entry
+    `entries[pages[code >> 8] + (code & 255)]`. Returns pages, `[0x1100]` int32,
+    entries, int32, and replacements by their number; number 0 is unused.
     """
     properties = load_character_properties()
     entries = _compute_flags()
@@ -101,7 +101,7 @@ def build_character_table(
 
 
 def _compute_flags() -> np.ndarray:
-    """Computes `[0x110000]` int32 flags, which no setting changes."""
+    """Computes the flags that no setting changes, `[0x110000]` int32."""
     properties = load_character_properties()
     dropped = properties.other.copy()
     dropped[ord("\ufffd")] = True
@@ -129,10 +129,7 @@ def _compute_flags() -> np.ndarray:
 
 
 def _compute_changes(settings: TokenizerSettings) -> dict[int, _CodePoints]:
-    """Maps characters to what lower-casing and decomposition make of them.
-
-    The images still hold marks. The final sigma is not covered.
-    """
+    """Maps characters to their lower-cased, decomposed form with marks."""
     lower, parts = load_character_properties()[-2:]
     if not settings.do_lower_case:
         return {}
@@ -149,18 +146,17 @@ class Words(NamedTuple):
 
     words: tf.Tensor  # [W] string, normalized
     text_splits: tf.Tensor  # [N + 1] int64, the first word of each text
-    starts: tf.Tensor  # [W] int32, byte offset of the word in its text as given
-    # [W] int32, byte offset of the first byte after the word and the marks that
-    # were stripped from its end.
+    starts: tf.Tensor  # [W] int32, byte offset of the word in the input text
+    # [W] int32, offset of the byte after the word and its stripped marks.
     ends: tf.Tensor
     num_characters: tf.Tensor  # [W] int32, of the normalized word
-    # [C] int32, the same offsets for each character of the normalized words
+    # [C] int32, the same offsets of each character of the normalized words.
     character_starts: tf.Tensor
     character_ends: tf.Tensor
 
 
 class _Decoded(NamedTuple):
-    """All C characters of N texts, `[C]` int32 unless said otherwise."""
+    """All C characters of N texts, `[C]` int32 by default."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
@@ -170,11 +166,11 @@ class _Decoded(NamedTuple):
 
 
 class _Characters(NamedTuple):
-    """Characters that are being normalized, `[T]` int32 each."""
+    """T characters during normalization, `[T]` int32 each."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
-    sources: tf.Tensor  # index of the decoded character it came from
+    sources: tf.Tensor  # index of the decoded character
     chunks: tf.Tensor
 
 
@@ -229,7 +225,7 @@ class Normalizer(tf.Module):
         )
 
     def _fold(self, characters: _Characters) -> _Characters:
-        """Lower-cases, and decomposes if accents are to be stripped."""
+        """Lower-cases, and decomposes if accents will be stripped."""
         is_final_sigma = _find_final_sigmas(characters)
         changes = tf.bitwise.right_shift(characters.attributes, CHANGE_SHIFT)
         images = tf.gather(self._changes, changes)
@@ -268,8 +264,8 @@ def _keep_visible(decoded: _Decoded) -> _Characters:
 def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
     """Finds capital sigmas that become final ones, `[T]` bool.
 
-    As in `str.lower()`: apart from case-ignorable characters, the character
-    before it in the word is cased, and the one after it is not or is absent.
+    As in `str.lower()`, if case-ignorable characters are skipped, the character
+    before the sigma is cased, and the next one in the word is not or is absent.
     """
     is_sigma = characters.codes == CAPITAL_SIGMA
 
@@ -313,11 +309,7 @@ def _reorder(characters: _Characters) -> _Characters:
 
 
 def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
-    """Drops nonspacing marks (Mn).
-
-    Returns the characters left, and for each the largest source of it and the
-    marks after it: the word covers them in the text.
-    """
+    """Drops marks (Mn); returns each character's last source, with marks."""
     is_kept = ~_has(characters.attributes, MARK)
     kept = tf.where(is_kept)[:, 0]
     left = _Characters(*(tf.gather(part, kept) for part in characters))

@@ -1,12 +1,12 @@
 """Text and numbers on a terminal."""
 
 MARKS = (">>", "<<")
-"""Strings around marked words, also where colours are not visible."""
+"""Strings around marked words, for output without colours."""
 _BAR_WIDTH = 30
 
 
 def printable(text: str | bytes) -> str:
-    """Replaces characters that could steer a terminal or break a line."""
+    """Replaces control characters and line breaks by blanks."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return "".join(c if c.isprintable() else " " for c in text)
@@ -18,7 +18,7 @@ def draw_bar(share: float) -> str:
 
 
 def to_bytes(text: str | bytes) -> bytes:
-    """UTF-8; bytes that were none on a command line become them again."""
+    """Encodes a text in UTF-8; restores other bytes of a command line."""
     if isinstance(text, bytes):
         return text
     return text.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
 """Turns text into WordPiece ids, in a TensorFlow graph.
 
 The ids are those of the original's `FullTokenizer`: `Normalizer` makes words,
-tensorflow-text finds their pieces.
+tensorflow-text divides them into tokens ("pieces").
 """
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ from electra_tf.text.vocabulary import Vocabulary
 _UNKNOWN_TOKEN = "[UNK]"
 _CONTINUATION_PREFIX = "##"
 _MAX_TOKEN_BYTES = 256
-# Strings are there; a GPU would only add copies.
+# Strings exist on the CPU only.
 _DEVICE = "/CPU:0"
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 
@@ -34,8 +34,8 @@ class Tokenizer(tf.Module):
         self._pieces = _build_pieces(vocabulary)
         sizes = [len(t.removeprefix("##")) for t in vocabulary.tokens]
         self._num_characters = tf.constant(sizes)
-        # Not by decorators, whose functions hold no reference to the object:
-        # `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
+        # A decorated method holds no reference to its object, so that
+        # `dataset.map(Tokenizer(vocabulary).tokenize)` would fail.
         self._traced_ids, self._traced_offsets = (
             tf.function(function, [_TEXTS], autograph=False)
             for function in (self._compute_ids, self._compute_offsets)
@@ -44,29 +44,27 @@ class Tokenizer(tf.Module):
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of N texts, `[N, (pieces)]` int32.
 
-        Invalid bytes are dropped; `[CLS]` and the like are ordinary text.
+        Invalid bytes are dropped; special tokens are split like other text.
         """
         return self._traced_ids(texts)
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, and the place of their word in the text.
+        """Returns ids and the byte offsets of their words; slower.
 
-        Returns three ragged tensors, `[N, (pieces)]` int32: the ids, the byte
-        offset of their word's first byte, and of the byte after its last one.
-        Slower than `tokenize`.
+        Returns three ragged tensors, `[N, (pieces)]` int32: the ids, the offset
+        of their word's first byte, and of the byte after the word.
         """
         return self._traced_offsets(texts)[:3]
 
     def locate_pieces(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns where in the text each piece begins and ends.
+        """Returns the byte offsets of each piece; of [UNK], of the word.
 
-        Returns two ragged tensors, `[N, (pieces)]` int32, byte offsets as in
-        `tokenize_with_offsets`, but of the characters that each piece stands
-        for: of a whole word if it is unknown.
+        Returns two ragged tensors, `[N, (pieces)]` int32: the offset of the
+        piece's first byte, and of the byte after the piece.
         """
         return self._traced_offsets(texts)[3:]
 
@@ -79,28 +77,28 @@ class Tokenizer(tf.Module):
             return self.tokenize_words(self._normalizer.split(texts))
 
     def _compute_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Returns ids, the places of their words, and their own."""
+        """Returns ids, the offsets of their words, and of the pieces."""
         with tf.device(_DEVICE):
             words = self._normalizer.split(texts)
             pieces = self._match(words)
             ids, word_of_piece = _by_text(pieces, words), pieces.value_rowids()
-            # Pieces share out all characters, one after another.
+            # The pieces of a word cover its characters one after another.
             sizes = tf.where(
                 ids.values == self.vocabulary.unk_id,
                 tf.gather(words.num_characters, word_of_piece),
                 tf.gather(self._num_characters, ids.values),
             )
             after = tf.cumsum(sizes)
-            places = (
+            offsets = (
                 tf.gather(words.starts, word_of_piece),
                 tf.gather(words.ends, word_of_piece),
                 tf.gather(words.character_starts, after - sizes),
                 tf.gather(words.character_ends, after - 1),
             )
-            return ids, *map(ids.with_values, places)
+            return ids, *map(ids.with_values, offsets)
 
     def _match(self, words: normalization.Words) -> tf.RaggedTensor:
-        """The pieces of each word, `[W, (pieces)]` int32."""
+        """Returns the pieces of each word, `[W, (pieces)]` int32."""
         limit = self.vocabulary.settings.max_word_length
         is_too_long = words.num_characters > limit
         known = tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
@@ -112,13 +110,13 @@ def _build_pieces(
 ) -> tensorflow_text.FastWordpieceTokenizer:
     if vocabulary.size == len(SPECIAL_TOKENS):
         raise errors.DataError(
-            "A vocabulary must hold pieces of words. Received: "
-            f"{vocabulary.size} tokens. Is the file cut off? Take it again."
+            "A vocabulary must hold pieces of words. Received: only its "
+            f"{vocabulary.size} special tokens. Copy the file again."
         )
     longest, tokens = vocabulary.settings.max_word_length, list[str]()
     for number, token in enumerate(vocabulary.tokens):
         content = token.removeprefix(_CONTINUATION_PREFIX)
-        # The library refuses some tokens that no word can hold.
+        # Tokens that no word can contain: the library refuses some of them.
         can_match = "\0" not in content and 0 < len(content) <= longest
         if can_match and len(content.encode()) > _MAX_TOKEN_BYTES:
             raise errors.DataError(
@@ -130,7 +128,7 @@ def _build_pieces(
     return tensorflow_text.FastWordpieceTokenizer(
         vocab=tokens,
         suffix_indicator=_CONTINUATION_PREFIX,
-        # UTF-8 takes up to four for a character.
+        # A character takes up to four bytes in UTF-8.
         max_bytes_per_word=4 * longest,
         token_out_type=tf.int32,
         unknown_token=_UNKNOWN_TOKEN,

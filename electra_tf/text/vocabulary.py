@@ -1,8 +1,7 @@
 """Vocabularies: tokens, special ids and tokenizer settings.
 
 On disk a vocabulary is a folder with `vocab.txt`, one token per line in the
-order of the ids, and `tokenizer_config.json` beside it: ids have no meaning
-without the settings.
+order of the ids, and `tokenizer_config.json`, the settings.
 """
 
 import dataclasses
@@ -26,16 +25,15 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
 NO_TOKEN = "[no_token_"
-"""Beginning of the names of rows that no text has."""
+"""Prefix of the names of table rows without a token; no text has them."""
 WITHOUT_BLANKS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 )
-"""The characters of scripts that put no blanks between words, as a range of a
-pattern."""
+"""The characters of scripts without blanks between words, for patterns."""
 WORD = re.compile(rf"[{WITHOUT_BLANKS}]|[^\s{WITHOUT_BLANKS}]+")
 """A word between blanks, or one character of a script without blanks."""
 
-# A vocabulary with a larger share of tokens with capitals is a cased one.
+# A larger share of tokens with capitals means that a vocabulary is cased.
 _CASED_SHARE = 0.01
 _NUM_SHOWN = 5
 _MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
@@ -43,16 +41,16 @@ _MAX_TOKENS = 1 << 22  # of the tables of tensorflow-text
 
 @schema.frozen
 class TokenizerSettings:
-    """Settings of how text is split into words."""
+    """Settings of the splitting of text into words."""
 
     do_lower_case: bool = True
     strip_accents: bool = True  # as in the original, only when lower-casing
-    # Words of more characters than this become [UNK]. Tables grow with it.
+    # Longer words become [UNK]. The size of the tables grows with it.
     max_word_length: Annotated[int, pydantic.Field(ge=1, le=10_000)] = 200
 
     @property
     def is_stripping(self) -> bool:
-        """Whether accents are stripped, as only with lower-casing."""
+        """Whether accents are stripped; never without lower-casing."""
         return self.do_lower_case and self.strip_accents
 
 
@@ -86,8 +84,8 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
         """Loads the vocabulary of a folder, or of a file of tokens.
 
-        `tokenizer_config.json` beside it is optional. Raises `DataError` with
-        the lines that cannot be used.
+        `tokenizer_config.json` beside it is optional. Raises
+        `FileNotFoundError`, or `DataError` for bad lines or settings.
         """
         path = storage.path(path)
         if path.is_dir():
@@ -108,7 +106,7 @@ class Vocabulary:
         return vocabulary
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes both files; raises `FileExistsError` if others are there."""
+        """Writes both files; `FileExistsError` if they exist and differ."""
         folder = storage.path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         contents = {
@@ -118,9 +116,8 @@ class Vocabulary:
         for path, content in contents.items():
             if path.exists() and path.read_bytes() != content:
                 raise FileExistsError(
-                    f"{path} exists and is another one. Choose another folder, "
-                    "or remove it yourself: records and models made with it "
-                    "would no longer fit."
+                    f"{path} exists and differs. Name another folder: records "
+                    "and models made with it would no longer fit."
                 )
         for path, content in contents.items():
             with atomic.replacing_file(path) as partial:
@@ -162,8 +159,8 @@ class Vocabulary:
 def _check_tokens(tokens: Sequence[str]) -> None:
     if len(tokens) > _MAX_TOKENS:
         raise errors.DataError(
-            f"A vocabulary may hold {_MAX_TOKENS:,} tokens. Received: "
-            f"{len(tokens):,}. Is it a file of tokens, one a line?"
+            f"A vocabulary may have at most {_MAX_TOKENS:,} tokens. Received: "
+            f"{len(tokens):,}. Give a file with one token per line."
         )
     first_lines: dict[str, int] = {}
     repeated = []
@@ -172,10 +169,9 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         is_text = token.encode("utf-8", "ignore").decode("utf-8") == token
         if not token.strip(" \t") or set(token) & set("\r\n") or not is_text:
             raise errors.DataError(
-                f"Line {line} must hold one token in UTF-8, and all lines end "
-                f"alike. Received: {token!r:.80}. Repair it, or take the file "
-                "again from where it comes from; removing a line shifts all "
-                "ids behind it."
+                f"Line {line} must hold one token in UTF-8, and all lines must "
+                f"have the same line end. Received: {token!r:.80}. Repair the "
+                "line; removing it would shift all later ids."
             )
         first = first_lines.setdefault(token, line)
         if first != line:
@@ -183,7 +179,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     if repeated:
         raise errors.DataError(
             f"Tokens must be unique, but {len(repeated)} occur again, such as "
-            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the earlier ones by "
+            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the earlier lines by "
             "unused names such as [unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
@@ -198,15 +194,15 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
     """Reads the lines; bytes that are not UTF-8 become lone surrogates.
 
-    A line whose token comes again gets a name that no text has. Raises
-    `DataError` for what is no file, or larger than any vocabulary.
+    A token that occurs again gets a name that no text has. Raises `DataError`
+    if `path` is no regular file, or larger than any vocabulary.
     """
     try:
         content = storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     except ValueError as error:
         raise errors.DataError(
-            f"{path} must be a file of tokens, one a line. Received: {error}. "
-            "Take the file that the model came with."
+            f"{path} must be a file with one token per line. Received: {error}."
+            " Give the file of the model."
         ) from error
     text = content.decode("utf-8", "surrogateescape")
     lines = text.removesuffix("\n").split("\n")
@@ -216,20 +212,20 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def _name_repeated(lines: list[str], path: pathlib.Path) -> tuple[str, ...]:
-    """Gives each token its last id alone, as all other tokenizers do."""
-    last = {token: place for place, token in enumerate(lines)}
-    names, told = list[str](), list[str]()
-    for place, token in enumerate(lines):
-        is_repeated = place != last[token] and token.strip(" \t\r")
-        names.append(f"{NO_TOKEN}at_{place}]" if is_repeated else token)
+    """Gives a repeated token its last id, as transformers and the original."""
+    last = {token: number for number, token in enumerate(lines)}
+    names, repeated = list[str](), list[str]()
+    for number, token in enumerate(lines):
+        is_repeated = number != last[token] and token.strip(" \t\r")
+        names.append(f"{NO_TOKEN}at_{number}]" if is_repeated else token)
         if is_repeated:
-            both = f"{place + 1} and {last[token] + 1}"
-            told.append(f"{token!r:.80} on lines {both}")
-    if told:
+            both = f"{number + 1} and {last[token] + 1}"
+            repeated.append(f"{token!r:.80} on lines {both}")
+    if repeated:
         logging.warning(
-            f"{path}: tokens stand on several lines, as {told[0]}. The last "
-            "one counts, as in transformers and in the original; "
-            f"{len(told)} rows are of no token."
+            f"{path}: some tokens are on several lines, for example "
+            f"{repeated[0]}. The last line counts, as in transformers and the "
+            f"original; {len(repeated)} rows have no token."
         )
     return tuple(names)
 
@@ -256,6 +252,6 @@ def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
         logging.warning(
             f"{path}: {num_capital} of {vocabulary.size} tokens hold capitals "
             "and can never match, since do_lower_case is true. If the "
-            'vocabulary is a cased one, write {"do_lower_case": false} into '
+            'vocabulary is cased, write {"do_lower_case": false} into '
             f"{SETTINGS_FILE} beside it."
         )

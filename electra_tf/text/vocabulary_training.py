@@ -20,18 +20,18 @@ from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 
 _CONTINUATION_PREFIX = "##"
-# Pieces of at most this many characters fit the 256 bytes that
-# tensorflow-text can match; longer words teach nothing.
+# Longer words are not learned from: tensorflow-text matches tokens of up to 256
+# bytes, which 64 characters of UTF-8 can take.
 _MAX_LEARNED_LENGTH = 64
-# Shares of the text in such words: to refuse a corpus, and to warn of it.
+# Shares of text in longer words, above which a corpus is refused, or warned of.
 _MAX_LONG_SHARE, _LARGE_LONG_SHARE = 0.9, 0.01
 _BATCH_CHARACTERS = 1 << 18
 _MAX_CHARACTERS = 1 << 26  # of the text that is held at once
 _CHUNK_CHARACTERS = 1 << 14
 _PRINTABLE = string.digits + string.ascii_letters + string.punctuation
-# Of these scripts, and of marks that have none, no mark is a letter.
+# Scripts in which marks are no letters; marks without a script, too.
 _ACCENTED = ("", "LATIN", "GREEK", "ARABIC", "HEBREW", "SYRIAC", "COMBINING")
-# From this share of letters on that would be lost, marks are kept.
+# If more letters than this share would change, marks are kept.
 _LOST_SHARE = 0.005
 
 
@@ -47,13 +47,17 @@ def train_vocabulary(
     """Learns a vocabulary of exactly the given size from a corpus.
 
     Args:
-        texts: the corpus, in pieces of any length.
-        size: number of tokens, special and unused ones included.
-        settings: how words are normalized; None for the original's default.
+        texts: the corpus, in texts of any length.
+        size: number of tokens, with special and unused ones.
+        settings: settings of the tokenizer; None: the original's.
         num_unused: slots `[unused0]`, ... for tokens that are added later.
-        character_coverage: share of the text whose most frequent characters
-            become tokens, besides those of ASCII; words with others are [UNK].
-        min_frequency: how often two pieces must meet to become one.
+        character_coverage: share of the text's characters that the most
+            frequent characters cover; these and ASCII become tokens. Words
+            with other characters are [UNK].
+        min_frequency: how often two pieces must be adjacent to be merged.
+
+    Raises:
+        DataError: if the corpus has too few words for `size`.
     """
     settings = settings or TokenizerSettings()
     counts, num_dropped = count_words(texts, settings)
@@ -65,7 +69,7 @@ def train_vocabulary(
         raise errors.DataError(
             f"Size {size} is too small: special tokens, unused slots and "
             f"{len(alphabet)} characters, alone and as continuations, take "
-            f"{len(reserved)}. Ask for more, or lower --character_coverage."
+            f"{len(reserved)}. Raise the size, or lower --character_coverage."
         )
     learned = {
         word: count
@@ -75,8 +79,8 @@ def train_vocabulary(
     tokens = _learn_pieces(learned, size, reserved, min_frequency)
     if len(tokens) < size:
         raise errors.DataError(
-            f"The corpus supports only {len(tokens)} tokens whose pieces meet "
-            f"at least {min_frequency} times. Asked for were {size}. Set "
+            f"The corpus supports only {len(tokens)} tokens that occur at "
+            f"least {min_frequency} times. Received: size {size}. Set "
             f"--vocab_size={len(tokens)}, or give more text."
         )
     return Vocabulary(tuple(tokens), settings)
@@ -85,7 +89,7 @@ def train_vocabulary(
 def _check_lengths(
     counts: Mapping[str, int], num_dropped: int, settings: TokenizerSettings
 ) -> None:
-    """Warns of words too long to learn from; refuses a text of nothing else."""
+    """Warns of words too long to learn from; refuses a text of few others."""
     sizes = {word: len(word) * count for word, count in counts.items()}
     total = sum(sizes.values()) + num_dropped
     if not total:
@@ -95,27 +99,24 @@ def _check_lengths(
         )
     long = (size for w, size in sizes.items() if len(w) > _MAX_LEARNED_LENGTH)
     share = (num_dropped + sum(long)) / total
-    told = (
+    message = (
         f"{share:.1%} of the text is in words of more than "
-        f"{_MAX_LEARNED_LENGTH} characters, from which no pieces are learned; "
-        f"those of more than max_word_length={settings.max_word_length} become "
+        f"{_MAX_LEARNED_LENGTH} characters, from which no tokens are learned; "
+        f"words of more than max_word_length={settings.max_word_length} become "
         "[UNK]. Put blanks between the words of a script without them, and cut "
         "DNA or proteins into k-mers, for example ACGTAC GTTACG for k=6."
     )
     if share > _MAX_LONG_SHARE:
-        raise errors.DataError(f"Expected text with words. Received: {told}")
+        raise errors.DataError(f"Expected text with words. Received: {message}")
     if share > _LARGE_LONG_SHARE:
-        logging.warning(told)
+        logging.warning(message)
 
 
 def count_words(
     texts: Iterable[str], settings: TokenizerSettings
 ) -> tuple[collections.Counter[str], int]:
-    """Counts the words of a corpus, except those that are too long.
-
-    Also returns how many characters those have.
-    """
-    # Imported here, so that reading a vocabulary needs no TensorFlow.
+    """Counts the words of a corpus; of too long ones, only their characters."""
+    # Imported late, so that reading a vocabulary needs no TensorFlow.
     import tensorflow as tf
 
     from electra_tf.text.normalization import Normalizer
@@ -157,7 +158,8 @@ def _divide(chunks: Mapping[str, int]) -> Iterator[dict[str, int]]:
     batch: dict[str, int] = {}
     num_characters = 0
     for chunk, count in chunks.items():
-        # No word is so long, and the graph needs 500 times the size of a text.
+        # Words are shorter than a batch. Batches bound the graph's memory, 500
+        # times that of its text.
         for begin in range(0, len(chunk), _BATCH_CHARACTERS):
             part = chunk[begin : begin + _BATCH_CHARACTERS]
             batch[part] = batch.get(part, 0) + count
@@ -190,7 +192,7 @@ def _choose_alphabet(
 def _single_character_tokens(
     counts: Mapping[str, int], alphabet: set[str]
 ) -> list[str]:
-    """All characters, and those that continue words as `##c`."""
+    """Returns all characters, and `##c` for each c that continues a word."""
     continuing = {character for word in counts for character in word[1:]}
     continuing.update(filter(str.isalnum, alphabet.intersection(_PRINTABLE)))
     return sorted(alphabet) + [
@@ -213,7 +215,7 @@ def _learn_pieces(
         vocab_size=size,
         min_frequency=min_frequency,
         show_progress=False,
-        # Registered first, they are numbered in the order given.
+        # Registered first, so that their ids follow this order.
         special_tokens=reserved,
         continuing_subword_prefix=_CONTINUATION_PREFIX,
     )
@@ -223,7 +225,6 @@ def _learn_pieces(
 
 
 def _repeat_words(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yields texts that hold every word as often as it was counted."""
     for word, count in counts.items():
         per_chunk = max(1, _CHUNK_CHARACTERS // (len(word) + 1))
         for begin in range(0, count, per_chunk):
@@ -233,13 +234,13 @@ def _repeat_words(counts: Mapping[str, int]) -> Iterator[str]:
 def choose_accents(text: str) -> tuple[bool, str]:
     """Chooses whether to strip accents, by a sample of a corpus.
 
-    The original strips combining marks (category Mn) wherever it lower-cases.
+    The original strips combining marks (category Mn) whenever it lower-cases.
     Latin, Greek, Arabic and Hebrew texts stay readable; Hindi loses vowels,
-    Thai vowels and tones, Russian one letter, Japanese voiced sounds, and the
-    syllables of Korean fall apart. Also returns a sentence that says why, with
-    an example.
+    Thai vowels and tones, Russian one letter, Japanese voiced sounds, and
+    Korean syllables are divided. Returns the choice, and a sentence that
+    explains it with an example.
     """
-    # Composed, so that each mark is with its letter.
+    # Composed, so that a letter and its mark are one character.
     text = unicodedata.normalize("NFC", text).lower()
     counts = collections.Counter(text)
     changed = [c for c, _ in counts.most_common() if _strip(c) != c]
@@ -247,22 +248,23 @@ def choose_accents(text: str) -> tuple[bool, str]:
     num_letters = sum(n for c, n in counts.items() if _is_letter(c))
     share = sum(counts[c] for c in lost) / max(num_letters, 1)
     if share <= _LOST_SHARE:
-        told, marks = "Accents are removed, as in the original", changed
+        reason, marks = "Accents are removed, as in the original", changed
         becomes, change = "becomes", "--nostrip_accents keeps them."
     else:
         scripts = dict.fromkeys(_script(c).title() for c in lost)
-        told, marks = f"Marks are kept: {share:.1%} of all letters have ", lost
-        told += f"marks that are letters themselves ({', '.join(scripts)})"
-        becomes, change = "would become", "--strip_accents removes them."
+        reason = f"Marks are kept: {share:.1%} of all letters have marks that "
+        reason += f"are letters themselves ({', '.join(scripts)})"
+        marks, becomes = lost, "would become"
+        change = "--strip_accents removes them."
     words = collections.Counter(re.findall(r"\S{3,20}", text)).most_common()
     example = next((w for w, _ in words if not {*marks}.isdisjoint(w)), "")
     if example:
         example = "".join(filter(_is_letter, example))
-        left = _strip(example)
-        if unicodedata.normalize("NFC", left) == example:
-            left = " ".join(left)  # of Korean, which would look the same
-        told += f"; {example!r} {becomes} {left!r}"
-    return share <= _LOST_SHARE, f"{told}. {change}"
+        stripped = _strip(example)
+        if unicodedata.normalize("NFC", stripped) == example:
+            stripped = " ".join(stripped)  # Korean, which would look the same
+        reason += f"; {example!r} {becomes} {stripped!r}"
+    return share <= _LOST_SHARE, f"{reason}. {change}"
 
 
 def _strip(text: str) -> str:

@@ -10,14 +10,11 @@ from electra_tf.scoring import blimp
 from electra_tf.scoring import sentence_scores
 
 DATA = "the folder of BLiMP's JSON lines files"
-PICTURE = (
-    "Bars, the shares of the table: for each phenomenon one of every "
-    "way to score, and a line at chance."
-)
+PICTURE = "Bars: shares of right pairs by phenomenon; a line at chance."
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """The share of pairs that each way to score gets right."""
+    """Measures each scorer's share of right pairs."""
     electra, request = work.electra, work.request
     folder = storage.path(request.data)
     pairs = blimp.read_pairs(folder, request.limit, request.seed)
@@ -31,8 +28,8 @@ def measure(work: analysis.Work) -> analysis.Findings:
     notes = (
         f"{len(pairs):,} pairs of BLiMP, seed {request.seed}; share of the "
         "pairs whose acceptable sentence has the larger score. Chance is "
-        "0.500; `fewer pieces` prefers the shorter sentence, and ties are half "
-        "right. Error: the largest standard error of a row's shares.",
+        "0.500; `fewer pieces` prefers the sentence with fewer tokens, and "
+        "ties are half right. Error: the largest standard error of a row.",
     )
     table = blimp.tabulate(pd.DataFrame(points))
     return analysis.Findings(table, notes)

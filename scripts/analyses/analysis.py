@@ -1,9 +1,9 @@
 """An analysis of a trained model: its question, its findings, its files.
 
 Each analysis is a module of this folder: the first line of its docstring is the
-question, `DATA` says what it reads and `PICTURE` what `draw` shows in so many
-`PANELS`, and `measure` answers. One of the same weights and the same request is
-read back instead of measured anew.
+question, `DATA` describes its data, `PICTURE` the figure of `draw` with
+`PANELS` panels, and `measure` computes the findings. An analysis of the same
+weights, data and request is read back instead of repeated.
 """
 
 import dataclasses
@@ -36,8 +36,7 @@ BOUNDS = f"low and high: 95 % of {_NUM_RESAMPLES:,} bootstrap samples"
 """Explains `bounds` in a note."""
 
 FINDINGS, TABLE, PICTURE = "findings.json", "table.md", "picture.png"
-# Items that are measured between two files of what is known so far.
-_PART = 500
+_PART = 500  # items between two files of intermediate results
 _PARTS = "parts"
 
 
@@ -45,29 +44,29 @@ _PARTS = "parts"
 class Request:
     """Data and options of an analysis."""
 
-    data: str = ""  # where they lie; each analysis says what it takes
-    # Sentences, pairs or utterances that are taken; 0 is all, but 2,000
-    # sentences of running text, or 1,000 of `dynamics`.
+    data: str = ""  # path, see `DATA` of each analysis
+    # Maximum of sentences, pairs or utterances; 0: all, but of running text
+    # 2,000 sentences, or 1,000 for `dynamics`.
     limit: int = 0
-    seed: int = 1  # of all that is drawn
-    # Share of the pieces that the generator fills; probabilities are
-    # calibrated, if at all, at that of the training.
+    seed: int = 1
+    # Share of tokens that the generator replaces; calibration is good, if at
+    # all, at the share of pre-training.
     mask_prob: float = 0.15
-    model: str = ""  # the path of the model, as it was given
-    other_model: str = ""  # of a second one, for analyses that compare
+    model: str = ""  # the path of the model, as given
+    other_model: str = ""  # a second model, for comparisons
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
     """Results of an analysis."""
 
-    table: pd.DataFrame  # what is printed; its index names the rows
-    notes: tuple[str, ...]  # sentences: what was counted, baselines, bounds
-    # What else the picture shows, by name.
+    table: pd.DataFrame  # the printed table; its index names the rows
+    notes: tuple[str, ...]  # sentences on counts, baselines, bounds
+    # Further data of the picture, by name.
     series: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """The header and the rows of the table, as text."""
+        """Returns the header and the rows of the table, as text."""
         rows = [
             [str(name), *map(_format_cell, row)]
             for name, *row in self.table.astype(object).itertuples()
@@ -75,19 +74,19 @@ class Findings:
         return [str(self.table.index.name), *map(str, self.table)], rows
 
     def describe(self, title: str) -> str:
-        """The table and the notes as Markdown."""
+        """Returns the table and the notes as Markdown."""
         table = report.markdown(*self.cells())
         return "\n\n".join([f"# {title}", table, *self.notes]) + "\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A model, what it is asked, and the finished parts of the answer."""
+    """The work of an analysis: a model, a request, and intermediate results."""
 
     electra: pretrained.PretrainedModel
     request: Request
     folder: pathlib.Path = pathlib.Path()  # of the analysis
-    # Identifies weights and request in names of saved parts; empty: none are.
+    # Identifies weights and request in names of files; empty: saves no files.
     key: str = ""
 
     def in_parts(
@@ -97,17 +96,17 @@ class Work:
         measure: Callable[[Sequence[Any]], np.ndarray],
         size: int = _PART,
     ) -> np.ndarray:
-        """Measures items, with progress; a restart goes on.
+        """Measures items in parts, and saves each part for a restart.
 
-        `measure` takes the next `size` items; the rows that it gives for all
-        of them come back, one after the other.
+        `measure` takes `size` items and returns an array with a row for each.
+        Returns the concatenated arrays.
         """
         chunks = {i: items[i : i + size] for i in range(0, len(items), size)}
         if not self.key:
             return np.concatenate([*map(measure, chunks.values())])
         parts = [] if chunks else [np.zeros([0])]
         with progress.WorkProgress(title, len(items), "items") as shown:
-            shown.advance(0, 0)  # Its clock starts here.
+            shown.advance(0, 0)  # starts the clock
             for start, own in chunks.items():
                 path = self.folder / _PARTS / f"{self.key}-{title}-{start}.npy"
                 if not path.exists():
@@ -124,19 +123,19 @@ class Stored(NamedTuple):
     findings: Findings
     request: Request
     key: str  # `digest` of the weights and the request
-    model: str  # one line, where the weights came from
-    data: str  # `digest_data`; empty in those of earlier versions
+    model: str  # the origin of the weights, in one line
+    data: str  # `digest_data`; empty in files of earlier versions
 
 
 def find_analysis(name: str) -> Any:
-    """The module of an analysis."""
+    """Returns the module of an analysis."""
     schema.require_choice("the analysis", name, ANALYSES)
     package = __name__.rpartition(".")[0]
     return importlib.import_module(f"{package}.{name}")
 
 
 def question_of(analysis: Any) -> str:
-    """The question of an analysis' module."""
+    """Returns the question of an analysis' module."""
     return analysis.__doc__.partition("\n")[0]
 
 
@@ -146,17 +145,16 @@ def run(
     request: Request,
     output_dir: pathlib.Path,
 ) -> Findings:
-    """Runs an analysis unless it was run, and leaves its three files."""
+    """Runs an analysis, unless it was run before, and writes three files."""
     analysis, folder = find_analysis(name), output_dir / name
     key, data = digest(electra, request), digest_data(request.data)
     stored = read_stored(folder)
     if stored is not None:
-        # The same data may lie elsewhere; findings of earlier versions do not
-        # tell what was in them.
+        # The data may have moved. Files of earlier versions lack the digest.
         same = dataclasses.replace(request, data=stored.request.data)
         is_same = stored.data == data if stored.data else same == request
         if is_same and stored.key == digest(electra, same):
-            print("Nothing to do: it was measured before.\n", flush=True)
+            print("Nothing to do: these findings exist.\n", flush=True)
             return stored.findings
     folder.mkdir(parents=True, exist_ok=True)
     findings = analysis.measure(Work(electra, request, folder, f"{key}-{data}"))
@@ -175,7 +173,7 @@ def run(
         "notes": findings.notes, "table": _to_json(findings.table),
         "series": {k: _to_json(v) for k, v in findings.series.items()},
     }  # fmt: skip
-    # Written last: without it the analysis counts as not run.
+    # Written last, as it marks a finished analysis.
     atomic.write_text(folder / FINDINGS, json.dumps(described, indent=1) + "\n")
     for path in (folder / _PARTS).glob("*.npy"):
         path.unlink()
@@ -185,15 +183,15 @@ def run(
 def bounds(
     statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """`low` and `high`, between which are 95 % of the bootstrap samples.
+    """Computes `low` and `high`, the bounds of 95 % of the bootstrap samples.
 
-    Sentences are drawn: `sums`, `[N, ...]`, has a row for each. `statistic`
-    takes the totals of R samples, `[R, ...]`, and returns `[R]`.
+    `sums`, `[N, ...]`, has a row for each sentence; sentences are resampled.
+    `statistic` takes the totals of R samples, `[R, ...]`, and returns `[R]`.
     """
     count, generator = len(sums), np.random.default_rng(seed)
     draws = generator.integers(0, count, [_NUM_RESAMPLES, count])
     times = np.stack([np.bincount(draw, minlength=count) for draw in draws])
-    # A few at a time, since totals can be matrices.
+    # In groups, as each total can be a matrix.
     values = [
         statistic(np.tensordot(own, sums, 1))
         for own in np.array_split(times, _NUM_RESAMPLES // 10)
@@ -205,18 +203,18 @@ def bounds(
 def half_width(
     statistic: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, seed: int
 ) -> float:
-    """Half of the way between both `bounds`."""
+    """Returns half of the distance between the `bounds`."""
     low, high = bounds(statistic, sums, seed).values()
     return (high - low) / 2
 
 
 def divide(totals: np.ndarray) -> np.ndarray:
-    """The statistic of `bounds` for a share: `[R, 2]`, a part and its whole."""
+    """A statistic of `bounds`: a share, from a part and its whole `[R, 2]`."""
     return totals[..., 0] / np.maximum(totals[..., 1], 1)
 
 
 def describe_widths(where: str, widths: pd.Series) -> str:
-    """A note of a `half_width` of each column; `where` says of which row."""
+    """Returns a note on the `half_width` of each column in the row `where`."""
     listed = (f"{name} ± {width:.1g}" for name, width in widths.items())
     return (
         f"Bounds {where}, 95 % of {_NUM_RESAMPLES:,} bootstrap samples of "
@@ -233,31 +231,31 @@ def read_stored(folder: pathlib.Path) -> Stored | None:
         read = json.loads(path.read_text())
         series = {name: _from_json(own) for name, own in read["series"].items()}
         table, notes = _from_json(read["table"]), tuple(read["notes"])
-        about = read["key"], read["model"], read.get("data", "")
+        origin = read["key"], read["model"], read.get("data", "")
         findings = Findings(table, notes, series)
-        return Stored(findings, Request(**read["request"]), *about)
+        return Stored(findings, Request(**read["request"]), *origin)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.DataError(
-            f"{path} must be what electra-analyze writes. Received: {error!r}. "
-            "Remove it, and the analysis runs again."
+            f"{path} must be a file of electra-analyze. Received: {error!r}. "
+            "Remove the file to run the analysis again."
         ) from error
 
 
 def digest(electra: pretrained.PretrainedModel, request: Request) -> str:
-    """Names the weights of all networks and what they are asked."""
-    asked = json.dumps(dataclasses.asdict(request), sort_keys=True)
-    text = f"{electra.checksum()} {asked}"
+    """Returns a hash of the weights of all networks and of the request."""
+    fields = json.dumps(dataclasses.asdict(request), sort_keys=True)
+    text = f"{electra.checksum()} {fields}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def digest_data(data: str) -> str:
-    """Tells the files at a path, or of a pattern, apart by their content."""
+    """Returns a hash of the contents of files, given a path or a pattern."""
     hashed = hashlib.sha256()
-    for found in sorted(glob.glob(data, recursive=True)):
-        top = pathlib.Path(found)
+    for name in sorted(glob.glob(data, recursive=True)):
+        top = pathlib.Path(name)
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             if path.is_file():
-                # Its name within the folder, which may be another one.
+                # The name in the folder, as the folder may move.
                 hashed.update(f"{path.relative_to(top)}\n".encode())
                 with path.open("rb") as stream:
                     content = hashlib.file_digest(stream, "sha256")
@@ -266,7 +264,7 @@ def digest_data(data: str) -> str:
 
 
 def _to_json(frame: pd.DataFrame) -> dict[str, Any]:
-    # All digits that it can write: by default small numbers become 0.
+    # All digits: by default, small numbers become 0.
     text = frame.to_json(orient="split", double_precision=15)
     return json.loads(text) | {"name": frame.index.name}
 

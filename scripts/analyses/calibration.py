@@ -1,8 +1,8 @@
 """Are the discriminator's probabilities true?
 
-Of the pieces with probability p of having been replaced, a share p should have
-been (Guo et al., "On Calibration of Modern Neural Networks", 2017). What is
-fitted to one half of the sentences is judged on the other.
+Of the tokens with probability p of being replaced, a share p should be replaced
+(Guo et al., "On Calibration of Modern Neural Networks", 2017). The temperature
+is fitted to one half of the sentences and judged on the other.
 """
 
 from typing import Any
@@ -18,17 +18,17 @@ from analyses import texts
 
 DATA = "a corpus, or the Brown corpus for parts of speech"
 PICTURE = (
-    "Over the probability, as it is and scaled: the share replaced, "
-    "beside the diagonal of a calibrated model, and the number of pieces."
+    "Over the probability, unscaled and scaled: the share replaced, with "
+    "the diagonal of a calibrated model, and the number of pieces."
 )
 PANELS = 2
 
 NUM_BINS = 15
-_LEAST_PIECES = 200  # of a group that gets a row
+_MIN_PIECES = 200  # of a group that gets a row
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """Compares probabilities with truth, as they are and scaled."""
+    """Compares unscaled and scaled probabilities with the truth."""
     request = work.request
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
     pieces = corruption.detect(work, sentences)
@@ -45,13 +45,13 @@ def measure(work: analysis.Work) -> analysis.Findings:
     rows = {k: judge(judged, p, request.seed) for k, p in answers.items()}
     own, scaled, _ = answers.values()
     for name, is_in in texts.groups(judged):
-        if is_in.sum() >= _LEAST_PIECES:
+        if is_in.sum() >= _MIN_PIECES:
             rows[name] = judge(judged[is_in], own[is_in], request.seed)
     table = pd.DataFrame.from_dict(rows, "index").rename_axis("probabilities")
     notes = (
         f"{len(judged):,} pieces of {judged['sentence'].nunique():,} "
-        f"sentences; temperature and share are those of "
-        f"{int(is_fitted.sum()):,} pieces of as many other sentences. ECE "
+        "sentences; temperature and share come from "
+        f"{int(is_fitted.sum()):,} pieces of equally many other sentences. ECE "
         f"over {NUM_BINS} bins; {analysis.BOUNDS} of sentences. Seed "
         f"{request.seed}.",
     )
@@ -60,7 +60,7 @@ def measure(work: analysis.Work) -> analysis.Findings:
 
 
 def fit_temperature(pieces: pd.DataFrame) -> float:
-    """The divisor of the logits under which the truth is likeliest."""
+    """Returns the divisor of the logits that makes the truth likeliest."""
     signs = np.where(pieces["is_replaced"], 1.0, -1.0)
     margins = signs * pieces["logit"].to_numpy(np.float64)
 
@@ -73,7 +73,7 @@ def fit_temperature(pieces: pd.DataFrame) -> float:
 
 
 def bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
-    """Mean probability, share replaced and count of each bin that has any."""
+    """Returns mean probability, share replaced and count of nonempty bins."""
     names = ["probability", "replaced", "pieces"]
     totals = _sum_bins(pieces, probabilities).sum(0)
     filled = pd.DataFrame(totals, columns=names).query("pieces > 0")
@@ -82,18 +82,18 @@ def bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
 
 
 def _sum_bins(pieces: pd.DataFrame, probabilities: np.ndarray) -> np.ndarray:
-    """Of probabilities, replaced pieces, pieces, `[sentences, bins, 3]`."""
+    """Sums probabilities, replaced and all pieces: `[sentences, bins, 3]`."""
     truth = pieces["is_replaced"].to_numpy(float)
     sentences, rows = np.unique(pieces["sentence"], return_inverse=True)
-    places = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
+    bin_of = np.minimum((probabilities * NUM_BINS).astype(int), NUM_BINS - 1)
     sums = np.zeros([len(sentences), NUM_BINS, 3])
     columns = np.stack([probabilities, truth, np.ones_like(truth)], -1)
-    np.add.at(sums, (rows, places), columns)
+    np.add.at(sums, (rows, bin_of), columns)
     return sums
 
 
 def calibration_error(sums: np.ndarray) -> np.ndarray:
-    """The expected calibration error, `[...]`, of sums by `_sum_bins`."""
+    """Returns the expected calibration error, `[...]`, of `_sum_bins`."""
     distance = np.abs(sums[..., 0] - sums[..., 1]).sum(-1)
     return distance / sums[..., 2].sum(-1)
 
@@ -101,7 +101,7 @@ def calibration_error(sums: np.ndarray) -> np.ndarray:
 def judge(
     pieces: pd.DataFrame, probabilities: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """Calibration measures of the probabilities, `[N]`, of N tokens."""
+    """Returns calibration measures of the probabilities, `[N]`, of N tokens."""
     truth = pieces["is_replaced"].to_numpy(float)
     sums = _sum_bins(pieces, probabilities)
     return {

@@ -1,7 +1,7 @@
-"""Discriminator logits for held-out text that the generator has changed.
+"""Computes discriminator logits for text that the generator has changed.
 
-As in pre-training, but no chosen piece keeps its word (`masking.replace_prob`
-1), else the generator would copy it and its guess would count as right.
+As in pre-training, but all chosen tokens show [MASK] (`masking.replace_prob`
+1), as the generator would copy a token that it sees.
 """
 
 from collections.abc import Sequence
@@ -21,26 +21,25 @@ from electra_tf.loaded_models import pretrained
 from electra_tf.modeling import keras_models
 
 _ROWS = 64
-# Bool, then float32.
+# Two bool columns, then float32.
 _COLUMNS = ("is_masked", "is_replaced", "logit", "entropy", "is_guessed")
 
 
 def detect(work: Work, sentences: Sequence[texts.Sentence]) -> pd.DataFrame:
-    """Changes sentences once, and asks which pieces were replaced.
+    """Corrupts sentences, and computes the discriminator's logits.
 
-    Returns `texts.locate_pieces` and the columns `is_masked` and `is_replaced`,
-    bool; `logit`, high where a piece looks replaced; of the generator at masked
-    pieces `entropy`, in nats, and `is_guessed`, 1 where its best guess is
-    right. A sample that equals the original is not a replacement. Raises
-    `ValueError` for a model without a discriminator or without a generator, and
-    where nothing was replaced.
+    Returns the table of `texts.locate_pieces` with more columns: `is_masked`
+    and `is_replaced`, bool; `logit`, high for pieces that look replaced; and of
+    the generator, at masked pieces, `entropy`, in nats, and `is_guessed`, 1 if
+    its most probable token is right. A sample that equals the original is not a
+    replacement. Raises `ValueError` for a model without a discriminator or a
+    generator, and if nothing was replaced.
     """
     electra = work.electra
     if not (electra.can_score and electra.generator is not None):
         raise ValueError(
             "A discriminator of replaced tokens and a generator are needed. "
-            f"Received: {electra!r}. Load a folder that holds both, such as "
-            "that of a pre-training run."
+            f"Received: {electra!r}. Load a model with both, such as a run."
         )
     pieces = texts.locate_pieces(electra, sentences)
     rows = electra.tokenize([sentence.text for sentence in sentences])
@@ -50,20 +49,20 @@ def detect(work: Work, sentences: Sequence[texts.Sentence]) -> pd.DataFrame:
     detected = pieces.join(columns.astype(dict.fromkeys(_COLUMNS[:2], bool)))
     if not 0 < detected["is_replaced"].sum() < len(detected):
         raise ValueError(
-            "A part of the pieces must be replaced, to tell it from the rest. "
-            f"Received: {detected['is_replaced'].sum()} of {len(detected)}. "
+            "Some pieces must be replaced, and some must not. Received: "
+            f"{detected['is_replaced'].sum()} of {len(detected)} replaced. "
             "Give more text, a larger --limit or another --mask_prob."
         )
     return detected
 
 
 class Corrupted(NamedTuple):
-    """A batch that the generator has changed, and what both networks say."""
+    """A batch that the generator has changed, with both networks' logits."""
 
     masked: masking.MaskedInputs
     generator_logits: tf.Tensor  # [B, P, V] float32
-    shown_ids: tf.Tensor  # [B, S] int32, what the discriminator sees
-    is_masked: tf.Tensor  # [B, S] int32, 1 where a sample was put in
+    shown_ids: tf.Tensor  # [B, S] int32, the discriminator's input
+    is_masked: tf.Tensor  # [B, S] int32, 1 at samples
     logits: tf.Tensor  # [B, S] float32, of the discriminator
 
 
@@ -96,7 +95,7 @@ def corrupt(
 
 
 def _answer(work: Work, rows: Any) -> np.ndarray:
-    """All `_COLUMNS`, `[N, S, 5]` float32."""
+    """Computes all `_COLUMNS`, `[N, S, 5]` float32."""
     request = work.request
 
     @tf.function(autograph=False)

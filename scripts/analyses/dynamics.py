@@ -1,9 +1,9 @@
 """How does the run learn?
 
-Of each checkpoint, on the same held-out text and masks: what the generator
-guesses, what the discriminator finds, and which rows of the generator's token
-embeddings get gradients from where. The softmax reaches every row, which is the
-paper's reason to tie the embeddings (3.2).
+For each checkpoint, on the same held-out text and masks: the generator's
+guesses, the discriminator's detections, and the sources of the gradients of the
+generator's token embeddings. The softmax has a gradient for every row, which is
+the paper's reason to tie the embeddings (3.2).
 """
 
 import bisect
@@ -29,18 +29,18 @@ from electra_tf.training import checkpoints
 
 DATA = "text that the run has not read: a corpus, or the Brown corpus"
 PICTURE = (
-    "Four panels over the steps, all of it from the table: entropy; "
-    "share of right guesses and of replaced pieces; recall; rows reached."
+    "Four panels over the steps: entropy; share of right guesses and of "
+    "replaced pieces; recall; rows with a gradient."
 )
 PANELS = 4
 
-_MOST_SENTENCES = 1_000
+_MAX_SENTENCES = 1_000
 _GRADIENT_ROWS = 64
 _WIDTH = "half width: "  # before the name of a measure
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """Every checkpoint of the run that `request.model` names."""
+    """Measures every checkpoint of the run that `request.model` names."""
     electra, request = work.electra, work.request
     folder = installed.find_model(request.model)
     steps = checkpoints.all_checkpoints(folder)
@@ -50,19 +50,19 @@ def measure(work: analysis.Work) -> analysis.Findings:
             f"{folder}, which has {len(steps)}. Train with "
             "--config.training.keep_checkpoints=100."
         )
-    limit = request.limit or _MOST_SENTENCES
+    limit = request.limit or _MAX_SENTENCES
     sentences = texts.read_sentences(request.data, limit, request.seed)
     vocabulary = electra.vocabulary
     learner = registry.build_model(
         own_run.load_settings(folder),
         vocabulary,
-        np.ones(vocabulary.size),  # It counts nothing, but knows its losses.
+        np.ones(vocabulary.size),  # unused: only loss factors are asked for
     )
 
     def measure_one(paths: Sequence[Any]) -> np.ndarray:
         model = own_run.read_model(folder, str(paths[0]))
         loaded = pretrained.PretrainedModel.from_portable(model)
-        loaded.tokenizer = electra.tokenizer  # Which was traced for all.
+        loaded.tokenizer = electra.tokenizer  # traced once for all
         pieces = corruption.detect(analysis.Work(loaded, request), sentences)
         factors = weigh_losses(learner, checkpoints.step_of(paths[0]))
         gradients = trace_gradients(loaded, sentences, request, *factors)
@@ -78,21 +78,21 @@ def measure(work: analysis.Work) -> analysis.Findings:
     notes = (
         f"{len(sentences):,} sentences, seed {request.seed}; rows of the "
         f"generator's embeddings from the gradients of {_GRADIENT_ROWS} of "
-        "them, `pull` is the norm of all rows of a source beside that of the "
-        "three. Both are 0 of a network that did not learn at that step, and "
-        "of a discriminator with a table of its own. A discriminator without "
-        "knowledge has a precision of `replaced`.",
+        "them. `rows`: share of rows with a gradient; `pull`: norm of a "
+        "source's gradient relative to the sum of the three norms. Both are 0 "
+        "for a network that is not trained at that step, and for a "
+        "discriminator with its own table. Chance precision is `replaced`.",
         analysis.describe_widths("at the last step", bounds.iloc[-1]),
     )
     return analysis.Findings(table, notes, {"bounds": bounds})
 
 
 def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
-    """The measures of what `corruption.detect` gives, and their half widths."""
+    """Computes measures of the pieces of `corruption.detect`, and bounds."""
     is_called, is_replaced = pieces["logit"] > 0, pieces["is_replaced"]
     is_masked, is_piece = pieces["is_masked"], is_replaced >= 0
     is_hit = is_called & is_replaced
-    # Each is a sum over pieces by the number of them.
+    # A share is the sum of values over the number of counted pieces.
     shares = {
         "entropy": (pieces["entropy"], is_masked),
         "right at [MASK]": (pieces["is_guessed"], is_masked),
@@ -114,10 +114,10 @@ def describe(pieces: pd.DataFrame, seed: int) -> dict[str, float]:
 
 
 def weigh_losses(learner: Any, step: int) -> tuple[float, float]:
-    """The factors of both losses in the last update before a checkpoint."""
+    """Returns the factors of both losses in the update before a checkpoint."""
     last = max(step - 1, 0)
-    phase = bisect.bisect_right(learner.stage_starts, last) - 1
-    learner.enter_stage(phase, is_beginning=False)
+    stage = bisect.bisect_right(learner.stage_starts, last) - 1
+    learner.enter_stage(stage, is_beginning=False)
     factors = learner.loss_factors(tf.constant(last, tf.int64))
     # An objective of the user's own may have other losses.
     return float(factors.get("gen_loss", 0)), float(factors.get("disc_loss", 0))
@@ -130,14 +130,15 @@ def trace_gradients(
     gen_weight: float,
     disc_weight: float,
 ) -> dict[str, float]:
-    """Norms of the gradients of the generator's embeddings, by source."""
+    """Returns norms of the generator's embedding gradients, by source."""
     generator, main = electra.networks
     if not isinstance(generator, networks.MaskedLMGenerator):
         return {}
     plain = [sentence.text for sentence in sentences[:_GRADIENT_ROWS]]
     rows = [*electra.tokenize(plain).values()]
-    drawn = 0, request.seed, request.mask_prob
-    masked, _, shown, *_ = corruption.corrupt(electra, rows, *drawn)
+    masked, _, shown, *_ = corruption.corrupt(
+        electra, rows, 0, request.seed, request.mask_prob
+    )
     looked_up = generator.encoder.embeddings.word_embeddings.value
     with tf.GradientTape() as tape:
         table = tf.stop_gradient(looked_up)
@@ -155,7 +156,7 @@ def trace_gradients(
         labels = tf.cast(shown != masked.original_ids, tf.int32)
         loss = losses.replaced_token_loss(logits, labels, weights)
         loss *= disc_weight / tf.reduce_sum(weights)
-    # Of a table of its own nothing reaches the generator's.
+    # Zero if the discriminator has its own table.
     other_input = tape.gradient(
         loss, looked_up, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
@@ -179,6 +180,6 @@ def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     panels = ("entropy", "^right|^replaced", "recall", "rows")
     for axis, columns in zip(axes, panels, strict=True):
         shown = table.filter(regex=columns)
-        if not shown.empty:  # Only some generators have "rows".
+        if not shown.empty:  # only some generators have "rows"
             shown.plot(ax=axis, style="o-", ms=3)
         axis.grid(alpha=0.3)

@@ -1,9 +1,8 @@
 """Does the model find wrong words?
 
-Words of learners' sentences are labelled right or wrong. Every way to suspect a
-word gives it a number; the border above which it counts as wrong is the one
-with the best F0.5 (Ng et al., 2014) on half of the sentences, and is judged on
-the others.
+Words of learners' sentences are labelled right or wrong. Each detector gives
+every word a suspicion. The threshold above which a word counts as wrong has the
+best F0.5 (Ng et al., 2014) on half of the sentences; the others judge it.
 """
 
 import pathlib
@@ -26,8 +25,8 @@ from electra_tf.tasks.tagging import conll
 
 DATA = "a file with a word and its label, c or i, on every line"
 PICTURE = (
-    "Precision over recall of each way to suspect, whose mean is the "
-    "table's average precision, and a line at chance."
+    "Precision over recall of each detector, whose mean is the table's "
+    "average precision, and a line at chance."
 )
 
 RIGHT, WRONG = "c", "i"
@@ -36,12 +35,12 @@ _CURVE_POINTS = 200
 
 
 def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
-    """Sentences of a file of words and labels, in random order."""
+    """Reads sentences of a file of words and labels, in random order."""
     annotated = conll.read_columns(storage.path(data))
-    for one in annotated:
-        if other := set(one.tags or ()) - {RIGHT, WRONG}:
+    for sentence in annotated:
+        if other := set(sentence.tags or ()) - {RIGHT, WRONG}:
             expected = f"{RIGHT} or {WRONG} beside each word of this sentence"
-            raise files.unexpected(one.place, expected, min(other))
+            raise files.unexpected(sentence.place, expected, min(other))
     drawn = texts.draw(annotated, limit, seed)
     half = len(drawn) // 2
     for part in (drawn[:half], drawn[half:]):
@@ -54,10 +53,10 @@ def read_sentences(data: str, limit: int, seed: int) -> list[texts.Sentence]:
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """Every way to suspect a word, on the second half of the sentences.
+    """Measures every detector on the second half of the sentences.
 
-    `request.other_model` may be a tagger that was fine-tuned on the first half,
-    which is written beside the findings.
+    `request.other_model` may be a tagger, fine-tuned on the first half, which
+    is written beside the findings.
     """
     request = work.request
     sentences = read_sentences(request.data, request.limit, request.seed)
@@ -71,36 +70,36 @@ def measure(work: analysis.Work) -> analysis.Findings:
     for name, suspicion in _suspect(work, sentences).items():
         frame = words.assign(suspicion=suspicion)
         tuned, judged = frame[~words["is_judged"]], frame[words["is_judged"]]
-        border = find_border(tuned["is_wrong"], tuned["suspicion"])
-        rows[name] = judge(judged, border, request.seed)
+        threshold = find_threshold(tuned["is_wrong"], tuned["suspicion"])
+        rows[name] = judge(judged, threshold, request.seed)
         series[name] = _curve(judged)
     table = pd.DataFrame.from_dict(rows, "index").rename_axis("suspected by")
     judged = words[words["is_judged"]]
     notes = (
         f"{len(judged):,} words of {len(sentences) - half:,} sentences, "
-        f"{judged['is_wrong'].mean():.3f} of them wrong. Borders are those "
-        f"with the best F0.5 on {half:,} other sentences; {analysis.BOUNDS} of "
-        "sentences. `everything` calls all words wrong. Average precision of "
-        f"chance is the share of wrong words. Seed {request.seed}.",
+        f"{judged['is_wrong'].mean():.3f} of them wrong. Thresholds have the "
+        f"best F0.5 on {half:,} other sentences; {analysis.BOUNDS} of "
+        "sentences. `everything` calls all words wrong. Chance average "
+        f"precision is the share of wrong words. Seed {request.seed}.",
     )
     return analysis.Findings(table, notes, series)
 
 
-def find_border(is_wrong: Any, suspicion: Any) -> float:
-    """The suspicion from which on to call words wrong, for the best F0.5."""
-    *curve, borders = metrics.precision_recall_curve(is_wrong, suspicion)
-    return float(borders[np.argmax(f_half(*curve)[:-1])])
+def find_threshold(is_wrong: Any, suspicion: Any) -> float:
+    """Returns the least suspicion of words called wrong, for the best F0.5."""
+    *curve, levels = metrics.precision_recall_curve(is_wrong, suspicion)
+    return float(levels[np.argmax(f_half(*curve)[:-1])])
 
 
 def f_half(precision: Any, recall: Any) -> Any:
-    """F0.5, 0 where nothing is right."""
+    """Returns F0.5; 0 if precision and recall are 0."""
     weighted = 0.25 * np.asarray(precision) + recall
     return 1.25 * precision * recall / np.maximum(weighted, 1e-12)
 
 
-def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
-    """The measures of words with `suspicion`, `is_wrong` and `sentence`."""
-    is_called = words["suspicion"] >= border
+def judge(words: pd.DataFrame, threshold: float, seed: int) -> dict[str, float]:
+    """Measures words with the columns `suspicion`, `is_wrong`, `sentence`."""
+    is_called = words["suspicion"] >= threshold
     is_wrong = words["is_wrong"]
     columns = {"hits": is_called & is_wrong, "called": is_called}
     counts = pd.DataFrame(columns | {"wrong": is_wrong})
@@ -117,7 +116,7 @@ def judge(words: pd.DataFrame, border: float, seed: int) -> dict[str, float]:
 
 
 def _score(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Precision, recall and F0.5 of hits, called and wrong, `[..., 3]`."""
+    """Returns precision, recall, F0.5 of hits, called and wrong, `[..., 3]`."""
     hits, *counts = np.moveaxis(sums, -1, 0)
     precision, recall = (hits / np.maximum(count, 1) for count in counts)
     return precision, recall, f_half(precision, recall)
@@ -154,13 +153,13 @@ def _ask_tagger(path: str, sentences: Sequence[texts.Sentence]) -> np.ndarray:
     for sentence, answer in zip(sentences, answers, strict=True):
         ends = np.cumsum([len(word) + 1 for word in sentence.words])
         worst = np.zeros(len(ends))
-        # It may have split a word of the file into several.
+        # The tagger may split a word of the file into several.
         for word in answer.words:
-            place = np.searchsorted(ends, word.start, side="right")
-            share = word.probability  # 0 of what it did not see
+            index = np.searchsorted(ends, word.start, side="right")
+            share = word.probability  # 0 after the cut
             if word.tag != WRONG and share:
                 share = 1 - share
-            worst[place] = max(worst[place], share)
+            worst[index] = max(worst[index], share)
         probabilities.append(worst)
     return np.concatenate(probabilities)
 

@@ -1,7 +1,7 @@
 """Is the discriminator biased by part of speech or frequency?
 
-The border above which a piece of changed text (`corruption`) counts as replaced
-is the one at which one original piece in twenty does.
+The threshold above which a token of corrupted text (`corruption`) counts as
+replaced is such that one of twenty original tokens does.
 """
 
 from typing import Any
@@ -18,39 +18,39 @@ from analyses import texts
 DATA = "the folder of the Brown corpus, or a corpus without tags"
 PICTURE = (
     "False alarms and misses with their intervals, a point for each "
-    "row of the table, and lines at those of all pieces."
+    "row of the table, and lines at the values of all pieces."
 )
 PANELS = 2
 
 FALSE_ALARMS = 0.05
-"""The share of original pieces that are called replaced, over all."""
-_LEAST_REPLACED = 30  # in a row of the table
+"""The share of original pieces that are called replaced."""
+_MIN_REPLACED = 30  # in a row of the table
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """False alarms, misses and AUC by part of speech and by frequency."""
+    """Measures errors and AUC by part of speech and by frequency."""
     request = work.request
     sentences = texts.read_sentences(request.data, request.limit, request.seed)
     pieces = corruption.detect(work, sentences)
     original = pieces["logit"][~pieces["is_replaced"]]
-    border = float(np.quantile(original, 1 - FALSE_ALARMS))
-    rows = {"all": judge(pieces, border)}
+    threshold = float(np.quantile(original, 1 - FALSE_ALARMS))
+    rows = {"all": judge(pieces, threshold)}
     for name, is_in in texts.groups(pieces):
-        if pieces["is_replaced"][is_in].sum() >= _LEAST_REPLACED:
-            rows[name] = judge(pieces[is_in], border)
+        if pieces["is_replaced"][is_in].sum() >= _MIN_REPLACED:
+            rows[name] = judge(pieces[is_in], threshold)
     table = pd.DataFrame.from_dict(rows, "index").rename_axis("pieces")
     notes = (
         f"{len(pieces):,} pieces of {len(sentences):,} sentences, "
         f"{pieces['is_replaced'].mean():.3f} of them replaced. Low and high: "
-        "95 % intervals of Wilson. Chance: as many misses as 1 - "
-        f"{FALSE_ALARMS}, an AUC of 0.5. Seed {request.seed}.",
+        f"95 % intervals of Wilson. Chance: misses {1 - FALSE_ALARMS}, AUC "
+        f"0.5. Seed {request.seed}.",
     )
     return analysis.Findings(table, notes)
 
 
-def judge(pieces: pd.DataFrame, border: float) -> dict[str, float]:
-    """The measures of pieces with `is_replaced` and `logit`."""
-    is_called = pieces["logit"] >= border
+def judge(pieces: pd.DataFrame, threshold: float) -> dict[str, float]:
+    """Measures pieces with the columns `is_replaced` and `logit`."""
+    is_called = pieces["logit"] >= threshold
     original = is_called[~pieces["is_replaced"]]
     missed = ~is_called[pieces["is_replaced"]]
     measures: dict[str, float] = {"count": len(pieces)}

@@ -1,4 +1,4 @@
-"""One page with all findings about a model, and sentences in colour."""
+"""Writes a page with all findings about a model, and coloured sentences."""
 
 import base64
 import html
@@ -17,8 +17,8 @@ from electra_tf.processes import atomic
 
 PAGE = "report.html"
 _NUM_SENTENCES = 12
-# Of the picture's own width, in which a letter has 17 pixels.
-_LEAST_WIDTH = 0.6
+# A picture is shown at least at this share of its width, for legible letters.
+_MIN_WIDTH = 0.6
 _FOLDER = pathlib.Path(__file__).parent
 
 
@@ -27,10 +27,10 @@ def write(
     request: analysis.Request,
     output_dir: pathlib.Path,
 ) -> pathlib.Path:
-    """Writes the page of the analyses that lie in a folder.
+    """Writes the page of the analyses in a folder.
 
-    `request.data` is a corpus for the sentences. Raises `FileNotFoundError`
-    where no analysis was run, `ModelError` where one was run of another model.
+    `request.data` is a corpus for the sentences. Raises `FileNotFoundError` if
+    the folder has no analysis, `ModelError` for an analysis of another model.
     """
     contents, sections = {}, []
     for name in analysis.ANALYSES:
@@ -39,18 +39,17 @@ def write(
             continue
         if stored.key != analysis.digest(electra, stored.request):
             raise errors.ModelError(
-                f"A report is of one model, {electra.origin}. Received: "
-                f"{output_dir / name}, which was measured of {stored.model}. "
-                "Run the analysis again, or keep each model's in an "
-                "--output_dir of its own."
+                f"A report is for one model, {electra.origin}. Received: "
+                f"{output_dir / name}, an analysis of {stored.model}. Run the "
+                "analysis again, or use one --output_dir for each model."
             )
-        asked = analysis.find_analysis(name)
-        contents[name] = analysis.question_of(asked)
+        module = analysis.find_analysis(name)
+        contents[name] = analysis.question_of(module)
         picture = (output_dir / name / analysis.PICTURE).read_bytes()
-        sections.append(_section(name, asked, stored.findings, picture))
+        sections.append(_section(name, module, stored.findings, picture))
     if not sections:
         raise FileNotFoundError(
-            f"A report is made of analyses that were run. Received: "
+            "A report needs finished analyses. Received: "
             f"{output_dir}, without any. Run one of "
             f"{', '.join(analysis.ANALYSES)} first."
         )
@@ -73,16 +72,16 @@ def write(
 
 
 def _section(
-    name: str, asked: Any, findings: analysis.Findings, picture: bytes
+    name: str, module: Any, findings: analysis.Findings, picture: bytes
 ) -> str:
     header, rows = findings.cells()
-    width = int.from_bytes(picture[16:20])  # as PNG's header has it
+    width = int.from_bytes(picture[16:20])  # in PNG's header
     return _fill(
         "section.html",
         name=name,
-        question=html.escape(analysis.question_of(asked)),
-        shown=html.escape(asked.PICTURE),
-        width=round(_LEAST_WIDTH * width),
+        question=html.escape(analysis.question_of(module)),
+        shown=html.escape(module.PICTURE),
+        width=round(_MIN_WIDTH * width),
         header=_wrap('<th scope="col">{}</th>', header),
         rows="".join(
             _wrap('<tr><th scope="row">{}</th>', row[:1])
@@ -108,17 +107,17 @@ def _sentences(electra: PretrainedModel, request: analysis.Request) -> str:
     count = 10 * _NUM_SENTENCES
     drawn = texts.read_sentences(request.data, count, request.seed)
     plain = [sentence.text for sentence in drawn]
-    swaps = word_tests.draw_swaps(plain, request.seed)[:_NUM_SENTENCES]
-    scored = electra.score([one.swap.data.decode() for one in swaps])
+    changes = word_tests.draw_swaps(plain, request.seed)[:_NUM_SENTENCES]
+    scored = electra.score([change.swap.data.decode() for change in changes])
     items = "".join(
-        f"<p>{_colour(text, one.swap)}</p>"
-        for one, text in zip(swaps, scored, strict=True)
+        f"<p>{_colour(text, change.swap)}</p>"
+        for change, text in zip(changes, scored, strict=True)
     )
     return (
         '<section id="sentences"><h2>Sentences with one word exchanged</h2>'
-        "<p>The underlined word is not the author&#8217;s. The redder, the "
-        "likelier the model takes a word for a replacement; the number is its "
-        f"probability in percent.</p>{items}</section>"
+        "<p>The underlined word is not the author&#8217;s. Words that look "
+        "replaced to the model are red; the number is the probability in "
+        f"percent.</p>{items}</section>"
     )
 
 

@@ -1,9 +1,9 @@
 """What do the layers hold?
 
-Of the main encoder, over the first pieces of words: how well a linear (ridge)
-classifier finds parts of speech in half of the sentences; the mean cosine of
-two words (Ethayarajh, 2019); linear CKA with another model (Kornblith et al.,
-2019, equation 3); where attention goes.
+For each layer of the main encoder, over the first tokens of words: accuracy of
+a linear (ridge) classifier of parts of speech; mean cosine of two words
+(Ethayarajh, 2019); linear CKA with another model (Kornblith et al., 2019,
+equation 3); shares of attention.
 """
 
 import functools
@@ -27,15 +27,14 @@ from electra_tf.processes import progress
 
 DATA = "the folder of the Brown corpus, or a corpus without tags"
 PICTURE = (
-    "Left, the table's probes, anisotropy and attention by layer. "
-    "Right, a square for each pair of layers, the lighter the more alike."
+    "Left: probes, anisotropy and attention by layer. Right: CKA of each "
+    "pair of layers; lighter means more alike."
 )
 PANELS = 2
 
 _ROWS = 64
-_MOST_SENTENCES = 2_000
-# Of sentences, from which bounds of CKA are computed.
-_NUM_GROUPS = 50
+_MAX_SENTENCES = 2_000
+_NUM_GROUPS = 50  # of sentences, for the bounds of CKA
 _ATTENTION = ("previous", "next", "itself", "[SEP]")
 
 
@@ -47,14 +46,15 @@ class Layers(NamedTuple):
 
 
 def measure(work: analysis.Work) -> analysis.Findings:
-    """Every layer, beside the same network with random weights."""
+    """Measures every layer, of the model and of random weights."""
     electra, request = work.electra, work.request
-    limit = request.limit or _MOST_SENTENCES
+    limit = request.limit or _MAX_SENTENCES
     sentences = texts.read_sentences(request.data, limit, request.seed)
     own = read_layers(electra, sentences, "the model")
     keras.utils.set_random_seed(request.seed)
-    sizes = electra.config, electra.vocabulary
-    random = pretrained.PretrainedModel.untrained(*sizes)
+    random = pretrained.PretrainedModel.untrained(
+        electra.config, electra.vocabulary
+    )
     name = "random weights"
     other = untrained = read_layers(random, sentences, name)
     if request.other_model:
@@ -65,7 +65,7 @@ def measure(work: analysis.Work) -> analysis.Findings:
     columns, widths = dict[str, Any](), dict[str, Any]()
 
     def add(name: str, statistic: Any, layers: Iterable[np.ndarray]) -> None:
-        """A column: each layer's statistic of what its sentences add up to."""
+        """Adds a column: a statistic of the sentences' sums of each layer."""
         columns[name], widths[name] = [], []
         for sums in layers:
             columns[name].append(statistic(sums.sum(0, keepdims=True))[0])
@@ -77,7 +77,7 @@ def measure(work: analysis.Work) -> analysis.Findings:
         add("probe, random weights", analysis.divide, hits)
     add("anisotropy", anisotropy, (sum_units(s, words) for s in own.states))
     alike = functools.partial(cka, width=own.states.shape[-1])
-    # One pair at a time: the products of all are too much for memory.
+    # One pair at a time, to save memory.
     pairs = itertools.product(own.states, other.states)
     totals = (sum_products(*p, words).sum(0, keepdims=True) for p in pairs)
     likeness = np.array([alike(own)[0] for own in totals])
@@ -92,12 +92,12 @@ def measure(work: analysis.Work) -> analysis.Findings:
     share = len(sentences) / len(words)
     notes = [
         f"{len(words):,} words of {len(sentences):,} sentences, seed "
-        f"{request.seed}. CKA with {name}. A head that looks everywhere alike "
-        f"would give a piece {share:.3f} or less."
+        f"{request.seed}. CKA with {name}. Uniform attention would give each "
+        f"piece {share:.3f} or less."
     ]
     if words["label"].any():
         common = words["label"].value_counts(normalize=True).iloc[0]
-        notes.append(f"Always the commonest part of speech: {common:.3f}.")
+        notes.append(f"Most frequent part of speech: {common:.3f}.")
     bounds = pd.DataFrame(widths, names)
     notes.append(analysis.describe_widths("of the widest layer", bounds.max()))
     others = ["embeddings", *map(str, range(1, len(other.states)))]
@@ -110,7 +110,7 @@ def read_layers(
     sentences: Sequence[texts.Sentence],
     title: str,
 ) -> Layers:
-    """The states of words' first pieces, 0 where cut off, and the attention."""
+    """Reads the states of words' first pieces (cut off: 0), and attention."""
     pieces = texts.locate_pieces(electra, sentences)
     firsts = pieces.drop_duplicates("flat_word")
     rows = electra.tokenize([sentence.text for sentence in sentences])
@@ -136,7 +136,7 @@ def read_layers(
 def _read_batch(
     encoder: encoder_lib.Encoder, *rows: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """States `[L + 1, B, S, D]`, summed attention `[L, 4]`, pieces."""
+    """Returns states `[L + 1, B, S, D]`, attention sums `[L, 4]`, pieces."""
     ids, input_mask, _ = rows
     output = encoder(*rows)
     states = [output.embedding_output, *output.layer_outputs]
@@ -166,31 +166,31 @@ def _read_batch(
 
 
 def probe(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
-    """Counts words that a ridge classifier of `[W, D]` gets right, `[N, 2]`.
+    """Counts right and all words of a ridge classifier of states `[W, D]`.
 
-    It learns from the first half of the sentences; N are the others.
+    It learns from half of the sentences. Returns `[N, 2]` for the N others.
     """
     is_learned = words["sentence"] <= words["sentence"].max() // 2
     classifier = pipeline.make_pipeline(
         preprocessing.StandardScaler(), linear_model.RidgeClassifier()
     )
     classifier.fit(states[is_learned], words["label"][is_learned])
-    asked = words[~is_learned]
-    is_right = classifier.predict(states[~is_learned]) == asked["label"]
-    by_sentence = is_right.groupby(asked["sentence"])
+    judged = words[~is_learned]
+    is_right = classifier.predict(states[~is_learned]) == judged["label"]
+    by_sentence = is_right.groupby(judged["sentence"])
     return by_sentence.agg(["sum", "count"]).to_numpy()
 
 
 def sum_units(states: np.ndarray, words: pd.DataFrame) -> np.ndarray:
-    """The sums of `[W, D]` scaled to norm 1, and words: `[N, D + 1]`."""
+    """Sums normalized states `[W, D]`, and words, by sentence: `[N, D + 1]`."""
     sizes = np.linalg.norm(states, axis=1, keepdims=True)
-    is_there = sizes > 0  # Words that are cut off do not count.
-    units = np.hstack([states / np.where(is_there, sizes, 1), is_there])
+    is_seen = sizes > 0  # words that are cut off have zeros
+    units = np.hstack([states / np.where(is_seen, sizes, 1), is_seen])
     return pd.DataFrame(units).groupby(words["sentence"]).sum().to_numpy()
 
 
 def anisotropy(totals: np.ndarray) -> np.ndarray:
-    """The mean cosine of all pairs of words, of R totals of `sum_units`."""
+    """Returns the mean cosine of all pairs of words; R sums of `sum_units`."""
     count = totals[:, -1]
     squares = np.sum(totals[:, :-1] ** 2, 1)
     return (squares - count) / (count * (count - 1))
@@ -199,9 +199,10 @@ def anisotropy(totals: np.ndarray) -> np.ndarray:
 def sum_products(
     first: np.ndarray, second: np.ndarray, words: pd.DataFrame
 ) -> np.ndarray:
-    """Of groups of sentences, the products of `[W, D]`, `[W, E]` and 1.
+    """Sums the products of a word's states by groups of sentences.
 
-    `[G, D + E + 1, D + E + 1]`: each of a word's states with each.
+    The states are `[W, D]`, `[W, E]` and a constant 1. Returns
+    `[G, D + E + 1, D + E + 1]`.
     """
     joined = np.hstack([first, second]).astype(np.float64)
     joined = np.hstack([joined - joined.mean(0), np.ones([len(joined), 1])])
@@ -212,7 +213,7 @@ def sum_products(
 
 
 def cka(totals: np.ndarray, width: int) -> np.ndarray:
-    """The linear centered kernel alignment, of R totals of `sum_products`."""
+    """Returns the linear centered kernel alignment; R sums of products."""
     sums, count = totals[:, -1:], totals[:, -1:, -1:]
     centered = (totals - np.swapaxes(sums, 1, 2) * sums / count)[:, :-1, :-1]
     first, second = slice(width), slice(width, None)

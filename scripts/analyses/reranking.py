@@ -1,8 +1,8 @@
 """Can the model choose among a recognizer's guesses?
 
-A weight, tuned on one part, adds the model's score of the sentence to the
-recognizer's; the word error rate of what then comes first is counted on the
-other part (Clark et al., 2020, section 5.3).
+The model's score of a sentence is added to the recognizer's with a weight,
+which is tuned on one part; the word error rate of the best guesses is counted
+on the other part (Clark et al., 2020, section 5.3).
 """
 
 import json
@@ -25,9 +25,9 @@ DATA = "a folder with dev_NAME.jsonl and test_NAME.jsonl of n-best lists"
 PICTURE = "Bars: the word error rate of each row of the table."
 
 WEIGHTS = np.concatenate([[0.0], np.geomspace(0.001, 1000.0, 61)])
-"""The factors of the model's score among which one is chosen."""
+"""The weights of the model's score among which one is chosen."""
 
-# Name to a score of each guess, and rows that the model read for a guess.
+# By name: a score of each guess, and forward passes for a guess.
 _Scores = Mapping[str, tuple[np.ndarray, float]]
 
 
@@ -36,7 +36,7 @@ class Utterance(NamedTuple):
 
     reference: str
     guesses: tuple[str, ...]
-    scores: tuple[float, ...]  # of the recognizer, the larger the better
+    scores: tuple[float, ...]  # of the recognizer; larger is better
 
 
 def read_utterances(
@@ -66,7 +66,7 @@ def read_utterances(
 
 
 def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
-    """A row for each guess: `words` of the reference, `errors` of words."""
+    """Builds a table with a row for each guess, and its word `errors`."""
     jiwer = installed.import_extra("jiwer", "analysis")
     rows = []
     for number, (reference, guesses, scores) in enumerate(utterances):
@@ -80,14 +80,14 @@ def list_guesses(utterances: Sequence[Utterance]) -> pd.DataFrame:
 
 
 def choose(guesses: pd.DataFrame, scores: Any, weight: float) -> np.ndarray:
-    """The errors `[N]` of what comes first, with another score by a weight."""
+    """Returns the errors `[N]` of the best guesses, with weighted scores."""
     totals = guesses["recognizer"] + weight * scores
     best = totals.groupby(guesses["utterance"]).idxmax()
     return guesses["errors"].to_numpy()[best]
 
 
 def tune(guesses: pd.DataFrame, scores: Any) -> float:
-    """The weight with the fewest errors; the smallest of equals."""
+    """Returns the smallest weight with the fewest errors."""
     totals = [choose(guesses, scores, weight).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmin(totals))])
 
@@ -103,31 +103,30 @@ def measure(work: analysis.Work) -> analysis.Findings:
     for name in sorted(dev.keys() & test.keys()):
         parts = []
         for path in (dev[name], test[name]):
-            read = read_utterances(path, request.limit, request.seed)
-            guesses = list_guesses(read)
+            utterances = read_utterances(path, request.limit, request.seed)
+            guesses = list_guesses(utterances)
             title = path.stem.replace("_", " ", 1)
             parts.append((guesses, _score(work, guesses, title)))
         judged = _judge(parts[0], parts[1], request.seed)
         rows |= {f"{name}: {by}": row for by, row in judged.items()}
     if not rows:
         raise FileNotFoundError(
-            "Lists to choose from must be pairs of files dev_NAME.jsonl and "
-            f"test_NAME.jsonl in one folder. Received: {folder}, without any."
+            "--data must be a folder with pairs of files dev_NAME.jsonl and "
+            f"test_NAME.jsonl. Received: {folder}, without any pair."
         )
     table = pd.DataFrame.from_dict(rows, "index")
     notes = (
         f"WER: word errors in 100 words of the references; {analysis.BOUNDS} "
-        "of utterances, of the difference to the recognizer's first guess. "
-        "`won` is the share of what the best choice could win. `length` scores "
-        "a guess by minus its number of pieces: what a weight alone can win. "
-        "`passes`: rows that the model reads for a guess. Seed "
-        f"{request.seed}.",
+        "of utterances, for the difference to the recognizer's first guess. "
+        "`won`: share of the best choice's gain. `length`: a baseline, which "
+        "scores a guess by its negative number of pieces. `passes`: forward "
+        f"passes for a guess. Seed {request.seed}.",
     )
     return analysis.Findings(table.rename_axis("part: chosen by"), notes)
 
 
 def _score(work: analysis.Work, guesses: pd.DataFrame, title: str) -> _Scores:
-    # Recognizers give capitals alone; models have seldom read such text.
+    # Recognizers write capitals only, which are rare in pre-training text.
     plain = guesses["text"].str.lower().to_list()
     sizes = np.maximum(work.electra.count_pieces(plain), 1).astype(float)
     scores = {"length": (-sizes, 0.0)}
@@ -174,7 +173,7 @@ def draw(findings: analysis.Findings, axes: Sequence[Any]) -> None:
     """Draws the picture that `PICTURE` describes."""
     rates = findings.table["WER"][::-1]
     axes[0].barh(rates.index, rates)
-    for place, rate in enumerate(rates):
-        axes[0].annotate(f"{rate:.2f}", (rate, place), va="center")
+    for row, rate in enumerate(rates):
+        axes[0].annotate(f"{rate:.2f}", (rate, row), va="center")
     axes[0].margins(x=0.15)
     axes[0].set_xlabel("word error rate, %")

@@ -1,4 +1,4 @@
-"""Sentences whose words may have labels, and the pieces of their words."""
+"""Reads sentences whose words may have labels, and locates their tokens."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ from electra_tf.tasks import files
 
 # A file of the Brown corpus: blank lines, and words with their tags.
 _BROWN_FILE = re.compile(r"c[a-r]\d\d")
-# The beginnings of its tags, to the universal parts of speech; in this order.
+# Universal parts of speech by prefix of the corpus' tags; the first match wins.
 _PARTS_OF_SPEECH = {
     "np|nr": "proper noun", "n": "noun", "be|do|hv|md": "auxiliary",
     "v": "verb", "j": "adjective", "rp|to": "particle",
@@ -36,15 +36,15 @@ class Sentence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words between single blanks, as models are given them."""
+        """The words with single blanks, the input of models."""
         return " ".join(self.words)
 
 
 def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
-    """Sentences of a corpus; of the Brown corpus with parts of speech.
+    """Draws sentences of a corpus; of the Brown corpus with parts of speech.
 
-    At most `limit` are drawn by the seed, 0 takes 2,000 of running text and
-    all of the Brown corpus. Raises `DataError` for less than two.
+    A `limit` of 0 means 2,000 sentences of running text, or all of the Brown
+    corpus. Raises `DataError` for less than two sentences.
     """
     folder = storage.path(data)
     paths = [p for p in folder.rglob("*") if _BROWN_FILE.fullmatch(p.name)]
@@ -62,7 +62,7 @@ def read_sentences(data: str, limit: int, seed: int) -> list[Sentence]:
 
 
 def draw(items: Sequence[_T], limit: int, seed: int) -> list[_T]:
-    """At most `limit` items in random order; 0 takes all."""
+    """Draws at most `limit` items (0: all) in random order."""
     order = np.random.default_rng(seed).permutation(len(items))
     return [items[i] for i in order[: limit or None]]
 
@@ -72,8 +72,8 @@ def _read_brown(path: pathlib.Path) -> list[Sentence]:
     for number, line in files.read_lines(path):
         pairs = [token.rpartition("/") for token in line.split()]
         if not all(word and tag for word, _, tag in pairs):
-            place = f"{path}, line {number}"
-            raise files.unexpected(place, "words as WORD/TAG", line.strip())
+            source = f"{path}, line {number}"
+            raise files.unexpected(source, "words as WORD/TAG", line.strip())
         if pairs:
             words, _, tags = zip(*pairs, strict=True)
             sentences.append(Sentence(words, (*map(part_of_speech, tags),)))
@@ -81,13 +81,13 @@ def _read_brown(path: pathlib.Path) -> list[Sentence]:
 
 
 def part_of_speech(tag: str) -> str:
-    """The universal part of speech of a tag of the Brown corpus.
+    """Returns the universal part of speech of a tag of the Brown corpus.
 
     >>> [part_of_speech(tag) for tag in ("nn-tl", "np$", "hvd*", ".", "fw-in")]
     ['noun', 'proper noun', 'auxiliary', 'punctuation', 'other']
     """
-    for beginning, part in _PARTS_OF_SPEECH.items():
-        if re.match(beginning, tag):
+    for prefix, part in _PARTS_OF_SPEECH.items():
+        if re.match(prefix, tag):
             return part
     return "other" if tag[0].isalpha() else "punctuation"
 
@@ -95,11 +95,12 @@ def part_of_speech(tag: str) -> str:
 def locate_pieces(
     electra: pretrained.PretrainedModel, sentences: Sequence[Sentence]
 ) -> pd.DataFrame:
-    """A row for each piece that the model sees, in order.
+    """Builds a table with a row for each piece that the model sees.
 
-    `sentence`, its number; `position` in the model's row, from 1 after [CLS];
-    `id` of the piece; `word`, its number in the sentence, and `flat_word` among
-    all; `label` of that word, or empty; `length`, pieces of the sentence.
+    Columns: `sentence`, its number; `position` in the model's row, from 1 after
+    [CLS]; `id` of the piece; `word`, its number in the sentence, and
+    `flat_word`, its number among all words; `label` of the word, or empty;
+    `length`, the number of pieces of the sentence.
     """
     words = list_words(sentences)
     sizes = [len(word.encode()) + 1 for own in sentences for word in own.words]
@@ -108,7 +109,7 @@ def locate_pieces(
     plain = tf.constant([sentence.text for sentence in sentences], tf.string)
     ids, starts, _ = electra.tokenizer.tokenize_with_offsets(plain)
     number = ids.value_rowids().numpy()
-    # Where a piece begins, and words end, in all texts with a blank between.
+    # Offsets of pieces' begins in all texts, joined by blanks, as `ends`.
     begins = ends[firsts[number]] + starts.flat_values.numpy()
     flat_words = np.searchsorted(ends[1:], begins, side="right")
     pieces = pd.DataFrame(
@@ -120,12 +121,12 @@ def locate_pieces(
         }
     )  # fmt: skip
     pieces["position"] = pieces.groupby("sentence").cumcount() + 1
-    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
-    return pieces[pieces["position"] <= most].reset_index(drop=True)
+    limit = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
+    return pieces[pieces["position"] <= limit].reset_index(drop=True)
 
 
 def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
-    """A row for each word: `sentence`, its number, and `label`, or empty."""
+    """Builds a table with the `sentence` and `label` of each word."""
     sizes = [len(sentence.words) for sentence in sentences]
     labels = (own.labels or [""] * len(own.words) for own in sentences)
     return pd.DataFrame(
@@ -139,23 +140,23 @@ def list_words(sentences: Sequence[Sentence]) -> pd.DataFrame:
 def worst_pieces(
     pieces: pd.DataFrame, values: np.ndarray, num_words: int
 ) -> np.ndarray:
-    """The largest value of each word's pieces; for unseen words the least."""
+    """Returns the maximum over each word's pieces; unseen: the minimum."""
     largest = pd.Series(values).groupby(pieces["flat_word"].to_numpy()).max()
     by_word = largest.reindex(range(num_words), fill_value=values.min())
     return by_word.to_numpy(np.float64)
 
 
 def groups(pieces: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Names groups of `locate_pieces`, and yields their members, bool.
+    """Yields names of groups of pieces, and a bool for each piece.
 
-    By place, by how often the piece occurs, and by label if there are any.
+    Pieces are grouped by position in the sentence, frequency and label.
     """
-    place = (pieces["position"] - 1) / pieces["length"]
+    third = (pieces["position"] - 1) / pieces["length"]
     counts = pieces["id"].map(pieces["id"].value_counts())
     names = ["once", "2 to 10", "11 to 100", "more often"]
     grouped = {
         "third of the sentence": pd.cut(
-            place, [0, 1 / 3, 2 / 3, 1], False, ["first", "2nd", "3rd"]
+            third, [0, 1 / 3, 2 / 3, 1], False, ["first", "2nd", "3rd"]
         ),
         "piece occurs": pd.cut(counts, [0, 1, 10, 100, np.inf], labels=names),
     }

@@ -1,8 +1,8 @@
 """Two tests of words: has a model learnt context?
 
-Gaps: in every sentence one word, a single piece of the vocabulary, becomes
-`[MASK]`; does the generator's best guess equal it? Swaps: in every sentence one
-word gives way to a word of another; is it the most suspicious of all?
+Gaps: in every sentence, `[MASK]` replaces one word, a single token of the
+vocabulary; does the generator restore it? Swaps: in every sentence, a word of
+another sentence replaces one word; is it the most suspicious one?
 """
 
 import collections
@@ -21,19 +21,18 @@ from electra_tf.loaded_models.pretrained import PretrainedModel
 from electra_tf.records import corpus as corpus_lib
 
 MIN_WORDS, MAX_WORDS = 8, 30
-"""Words of a sentence, as blanks separate them, or ideographs."""
-# Sentences that are read for each that is drawn: those of many documents.
-_POOL = 50
+"""Words of a sentence, separated by blanks, or ideographs."""
+_POOL = 50  # sentences that are read for each that is drawn
 SENTENCE_END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))\s+(?=[\"'“‘(]?[A-Z])"
     r"|(?<=[。！？])(?![”’」』）])|(?<=[。！？][”’」』）])"
 )
-"""Blanks after one of `.!?`, quote or bracket, before a capital letter; or the
-place after one of `。！？` and a quote or bracket."""
+"""Blanks after one of `.!?` and perhaps a quote or bracket, before a capital
+letter; or the position after one of `。！？` and perhaps a quote or bracket."""
 _IDEOGRAPHS = "\u3400-\u9fff"
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
-# Letters between blanks, without the punctuation around them; or one ideograph,
-# which tokenizers set apart.
+# Letters between blanks, without surrounding punctuation; or one ideograph, a
+# word of the tokenizer.
 _WORD = re.compile(
     rf"([{_IDEOGRAPHS}])|"
     rf"(?<!\S)[\"'“‘(\[]*([^\W\d_{_IDEOGRAPHS}]+)[.,;:!?\"'”’)\]]*(?!\S)"
@@ -46,31 +45,31 @@ _HEADER = "sentence\tword\treplacement"
 class _Word(NamedTuple):
     text: str
     start: int  # its first character in the sentence
-    end: int  # the one after the last
+    end: int  # the character after it
 
 
 class SwappedWord(NamedTuple):
-    """The word that stood in a sentence, and the sentence without it."""
+    """The original word, and the sentence with its replacement."""
 
     word: str
     swap: scoring.Swap
 
 
 class WordTests(NamedTuple):
-    """Answers of a model to gaps and swaps; empty if it cannot answer."""
+    """A model's answers to gaps and swaps; empty for tests not taken."""
 
-    # Sentence with `[MASK]`, the piece that stood there, the generator's best
-    # guess and its probability.
+    # The sentence with `[MASK]`, the original token, the generator's best guess
+    # and the guess's probability.
     gaps: tuple[tuple[str, str, str, float], ...] = ()
-    # Sentence with the new word as `[old -> new]`, the word's place by
-    # suspicion, from 1, and the number of words and punctuation marks.
+    # The sentence with `[old -> new]`, the new word's rank by suspicion, from
+    # 1, and the number of words and punctuation marks.
     swaps: tuple[tuple[str, int, int], ...] = ()
 
     def compute(self) -> dict[str, Any]:
-        """The numbers of what is not empty, as plain JSON.
+        """Computes the measures of the tests taken, as plain JSON.
 
-        `gaps_constant` is the share of the commonest word; `swaps_chance` the
-        mean of 1 / number of words; `swaps_auc` the mean share of the other
+        `gaps_constant` is the share of the most frequent word; `swaps_chance`
+        the mean of 1 / number of words; `swaps_auc` the mean share of the other
         words that are less suspicious.
         """
         numbers: dict[str, Any] = {}
@@ -84,18 +83,18 @@ class WordTests(NamedTuple):
                 "constant_word": commonest,
             }
         if self.swaps:
-            _, places, counts = zip(*self.swaps, strict=True)
-            place, total = np.array(places), np.array(counts)
+            _, ranks, counts = zip(*self.swaps, strict=True)
+            rank, total = np.array(ranks), np.array(counts)
             numbers |= {
                 "num_swaps": len(self.swaps),
-                "swaps_first": float(np.mean(place == 1)),
+                "swaps_first": float(np.mean(rank == 1)),
                 "swaps_chance": float(np.mean(1 / total)),
-                "swaps_auc": float(np.mean((total - place) / (total - 1))),
+                "swaps_auc": float(np.mean((total - rank) / (total - 1))),
             }
         return numbers
 
     def describe(self, num_examples: int = 4) -> list[str]:
-        """The numbers beside those of a model that reads nothing; examples."""
+        """Formats the measures, their baselines, and examples as lines."""
         numbers, rows = self.compute(), [_COLUMNS]
         if self.gaps:
             hits = _count_hits(numbers["gaps_filled"], len(self.gaps))
@@ -111,13 +110,13 @@ class WordTests(NamedTuple):
         lines = [_TABLE.format(*row) for row in rows]
         for text, word, guess, probability in self.gaps[:num_examples]:
             lines += ["", text, f"    {guess} ({probability:.2f}), was {word}"]
-        for text, place, count in self.swaps[:num_examples]:
-            lines += ["", text, f"    number {place} of {count} by suspicion"]
+        for text, rank, count in self.swaps[:num_examples]:
+            lines += ["", text, f"    number {rank} of {count} by suspicion"]
         return lines
 
 
 def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
-    """Different sentences of a corpus, drawn from its files in random order."""
+    """Draws different sentences of a corpus; reads files in random order."""
     generator = np.random.default_rng(seed)
     opened = corpus_lib.open_corpus(corpus)
     order = generator.permutation(len(opened.sources))
@@ -139,8 +138,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     if not any(map(_WORD.search, pool)):
         raise ValueError(
             f"A corpus for tests of words must have sentences of {MIN_WORDS} "
-            f"to {MAX_WORDS} words. Received: {corpus}, which has none. Give "
-            "running text."
+            f"to {MAX_WORDS} words. Received: {corpus}, without any."
         )
     sentences = list(pool)
     return [sentences[i] for i in generator.permutation(len(pool))[:count]]
@@ -149,17 +147,18 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
 def run(
     electra: PretrainedModel, sentences: Sequence[str], seed: int
 ) -> WordTests:
-    """Both tests, or the one that the model can answer.
+    """Runs the tests that the model can answer.
 
-    One gap and one swap is drawn in each sentence that the model would not cut.
+    Each sentence that fits into the model's row gets one gap and one swap.
+    Raises `ValueError` for a model that can answer neither.
     """
     if not (electra.can_fill_masks or electra.can_score):
         raise ValueError(
             "Tests of words need a generator or a discriminator of replaced "
             f"tokens. Received: {electra!r}. Load a pre-trained model."
         )
-    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
-    fits = electra.count_pieces(sentences) <= most
+    limit = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
+    fits = electra.count_pieces(sentences) <= limit
     fitting = list(np.array(sentences, object)[fits])
     answers: dict[str, Any] = {}
     if electra.can_fill_masks:
@@ -170,7 +169,6 @@ def run(
 
 
 def _count_words(sentence: str) -> int:
-    """Counts words between blanks; in Chinese text, ideographs."""
     ideographs = _IDEOGRAPH.findall(sentence)
     is_chinese = 2 * len(ideographs) > len(sentence)
     return len(ideographs if is_chinese else sentence.split())
@@ -184,10 +182,10 @@ def _find_words(sentence: str) -> list[_Word]:
 def fill_gaps(
     electra: PretrainedModel, sentences: Sequence[str], seed: int
 ) -> tuple[tuple[str, str, str, float], ...]:
-    """Makes a gap, for a single piece, where it can; the generator fills it.
+    """Masks one word in each sentence and lets the generator fill the gap.
 
-    Models of different vocabularies get the same gaps for one seed, as far as
-    the words are pieces of both.
+    The word must be a single token. Models of different vocabularies get the
+    same gaps for a seed if the words are tokens of both.
     """
     generator = np.random.default_rng(seed)
     words = [_find_words(sentence) for sentence in sentences]
@@ -208,7 +206,7 @@ def fill_gaps(
 
 
 def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
-    """Exchanges a word of letters in each sentence for one of another."""
+    """Exchanges a word of each sentence for a word of another sentence."""
     generator = np.random.default_rng(seed)
     words = [_find_words(sentence) for sentence in sentences]
     swaps = []
@@ -222,8 +220,9 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
             others = [text for text in texts if text.casefold() != same]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
-                place = old.start, old.end
-                swap = scoring.exchange(sentences[number], *place, new)
+                swap = scoring.exchange(
+                    sentences[number], old.start, old.end, new
+                )
                 swaps.append(SwappedWord(old.text, swap))
                 break
     return swaps
@@ -235,7 +234,7 @@ def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
     rows = [line.split("\t") for line in lines[1:]]
     if lines[:1] != [_HEADER] or any(len(row) != 3 for row in rows):
         raise ValueError(
-            f"{path} must begin with the line {_HEADER!r} and have these three "
+            f"{path} must begin with the line {_HEADER!r} and have three "
             "columns in every line. Received: another table."
         )
     return [
@@ -249,7 +248,7 @@ def rank_swaps(
 ) -> tuple[tuple[str, int, int], ...]:
     """Ranks each exchanged word by suspicion among the words of its sentence.
 
-    Leaves out words that the model does not see, or that stand alone.
+    Leaves out words after the cut, and words without others.
     """
     texts = [change.swap.data.decode("utf-8", "replace") for change in swaps]
     ranked = []

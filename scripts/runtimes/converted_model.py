@@ -1,8 +1,8 @@
-"""An export for runtimes other than TensorFlow: LiteRT or ONNX.
+"""Converts an export for other runtimes than TensorFlow: LiteRT or ONNX.
 
-They take one signature of ids as a plain graph: weights are constants; checks
-of requests and strings are removed. LiteRT gets built-in operations alone. The
-folder has the model, its vocabulary, export.json, and a README.md.
+The result is one signature of ids as a plain graph: weights are constants;
+checks of requests and strings are removed. For LiteRT it has only built-in
+operations. The folder has the model, its vocabulary, export.json and README.md.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -27,13 +27,12 @@ from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
 TOLERANCE = 1e-4
-"""Largest difference from the export, as `self_check` measures it."""
-# ONNX 1.12 and newer; onnxruntime reads it since 1.12.
-_OPSET = 17
-# Rows and their tokens; 0 tokens are as many as the model allows.
+"""Maximum difference from the export, as `self_check` measures it."""
+_OPSET = 17  # readable since ONNX 1.12 and onnxruntime 1.12
+# Rows and their tokens; 0: as many tokens as the model allows.
 _BATCHES = ((1, 2), (3, 7), (2, 0))
 _COPIED = ("vocab.txt", "tokenizer_config.json", "export.json")
-# Of a converter's words, which can be the whole graph.
+# Characters of a converter's message, which can hold the whole graph.
 _MAX_QUOTED = 600
 _EXAMPLE_INPUTS = {
     "input_ids": "ids",
@@ -50,21 +49,20 @@ class FrozenSignature(NamedTuple):
     """A signature without variables, checks and strings."""
 
     name: str  # of the signature
-    # Inputs are placeholders that have the signature's names.
+    # Inputs are placeholders with the signature's names.
     graph: graph_pb2.GraphDef
-    # Name to the graph's tensor, all that are no strings.
-    outputs: dict[str, str]
+    outputs: dict[str, str]  # the graph's tensors by name, without strings
     left_out: list[str]  # names of outputs that are strings
-    ask: Ask  # the export's own function
+    ask: Ask  # the function of the export
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the inputs."""
+        """The names of the inputs."""
         return export_metadata.SIGNATURES[self.name].inputs
 
 
 def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
-    """Reads one signature of an export; empty takes the first of ids."""
+    """Reads a signature of ids of an export; empty: the first one."""
     model = text_models.load_saved_model(export_dir)
     offered = [
         name
@@ -78,7 +76,7 @@ def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
             f"{', '.join(offered) or 'none'}. Received: {signature!r}."
         )
     name = signature or offered[0]
-    # Its answers are the signature's; other runtimes lack what that needs.
+    # The same function without buckets, which other runtimes lack.
     function = getattr(model, "unbucketed", model.signatures)[name]
     constant = convert_to_constants.convert_variables_to_constants_v2(
         function, lower_control_flow=False
@@ -91,7 +89,7 @@ def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
     kept = {k: tensors[k].name for k in documented if not is_string[k]}
 
     def ask(arguments: Arrays) -> Arrays:
-        # This function keeps `model` alive, and so its weights.
+        # The reference to `model` keeps its weights alive.
         answers = model.signatures[name](
             **{key: tf.constant(value) for key, value in arguments.items()}
         )
@@ -105,14 +103,14 @@ def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
 def _without_checks(
     graph: graph_pb2.GraphDef, outputs: dict[str, str]
 ) -> graph_pb2.GraphDef:
-    """The graph with what outputs are computed from, and its inputs."""
+    """Keeps the inputs, and the nodes from which outputs are computed."""
     for node in graph.node:
-        # Only checks order operations here.
+        # Control inputs exist only for checks.
         node.input[:] = [name for name in node.input if name[0] != "^"]
-        # Nobody trains it, and gradients of its own could not be saved.
+        # Custom gradients cannot be saved.
         node.attr.pop("_gradient_op_type", None)
     by_name = {node.name: node for node in graph.node}
-    # What a signature takes stays, used or not.
+    # Inputs of the signature are kept even if unused.
     needed = {node.name for node in graph.node if node.op == "Placeholder"}
     waiting = list(outputs.values())
     while waiting:
@@ -126,8 +124,8 @@ def _without_checks(
 
 
 def convert_to_litert(frozen: FrozenSignature) -> bytes:
-    """The content of a LiteRT (TensorFlow Lite) file."""
-    graph = with_whole_gelu(frozen.graph)
+    """Returns the content of a LiteRT (TensorFlow Lite) file."""
+    graph = rewrite_gelu(frozen.graph)
     wrapped = tf.compat.v1.wrap_function(
         lambda: tf.graph_util.import_graph_def(graph, name=""), []
     )
@@ -139,7 +137,7 @@ def convert_to_litert(frozen: FrozenSignature) -> bytes:
     )
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with tempfile.TemporaryDirectory() as folder:
-        # Only a SavedModel gives the result the names of a signature.
+        # Through a SavedModel: only it has the names of a signature.
         signatures = {frozen.name: module.function}
         tf.saved_model.save(module, folder, signatures, options)
         converter = tf.lite.TFLiteConverter.from_saved_model(
@@ -148,10 +146,10 @@ def convert_to_litert(frozen: FrozenSignature) -> bytes:
         return converter.convert()
 
 
-def with_whole_gelu(graph: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
-    """A graph with `(0.5 x) (erf + 1)` instead of `x (0.5 + 0.5 erf)`.
+def rewrite_gelu(graph: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """Replaces `x (0.5 + 0.5 erf)` by `(0.5 x) (erf + 1)`.
 
-    LiteRT recognises the former as its exact GELU; it has no error function.
+    LiteRT recognizes the second form as its exact GELU; it has no `erf`.
     """
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph)
@@ -181,7 +179,7 @@ def _load_litert(path: pathlib.Path, signature: str) -> Ask:
 
         build = interpreter.Interpreter
     except ImportError:
-        # TensorFlow's own is the same code, and is to leave TensorFlow.
+        # TensorFlow has the same code, but plans to remove it.
         warnings.filterwarnings("ignore", ".*Interpreter is deprecated")
         build = tf.lite.Interpreter
     run = build(model_path=str(path)).get_signature_runner(signature)
@@ -189,7 +187,7 @@ def _load_litert(path: pathlib.Path, signature: str) -> Ask:
 
 
 def convert_to_onnx(frozen: FrozenSignature) -> bytes:
-    """The content of an ONNX file, whose axes have the signature's letters."""
+    """Returns the content of an ONNX file, with the signature's axis names."""
     inputs = {f"{name}:0": name for name in frozen.inputs}
     outputs = {tensor: name for name, tensor in frozen.outputs.items()}
     converter = installed.import_extra("tf2onnx.convert", "onnx")
@@ -206,7 +204,7 @@ def convert_to_onnx(frozen: FrozenSignature) -> bytes:
         letters = export_metadata.TENSORS[value.name].axes
         axes = value.type.tensor_type.shape.dim
         for axis, letter in zip(axes, letters, strict=True):
-            # A name says that any size is taken, and which are the same.
+            # A named axis takes any size; equal names mean equal sizes.
             if not axis.dim_value:
                 axis.dim_param = letter
     return proto.SerializeToString()
@@ -222,11 +220,11 @@ def _load_onnx(path: pathlib.Path, signature: str) -> Ask:
 
 
 class Runtime(NamedTuple):
-    """A file format and its runtime; batch and length stay free."""
+    """A file format and its runtime; batch size and length may vary."""
 
     file_name: str
-    convert: Callable[[FrozenSignature], bytes]  # to the content of a file
-    load: Callable[[pathlib.Path, str], Ask]  # a file and its signature
+    convert: Callable[[FrozenSignature], bytes]  # returns the file's content
+    load: Callable[[pathlib.Path, str], Ask]  # takes file and signature
 
 
 RUNTIMES = {
@@ -239,7 +237,7 @@ class ConvertedModel(NamedTuple):
     """A finished conversion."""
 
     path: pathlib.Path  # the model's file
-    signature: str  # that it holds
+    signature: str  # the signature in the file
     largest_difference: float  # from the export
 
 
@@ -249,12 +247,17 @@ def convert(
     format_name: str,
     signature: str = "",
 ) -> ConvertedModel:
-    """Converts one signature of ids of an export and checks its numbers.
+    """Converts a signature of ids of an export and checks its answers.
 
-    `out_dir` appears checked, or not at all. `format_name` is one of
-    `RUNTIMES`; an empty signature is the first that takes ids. Raises
-    `ExportError` if the converter fails or the result answers otherwise than
-    the export, `ImportError` if an optional package is not installed.
+    Args:
+        export_dir: the export.
+        out_dir: the folder to create; it appears checked, or not at all.
+        format_name: one of `RUNTIMES`.
+        signature: a signature of ids; empty: the first one.
+
+    Raises:
+        ExportError: if the converter fails, or the answers differ.
+        ImportError: if an optional package is not installed.
     """
     atomic.refuse_existing(out_dir, "--out")
     runtime = RUNTIMES[format_name]
@@ -271,38 +274,43 @@ def convert(
         except Exception as error:
             raise errors.ExportError(
                 f"The converter for {format_name} could not convert "
-                f"{frozen.name} (TensorFlow {tf.__version__}). It said: "
+                f"{frozen.name} (TensorFlow {tf.__version__}). Its message: "
                 f"{str(error)[:_MAX_QUOTED]}"
             ) from error
         sizes = schema.read_object(extra / "config.json")["encoder"]
         limits = metadata.num_positions, vocabulary, sizes["type_vocab_size"]
-        difference = _check(frozen, runtime.load(path, frozen.name), limits)
+        difference = _check(frozen, runtime.load(path, frozen.name), *limits)
         for name in _COPIED:
             (folder / name).write_bytes((extra / name).read_bytes())
-        facts = metadata, vocabulary, difference
-        readme = _render_readme(frozen, format_name, *facts)
+        readme = _render_readme(
+            frozen, format_name, metadata, vocabulary, difference
+        )
         (folder / "README.md").write_text(readme, "utf-8")
     return ConvertedModel(out_dir / path.name, frozen.name, difference)
 
 
-def _check(frozen: FrozenSignature, ask: Ask, limits: tuple[Any, ...]) -> float:
-    """The largest difference of a converted model from the export.
-
-    `limits` are positions, vocabulary and number of segments.
-    """
-    num_positions, *others = limits
+def _check(
+    frozen: FrozenSignature,
+    ask: Ask,
+    num_positions: int,
+    vocabulary: vocabulary_lib.Vocabulary,
+    num_segments: int,
+) -> float:
+    """Returns the largest difference of a converted model from the export."""
     worst = 0.0
     for rows, length in _BATCHES:
-        built = self_check.build_rows(rows, length or num_positions, *others)
+        built = self_check.build_rows(
+            rows, length or num_positions, vocabulary, num_segments
+        )
         arguments = {name: built[name] for name in frozen.inputs}
         received = ask(arguments)
         for name, value in frozen.ask(arguments).items():
             own = self_check.measure_difference(value, received[name])
             if not own <= TOLERANCE:
                 raise errors.ExportError(
-                    "The converted model must answer as the export does, "
-                    f"within {TOLERANCE:g}. Received a difference of {own:g} "
-                    f"in {name}, for {rows} rows. Please report this."
+                    "The converted model must give the export's answers within "
+                    f"{TOLERANCE:g}. Received: a difference of {own:g} in "
+                    f"{name}, for {rows} rows. Please report this."
                 )
             worst = max(worst, own)
     return worst

@@ -171,7 +171,7 @@ def test_false_alarms_and_misses_by_hand():
             "is_replaced": [True, True, True, False, False, False],
         }
     )
-    found = parts_of_speech.judge(pieces, border=1.0)
+    found = parts_of_speech.judge(pieces, threshold=1.0)
     assert found["false alarms"] == pytest.approx(1 / 3)
     assert found["misses"] == pytest.approx(1 / 3)
     # Of nine pairs the replaced piece is above in all but two.

@@ -207,8 +207,8 @@ def test_a_worker_that_is_lost_starts_again_with_the_others(
     os.kill(int(children.read_text()), signal.SIGKILL)
     (code, _, errors), (other_code, _, other_errors) = map(_finish, workers)
     assert (code, other_code) == (0, 0), errors
-    assert "Ended with exit code 69; restart 1 of 2" in errors
-    assert "Ended with exit code 137; restart 1 of 2" in other_errors
+    assert "ended with exit code 69; restart 1 of 2" in errors
+    assert "ended with exit code 137; restart 1 of 2" in other_errors
     tiny_run.require_equal_runs(whole, model_dir)
 
 

@@ -93,7 +93,7 @@ def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
     ("name", "inputs", "message"),
     [
         ("sst2", {"texts": "one"}, "must be a list of str"),
-        ("sst2", {}, "answers texts .* Received: nothing"),
+        ("sst2", {}, "takes texts .* Received: nothing"),
         ("sst2", {"texts": ["a"], "pairs": ["a"]}, "1 texts and 1 pairs"),
         ("mrpc", {"texts": ["a"]}, r"texts \(--text\) and pairs \(--text_pair"),
         ("mrpc", {"texts": ["a"] * 2, "pairs": ["a"] * 3}, "2 texts and 3"),

@@ -183,7 +183,7 @@ def test_what_cannot_be_exported_is_refused(tiny_run, tiny_trial, tmp_path):
         (trial, "cola", {}, "Received: 'cola'"),
         (trial, "sst2", {"max_length": 4}, "must be 5 to 32"),
         (trial, "squad2", {"max_length": 9}, "more than 9 tokens. Received: 9"),
-        (trial, "sst2", {"use_average": True}, "Averaged weights"),
+        (trial, "sst2", {"use_average": True}, "averaged weights"),
         (trials, "sst2", {}, "finished trial"),
         (tiny_run.model_dir, "sst2", {}, "--task=sst2 for"),
         (tmp_path, "", {}, "No run in .*config.json"),

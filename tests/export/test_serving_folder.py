@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
     kept = path.read_bytes()
     assert kept.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
     for config, message in (
-        (kept, "must say the base_path '/other/electra'"),
+        (kept, "must have the base_path '/other/electra'"),
         (b"model_config_list {", "must be a ModelServerConfig in text"),
         (b"model_config_list {}\n# }", "Add this yourself"),
     ):

@@ -71,10 +71,10 @@ def test_what_has_no_class_or_name_there_is_not_written(tmp_path):
     for kind, fields, message in (
         ("electric", {}, "--drop='cloze_pred.*ltr"),
         ("discriminator", {"objective": "electric"},
-         "are energies.*--drop='discriminator_pred"),
+         "energies.*--drop='discriminator_pred"),
         ("classification", _task(()), "--labels=NAME"),
-        ("classification", _task(("a", "a", "b")), "no two the same"),
-        ("joint_answering", {}, "end apart.*joint_prediction=false"),
+        ("classification", _task(("a", "a", "b")), "different name"),
+        ("joint_answering", {}, "end independently.*joint_prediction=false"),
     ):  # fmt: skip
         model = tiny_models.build(kind, **fields)
         with pytest.raises(errors.ModelError, match=message):
@@ -125,7 +125,7 @@ def test_the_tied_output_may_be_there_but_not_differ(tmp_path):
     tiny_models.require_same(found, model)
     assert "generator_lm_head.weight" in found.notes[0]
     _put_tensors(tmp_path, tensors | {"generator_lm_head.weight": table + 1})
-    _refuses(tmp_path, "tied to. Received: another")
+    _refuses(tmp_path, "is tied. Received: another")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_config_without_a_class_leaves_it_to_the_tensors(tmp_path, kind):
         tiny_models.change_json(path, architectures=absent)
         found = hugging_face.read_model(tmp_path)
         tiny_models.require_same(found, model)
-        assert f"is an {_CLASSES[kind]}" in " ".join(found.notes)
+        assert f"read as {_CLASSES[kind]}" in " ".join(found.notes)
 
 
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):

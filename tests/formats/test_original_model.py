@@ -85,7 +85,7 @@ def test_a_released_checkpoint_has_heads_64_wide(tmp_path, width, heads):
     assert original_model.read_model(tmp_path).notes == ()
     (tmp_path / "hparams.json").unlink()
     found = original_model.read_model(tmp_path / "model.ckpt")
-    assert f"took {heads} attention heads" in found.notes[0]
+    assert f"assumed {heads} attention heads" in found.notes[0]
     # No tensor tells these.
     assert found.encoder == dataclasses.replace(
         encoder,
@@ -130,7 +130,7 @@ _LABELS = ("a", "b")
 def test_what_the_original_lacks_is_refused(tmp_path):
     main, heads = map(tiny_models.build, ("discriminator", "other_heads"))
     main.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    sizes = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
+    sizes = "64 units.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
     tasks = [
         _task("own", "classification", _LABELS),
         _task("rte", "classification", _LABELS, True),

@@ -29,7 +29,7 @@ def _read(path):
     ("changes", "message"),
     [
         ({"b": "part-3.safetensors"}, "part-3.safetensors must be"),
-        ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
+        ({"b": "part-1.safetensors"}, "part-1.safetensors has b"),
         ({"b": "../part-2.safetensors"}, "weight_map.b` "),
     ],
 )

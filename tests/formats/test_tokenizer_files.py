@@ -111,7 +111,7 @@ def test_added_tokens_come_after_the_others(folder):
     assert found.tokens == (*VOCABULARY.tokens, "[ENTITY]")
     for wrong in (added[-1] | {"id": 77}, added[0] | {"id": 3}):
         _change(folder, added_tokens=[wrong])
-        with pytest.raises(errors.ModelError, match="an id of its own"):
+        with pytest.raises(errors.ModelError, match="its own id"):
             _load(folder, VOCABULARY.size + 1)
 
 
@@ -144,13 +144,13 @@ def _with(stage, **fields):
     [
         (_with("model", type="BPE", merges=[]), "model.type` must be 'WordP"),
         ({"model": None}, "must describe a tokenizer"),
-        (_with("model", vocab={"a": 0, "b": 0}), "an id of its own"),
+        (_with("model", vocab={"a": 0, "b": 0}), "its own id"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
         ({"normalizer": None}, "must be 'BertNorm.*None"),
         ({"pre_tokenizer": {"type": "Whitespace"}},
          "must be 'BertPreTokenizer'.*Whitespace"),
         (_with("normalizer", clean_text=False), "clean_text"),
-        (_with("normalizer", lowercase=False), "strip_accents` must go with"),
+        (_with("normalizer", lowercase=False), "strip_accents` needs"),
         # Of the other file.
         ({"strip_accents": 0}, "config.json: `strip_accents"),
         ({"tokenizer_class": "BertJapanese"}, "config.json: `tokenizer_class"),
@@ -177,5 +177,5 @@ def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
     assert vocabulary.tokens[size:] == ("[ENT]", "covid")
     assert "2 added tokens" in caplog.text
     (folder / "added_tokens.json").write_text(json.dumps({"x": size + 7}))
-    with pytest.raises(errors.ModelError, match="where vocab.txt ends"):
+    with pytest.raises(errors.ModelError, match="end of vocab.txt"):
         _load(folder, size + 8)

@@ -59,8 +59,8 @@ def test_every_task_is_done_once_and_reported(num_processes):
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
-        ("kill", WorkerError, r"\d+\) was killed by SIGKILL while at 2"),
-        ("exit", WorkerError, "ended with exit code 3 while at 2"),
+        ("kill", WorkerError, r"\d+\) was killed by SIGKILL during 2"),
+        ("exit", WorkerError, "ended with exit code 3 during 2"),
         ("bug", WorkerError, r"(?s)At 2:.*KeyError: 'a bug'"),
         ("at start", WorkerError, "(?s)At its start:.*cannot start"),
         ("value", ValueError, "^the input is wrong$"),

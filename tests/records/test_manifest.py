@@ -45,7 +45,7 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
         Manifest.load(dataset)
     with refused("folder of a whole dataset"):
         Index.load(dataset / "train")
-    with refused("No dataset at .*--resume"):
+    with refused("No dataset in .*--resume"):
         Index.load(dataset / "elsewhere")
 
 

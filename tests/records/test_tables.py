@@ -66,7 +66,7 @@ def test_damaged_tables_are_named(table):
     content = table.read_bytes()
     for damaged in (content[: len(content) // 2], content[::-1], b"no table"):
         table.write_bytes(damaged)
-        with refused(f"{table.name} is damaged or cut off: .* Replace it"):
+        with refused(f"{table.name} is damaged or cut off: .* Replace or"):
             read(table)
 
 

@@ -154,7 +154,7 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
     output = pathlib.Path(settings.output_dir)
     with (
         largest_file(4000),
-        pytest.raises(OSError, match="left under a final name.*--resume"),
+        pytest.raises(OSError, match="continue with --resume"),
     ):
         writer.build_dataset(settings)
     assert not [path for path in output.rglob("*") if "partial" in path.name]
@@ -202,10 +202,10 @@ def test_numbers_by_hand(settings, tmp_path):
         "rows:",
         *(first, second, second),
         "To change: The rows are 23% full, as a document has 6 tokens on "
-        "average. Where documents go on after a blank line (JSON object, row "
-        "of a table), make each file one: --noblanks_separate_docs. If they "
-        "are as short as that, --packed puts several into a row. Or take "
-        "--max_seq_length=16.",
+        "average. If a document goes on after a blank line (JSON object, row "
+        "of a table), --noblanks_separate_docs makes each file one document. "
+        "If documents are that short, --packed puts several into a row. Or "
+        "take --max_seq_length=16.",
     ]
     assert lines[-1].startswith("To change: The vocabulary does not fit the t")
 
@@ -214,7 +214,7 @@ def test_rows_without_a_text_are_counted(settings, tmp_path):
     texts = "a bb", None, " ", "a 12"
     rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     lines = report(settings, tmp_path, rows)
-    assert lines[1] == "2 JSON objects or rows have no text: left out"
+    assert lines[1] == "2 JSON objects or rows without text: left out"
 
 
 @pytest.mark.parametrize("keeps", [False, True])

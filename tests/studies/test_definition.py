@@ -76,7 +76,7 @@ def test_a_plan_has_every_arm_at_every_budget_and_the_datasets_vocabulary():
     assert plan.num_runs == 8
     assert {arm.settings.encoder.vocab_size for arm in plan.arms} == {50}
     base = schema.replace_fields(toy_study.BASE, encoder={"vocab_size": 99})
-    with pytest.raises(errors.ConfigError, match="99.*50 entries"):
+    with pytest.raises(errors.ConfigError, match="99.*50 tokens"):
         toy_study.build_plan(base=base)
 
 
@@ -87,12 +87,12 @@ def test_a_plan_has_every_arm_at_every_budget_and_the_datasets_vocabulary():
         ({"reference_arm": "elektra"}, "Did you mean 'electra'"),
         ({"arms": {"electra": {}, "untrained": {}}}, "Received: 'untrained'"),
         ({"arms": {"electra": {}, "a/b": {}}}, "names of folders.*'a/b'"),
-        ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
+        ({"seeds": (1, 1)}, "`seeds` must be different"),
         ({"budget_fractions": (0.0,)}, "0` must be greater than 0"),
         ({"arms": {"electra": {"masking": {"mask_prb": 0.1}}}},
          "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'"),
         ({"arms": {"electra": {"training": {"seed": 3}}}},
-         "sets `training.seed`, which a study decides"),
+         "sets `training.seed`, which the study sets"),
     ],
 )  # fmt: skip
 def test_a_study_that_cannot_work_says_why(fields, message):

@@ -123,7 +123,7 @@ def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(
     said = process.communicate(timeout=60)[0]
     assert process.returncode != 0
     if number != signal.SIGKILL:
-        assert "The same command goes on from here." in said
+        assert "Repeat the command to continue." in said
     time.sleep(0.3)  # The orphan of a killed parent is ending.
     done = len(toy_study.steps_taken(second))
     assert 3 <= done < 100

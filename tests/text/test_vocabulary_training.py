@@ -73,7 +73,7 @@ def test_frequent_characters_and_all_of_ascii_are_tokens():
         ({"texts": ["ACGT" * 99], "size": 500}, "100.0%.*max_word_length.*k-m"),
         ({"texts": ["ACGT" * 17, "a"], "size": 500}, "98.6% of the text.*k=6"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
-        ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
+        ({"size": 5000}, "only 1.. tokens.*at least 2 times.*size 5000"),
     ],
 )
 def test_what_cannot_be_learned_is_said(arguments, message):

@@ -1,1 +1,1 @@
-"""Users of models: what they ask, and how answers are shown."""
+"""Clients of models: they score words, fill masks, and show the answers."""

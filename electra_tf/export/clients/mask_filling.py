@@ -43,9 +43,10 @@ class MaskFiller:
     def fill(
         self, texts: Sequence[str], top_k: int = 5
     ) -> list[list[list[Filling]]]:
-        """Finds the best tokens for each mask of each text, best first.
+        """Returns the `top_k` best tokens of each mask of each text.
 
-        Masks of one text are not chosen to fit each other.
+        Each mask is filled independently of the others. Raises `ValueError`
+        for a bad `top_k`, or a text without a mask that the model can see.
         """
         size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:
@@ -75,12 +76,12 @@ class MaskFiller:
         for (ids,), row in zip(rows, answers, strict=True):
             best = map(zip, names[row["indices"]], row["values"].tolist())
             fillings = [[Filling(*pair) for pair in mask] for mask in best]
-            # Of a row with fewer masks than others the rest is padding.
+            # A row with fewer masks than others ends in padding.
             filled.append(fillings[: ids.count(mask_id)])
         return filled
 
     def _lay_out(self, texts: Sequence[str]) -> list[list[int]]:
-        """Rows `[CLS] pieces [SEP]` of texts whose masks the model sees."""
+        """Tokenizes texts into rows of ids; each must keep all its masks."""
         vocabulary, rows = self._vocabulary, []
         parts = [text.split(MASK) for text in texts]
         flat = tf.constant([p for row in parts for p in row], tf.string)
@@ -107,7 +108,7 @@ class MaskFiller:
         positions: tf.Tensor,
         top_k: tf.Tensor,
     ) -> Any:
-        """Probabilities and ids of the best tokens, `[B, P, K]`."""
+        """Returns probabilities and ids of the best tokens, `[B, P, K]`."""
         masked = masking.MaskedInputs(
             input_ids=input_ids,
             original_ids=input_ids,

@@ -1,6 +1,6 @@
-"""Which words of a text are suspicious, or unlikely, and how that is shown.
+"""Shows which words of a text are suspicious or unlikely.
 
-Words are split at blanks, punctuation and CJK, as by the tokenizer.
+Words are split at blanks, punctuation and CJK characters, as in the tokenizer.
 """
 
 import re
@@ -20,27 +20,27 @@ class ScoredWord(NamedTuple):
     """A word and how suspicious it is."""
 
     text: str
-    start: int  # byte of the sentence at which it starts
-    end: int  # byte after it
-    replaced_probability: float  # largest over its pieces
+    start: int  # its first byte in the sentence
+    end: int  # the byte after it
+    replaced_probability: float  # maximum over its tokens
 
 
 class LikelyWord(NamedTuple):
-    """A word and how likely it is, otherwise as `ScoredWord`."""
+    """A word and how likely it is; other fields as in `ScoredWord`."""
 
     text: str
     start: int
     end: int
-    log_likelihood: float  # sum over its pieces
+    log_likelihood: float  # sum over its tokens
 
 
 class ScoredText(NamedTuple):
     """A sentence and its words."""
 
     data: bytes  # UTF-8; offsets count its bytes
-    words: tuple[Any, ...]  # `ScoredWord` or `LikelyWord`, as far as seen
-    num_truncated: int  # pieces at its end that the model did not see
-    # Sum over `LikelyWord`s.
+    words: tuple[Any, ...]  # `ScoredWord`s or `LikelyWord`s before the cut
+    num_truncated: int  # tokens at the end that the model did not see
+    # Sum over the `LikelyWord`s; None for `ScoredWord`s.
     pseudo_log_likelihood: float | None = None
 
     @property
@@ -51,20 +51,24 @@ class ScoredText(NamedTuple):
     def most_suspicious(self, count: int = 1) -> tuple[Any, ...]:
         """The words most probably replaced, or least likely, worst first."""
         sign = 1 if self.is_likelihood else -1
-        return tuple(sorted(self.words, key=lambda w: sign * w[3])[:count])
+        # The last field of a word is its score.
+        return tuple(sorted(self.words, key=lambda w: sign * w[-1])[:count])
 
 
 class Swap(NamedTuple):
     """A sentence in which one word was exchanged."""
 
     data: bytes  # the new sentence in UTF-8
-    start: int  # byte at which the word starts, in both sentences
-    old_end: int  # byte after it in the old sentence
-    new_end: int  # byte after it in the new sentence
+    start: int  # first byte of the word, in both sentences
+    old_end: int  # byte after the word in the old sentence
+    new_end: int  # byte after the word in the new sentence
 
 
 def swap_word(text: str, swap: str) -> Swap:
-    """Exchanges the first occurrence of a word in a sentence."""
+    """Exchanges a word of a sentence; `swap` is WORD:REPLACEMENT.
+
+    Raises `ValueError` for another form, or if the word is not in the text.
+    """
     word, colon, replacement = swap.partition(":")
     if not (word and colon and replacement):
         raise ValueError(
@@ -90,15 +94,15 @@ def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
 def find_suspect(
     scored: ScoredText, start: int, end: int
 ) -> tuple[int, ScoredWord] | None:
-    """The rank by suspicion, from 1, and the worst word that touches bytes."""
-    for place, word in enumerate(scored.most_suspicious(len(scored.words)), 1):
+    """Finds the most suspicious word in a byte range, with its rank from 1."""
+    for rank, word in enumerate(scored.most_suspicious(len(scored.words)), 1):
         if word.start < end and word.end > start:
-            return place, word
+            return rank, word
     return None
 
 
 def print_scored(texts: Sequence[ScoredText], num_marked: int = 1) -> None:
-    """Prints tables of words and marked sentences, on a terminal in colour."""
+    """Prints each text's table of words, and the text with marked words."""
     console = rich_console.Console(highlight=False, markup=False)
     for scored in texts:
         marked = scored.most_suspicious(num_marked)
@@ -109,7 +113,7 @@ def print_scored(texts: Sequence[ScoredText], num_marked: int = 1) -> None:
         if scored.num_truncated:
             console.print(
                 f"({scored.num_truncated} tokens at the end were not scored: "
-                "the text is longer than the model takes)"
+                "the text is longer than the model's rows)"
             )
         if scored.is_likelihood:
             console.print(
@@ -120,7 +124,8 @@ def print_scored(texts: Sequence[ScoredText], num_marked: int = 1) -> None:
 
 def describe_swap(original: ScoredText, scored: ScoredText, swap: Swap) -> str:
     """Describes in a sentence how a swap changed the scores."""
-    before, after = original[3], scored[3]
+    before = original.pseudo_log_likelihood
+    after = scored.pseudo_log_likelihood
     if before is not None and after is not None:
         if before == after:
             return f"Both sentences are equally likely: {after:.3f}."
@@ -132,16 +137,16 @@ def describe_swap(original: ScoredText, scored: ScoredText, swap: Swap) -> str:
     new = find_suspect(scored, swap.start, swap.new_end)
     if old is None or new is None:
         return "The swapped word was not scored: the text is too long."
-    place, word = new
+    rank, word = new
     return (
-        f"The swapped word is number {place} of {len(scored.words)} by "
+        f"The swapped word is number {rank} of {len(scored.words)} by "
         f"suspicion, with {word.replaced_probability:.3f}; the original word "
         f"had {old[1].replaced_probability:.3f}."
     )
 
 
 def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
-    """A text with some spans of its bytes between `>>` and `<<`, and red."""
+    """Marks byte ranges of a text with `>>` and `<<`, and in red."""
     marked = rich_text.Text()
     position = 0
     for start, end in sorted(spans):
@@ -154,7 +159,7 @@ def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
 
 
 def build_table(scored: ScoredText, marked: Sequence[Any]) -> rich_table.Table:
-    """One line per word: the word, its number, and a bar for probabilities."""
+    """Builds a table with a line per word: the word, its score, and a bar."""
     header, worst = "replaced", "most suspicious"
     if scored.is_likelihood:
         header, worst = "log likelihood", "least likely"
@@ -164,11 +169,11 @@ def build_table(scored: ScoredText, marked: Sequence[Any]) -> rich_table.Table:
     table.add_column("", no_wrap=True)
     for word in scored.words:
         text = terminal.printable(scored.data[word.start : word.end])
-        bar = "" if scored.is_likelihood else terminal.draw_bar(word[3])
+        bar = "" if scored.is_likelihood else terminal.draw_bar(word[-1])
         is_marked = word in marked
         table.add_row(
             rich_text.Text(text),
-            f"{word[3]:.3f}",
+            f"{word[-1]:.3f}",
             f"{bar} <-- {worst}".lstrip() if is_marked else bar,
             style=_MARK_STYLE if is_marked else None,
         )

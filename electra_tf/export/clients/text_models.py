@@ -1,6 +1,7 @@
 """One interface to models that take raw text: exports, and models in memory.
 
-for (text,), row in LoadedExport(folder).predict("score_text", texts=["A cat"]):
+export = LoadedExport(folder)
+for (text,), row in export.predict("score_text", texts=["A cat"]):
     print(text, row["replaced_probability"])
 """
 
@@ -23,8 +24,8 @@ from electra_tf.tasks import base
 from electra_tf.text import terminal
 
 NUM_EAGER_TEXTS = 8
-"""For how many texts `InMemoryModel` builds no graph."""
-# Texts that the model sees together; more would only cost memory.
+"""`InMemoryModel` computes this many texts eagerly, later ones in graphs."""
+# A larger batch costs memory and saves no time.
 _MAX_BATCH = 32
 # Rows that are sorted by length before they are batched.
 _MAX_WINDOW = 1024
@@ -36,8 +37,8 @@ class TextModel:
     """Answers signatures that take raw text.
 
     Attributes:
-        metadata: what its export.json says; None for another SavedModel.
-        signature_names: the signatures that it has.
+        metadata: content of export.json; None for a SavedModel without it.
+        signature_names: the names of its signatures.
     """
 
     metadata: export_metadata.ExportMetadata | None = None
@@ -49,11 +50,15 @@ class TextModel:
         outputs: Sequence[str] = (),
         **inputs: Iterable[str | bytes],
     ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
-        """Answers a signature, which it must have, for any number of texts.
+        """Answers a signature for any number of texts.
 
-        There are equally many for each input of the signature; bytes are taken
-        as UTF-8. Empty `outputs` are all. Yields the texts in UTF-8, and name
-        to array without the batch's axis.
+        Args:
+            signature: one of `signature_names`.
+            outputs: the outputs to compute; all by default.
+            **inputs: equally many texts, or bytes in UTF-8, for each input.
+
+        Yields:
+            The texts of a row in UTF-8, and its outputs by name.
         """
         columns = ([*map(terminal.to_bytes, t)] for t in inputs.values())
         rows = list(zip(*columns, strict=True))
@@ -72,7 +77,7 @@ class TextModel:
         """Scores every word of every text.
 
         Energy models give log-likelihoods, up to an unknown constant for each
-        token: they compare texts of about equal length, no more.
+        token, so that only texts of similar length can be compared.
         """
         signature, output = "score_text", "replaced_probability"
         build: Any = scoring.ScoredWord
@@ -82,16 +87,16 @@ class TextModel:
             build, join = scoring.LikelyWord, sum
         scored = []
         for (data,), row in self.predict(signature, texts=texts):
-            # Pieces of one word have the same span.
-            pieces: dict[tuple[int, int], list[float]] = {}
+            # The tokens of one word have the same span.
+            tokens: dict[tuple[int, int], list[float]] = {}
             names = "word_starts", "word_ends", output
             columns = (row[name].tolist() for name in names)
             for start, end, value in zip(*columns, strict=True):
                 if start >= 0:
-                    pieces.setdefault((start, end), []).append(value)
+                    tokens.setdefault((start, end), []).append(value)
             words = tuple(
                 build(data[i:j].decode("utf-8", "replace"), i, j, join(values))
-                for (i, j), values in pieces.items()
+                for (i, j), values in tokens.items()
             )
             total = None
             if is_likelihood:
@@ -101,54 +106,64 @@ class TextModel:
         return scored
 
     def require_task(self) -> export_metadata.ExportMetadata:
-        """The metadata of a fine-tuned model; `ValueError` for another."""
-        about = self.metadata
-        if about is None or about.task is None:
+        """Returns the metadata of a fine-tuned model.
+
+        Raises `ValueError` for other models.
+        """
+        metadata = self.metadata
+        if metadata is None or metadata.task is None:
+            kind = metadata.kind if metadata else "another model"
             raise ValueError(
-                "Only a fine-tuned model predicts, or its export. Received: "
-                f"{about.kind if about else 'another model'}. electra-score is "
-                "for pre-trained ones; electra-finetune makes the other."
+                "Only a fine-tuned model or its export can predict. Received: "
+                f"{kind}. Use electra-score for pre-trained models, or "
+                "fine-tune one by electra-finetune."
             )
-        return about
+        return metadata
 
     @property
     def input_names(self) -> list[str]:
-        """The inputs of a fine-tuned model."""
+        """The names of a fine-tuned model's inputs."""
         signature = self.require_task().signatures[0]
         return export_metadata.SIGNATURES[signature].inputs
 
     def answer(
         self, inputs: Mapping[str, Iterable[str]]
     ) -> Iterator[tuple[tuple[bytes, ...], Any]]:
-        """Answers for texts, by the `input_names` of a fine-tuned model.
+        """Yields a fine-tuned model's prediction for each row of texts.
 
-        A single text of one input counts for all rows, as one context for many
-        questions. Raises `ValueError` if the model takes other inputs. Yields
-        the texts in UTF-8, and the prediction of the model's kind of task.
+        Args:
+            inputs: texts by `input_names`, equally many of each. A single text
+                is repeated for all rows, as one context for many questions.
+
+        Yields:
+            The texts of a row in UTF-8, and the prediction of its kind of task.
+
+        Raises:
+            ValueError: if the model takes other inputs.
         """
-        about, wanted = self.require_task(), self.input_names
+        metadata, wanted = self.require_task(), self.input_names
         given = {name: list(texts) for name, texts in inputs.items()}
         sizes = {len(texts) for texts in given.values()} - {1} or {1}
         if set(given) != set(wanted) or len(sizes) > 1:
             names = " and ".join(f"{name} (--{name[:-1]})" for name in wanted)
             listed = " and ".join(f"{len(v)} {k}" for k, v in given.items())
             raise ValueError(
-                f"This model answers {names.replace('text_pairs', 'pairs')}, "
-                "as many of all, or one. Received: "
-                f"{listed.replace('text_', '') or 'nothing'}. Give just these."
+                f"This model takes {names.replace('text_pairs', 'pairs')}, "
+                "equally many of each, or one. Received: "
+                f"{listed.replace('text_', '') or 'nothing'}."
             )
         columns = {
             name: given[name] * (max(sizes) if len(given[name]) == 1 else 1)
             for name in wanted
         }
-        kind = base.find_kind(about.kind)
-        for texts, row in self.predict(about.signatures[0], **columns):
-            yield texts, kind.read_prediction(about, texts, row)
+        kind = base.find_kind(metadata.kind)
+        for texts, row in self.predict(metadata.signatures[0], **columns):
+            yield texts, kind.read_prediction(metadata, texts, row)
 
     def describe(self, inputs: Mapping[str, Iterable[str]]) -> Iterator[str]:
-        """What is shown of the answers to `inputs`, a string for each row."""
-        about, rows = self.require_task(), self.answer(inputs)
-        yield from base.find_kind(about.kind).show_all(about, rows)
+        """Yields the answers to `inputs` as readable text, one per row."""
+        metadata, rows = self.require_task(), self.answer(inputs)
+        yield from base.find_kind(metadata.kind).show_all(metadata, rows)
 
     def _find(
         self, signature: str, outputs: tuple[str, ...], num_texts: int
@@ -169,12 +184,12 @@ class LoadedExport(TextModel):
 
     @property
     def summary(self) -> str:
-        """What it is, in a few words."""
+        """A short description of the model."""
         task = self.metadata and self.metadata.task
         return f"exported model of {task}" if task else "exported model"
 
     def checksum(self) -> str:
-        """Tells it apart by the content of its files."""
+        """Returns a SHA-256 of the contents of the export's files."""
         hashed = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             if path.is_file():
@@ -187,13 +202,13 @@ class LoadedExport(TextModel):
         """Raises `ValueError` unless the model has a signature."""
         if signature not in self.signature_names:
             offered = ", ".join(self.signature_names) or "nothing by name"
-            about = self.metadata
-            aim = about and (about.objective or about.task)
+            metadata = self.metadata
+            aim = metadata and (metadata.objective or metadata.task)
             raise ValueError(
                 f"The SavedModel must have the signature {signature!r}. "
                 f"Received: {self.folder}, trained for {aim or 'unknown'!r}, "
-                f"which offers {offered}. Use those (electra-predict does, of "
-                "fine-tuned models), or export a run that offers it."
+                f"which offers {offered}. Use one of these (electra-predict "
+                "for fine-tuned models), or export a run that offers it."
             )
 
     def _find(self, signature: str, *_: Any) -> Any:
@@ -202,7 +217,7 @@ class LoadedExport(TextModel):
 
 
 class InMemoryModel(TextModel):
-    """A model in this process, with its weights as they are at each call.
+    """A model in this process; each call uses its current weights.
 
     The first texts are computed eagerly, as tracing takes a second or more.
     """
@@ -230,7 +245,7 @@ class InMemoryModel(TextModel):
 
 
 def load_saved_model(export_dir: pathlib.Path) -> Any:
-    """Loads a SavedModel; keep it, or its signatures lose their weights."""
+    """Loads a SavedModel. Its signatures need it: they hold no weights."""
     return tf.saved_model.load(str(installed.find_export(export_dir)))
 
 
@@ -240,7 +255,8 @@ def predict_in_batches(
 ) -> Iterator[Row]:
     """Predicts rows of texts, or lists of ids, in batches of similar length.
 
-    `predict_batch` returns name to `[B, ...]`; the answers have no batch axis.
+    `predict_batch` returns arrays `[B, ...]` by name. Yields each row's arrays
+    `[...]`, in the order of the rows.
     """
     for first in range(0, len(rows), _MAX_WINDOW):
         window = rows[first : first + _MAX_WINDOW]
@@ -256,7 +272,7 @@ def predict_in_batches(
 
 
 def check_texts(name: str, texts: Iterable[str]) -> list[str]:
-    """Checks an argument that must be any number of `str` for a UTF-8 model."""
+    """Returns texts as a list; raises `ValueError` unless all are `str`."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ValueError(
             f"`{name}` must be a list of str. Received: {texts!r:.80}. Put a "

@@ -1,8 +1,8 @@
-"""The demo page's server: a few files, questions to a model of any kind.
+"""The server of the demo page: serves its files, and asks a model.
 
-Made for localhost: no accounts, no encryption. On localhost it answers only to
-that name, or a web site could reach it by a name that it lets point to this
-machine (DNS rebinding).
+It is made for localhost, without accounts or encryption. There it answers only
+requests for that host name, to prevent DNS rebinding: a web site could let its
+own name point to this machine.
 """
 
 import dataclasses
@@ -33,11 +33,11 @@ from electra_tf.tasks import base
 
 MAX_CHARACTERS = 5000
 MAX_BYTES = 49_152
-"""Largest body of a request: two texts, four bytes a character, and JSON."""
+"""Maximum body of a request: two texts of four-byte characters, as JSON."""
 
 _TOP_K = 5
-_MAX_CONNECTIONS = 128  # others wait in the system's queue
-_MAX_SECONDS = 10.0  # for all that one connection sends
+_MAX_CONNECTIONS = 128  # further ones wait in the system's queue
+_MAX_SECONDS = 10.0  # for all data that one connection sends
 _JSON = "application/json"
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -65,18 +65,19 @@ class DemoModel(NamedTuple):
     description: str  # one line, shown on the page
     score: Callable[..., list[scoring.ScoredText]] | None = None
     fill: Callable[..., list] | None = None
-    # Of a fine-tuned model: takes a list of texts for each of its `inputs`
+    # Of a fine-tuned model; takes a list of texts for each input.
     predict: Callable[..., list] | None = None
-    # What else the page is told: kind, its texts, inputs, range of numbers
+    # Further facts for the page: kind, its texts, inputs, range of numbers.
     facts: Mapping[str, Any] = {"inputs": ["text"]}
 
 
 def build_demo_model(
     live: Any = None, export_dir: pathlib.Path | None = None
 ) -> DemoModel:
-    """Builds what answers the page, from `load`'s model, an export, or both.
+    """Builds the page's model from a loaded model, an export, or both.
 
-    With an export a pre-trained model only fills masks.
+    With both, the export scores words and the loaded model fills masks. Raises
+    `ValueError` if one of two models is fine-tuned.
     """
     shown: list[tuple[str, Any]] = []
     if export_dir is not None:
@@ -84,25 +85,27 @@ def build_demo_model(
         shown.append((export.summary, export))
     if live is not None:
         shown.append((live.summary, live.text_model))
-    about = "; ".join(summary for summary, _ in shown)
+    description = "; ".join(summary for summary, _ in shown)
     for _, model in shown:
         if model.metadata is not None and model.metadata.task is not None:
             schema.require(
                 len(shown) == 1,
-                "A fine-tuned model is shown alone: two go together only if "
-                "one scores words and the other fills masks. Received: "
-                f"{about}. Give --model or --saved_model.",
+                "A fine-tuned model is shown alone. Only a model that scores "
+                "words and one that fills masks can be shown together. "
+                f"Received: {description}. Give --model or --saved_model.",
             )
-            return _build_predictor(about, model)
+            return _build_predictor(description, model)
     can_fill = live is not None and live.can_fill_masks
     score = live.score if live is not None and live.can_score else None
     if export_dir is not None:
         export.require("score_text")
         score = export.score
-    return DemoModel(about, score, live.fill_masks if can_fill else None)
+    return DemoModel(description, score, live.fill_masks if can_fill else None)
 
 
-def _build_predictor(about: str, model: text_models.TextModel) -> DemoModel:
+def _build_predictor(
+    description: str, model: text_models.TextModel
+) -> DemoModel:
     names, metadata = model.input_names, model.require_task()
     facts = {
         "kind": metadata.kind,
@@ -115,7 +118,7 @@ def _build_predictor(about: str, model: text_models.TextModel) -> DemoModel:
         inputs = dict(zip(names, columns, strict=True))
         return [prediction for _, prediction in model.answer(inputs)]
 
-    return DemoModel(about, predict=predict, facts=facts)
+    return DemoModel(description, predict=predict, facts=facts)
 
 
 class DemoServer(serving.ThreadedWSGIServer):
@@ -130,22 +133,22 @@ class DemoServer(serving.ThreadedWSGIServer):
                 f"fine-tuned. Received: {model.description}, none of these."
             )
         self.model = model
-        # The model sees one request at a time.
+        # The model answers one request at a time.
         self._lock = threading.Lock()
-        self._places = threading.Semaphore(_MAX_CONNECTIONS)
+        self._connections = threading.Semaphore(_MAX_CONNECTIONS)
         try:
             addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, *_, place = addresses[0]
-            with socket.create_server(place[:2], family=family) as bound:
+            family, *_, address = addresses[0]
+            with socket.create_server(address[:2], family=family) as bound:
                 number = bound.fileno()
                 super().__init__(host, port, self._answer, _Handler, fd=number)
         except (OSError, OverflowError) as error:
             raise OSError(
                 f"Cannot listen at host {host!r}, port {port}: {error}. "
-                "Choose another --port, or 0 for any that is free."
+                "Choose another --port, or 0 for any free port."
             ) from error
-        address = str(self.server_address[0]).partition("%")[0]
-        self.is_local = ipaddress.ip_address(address).is_loopback
+        number_of_host = str(self.server_address[0]).partition("%")[0]
+        self.is_local = ipaddress.ip_address(number_of_host).is_loopback
         self._routes = routing.Map(
             [
                 *(routing.Rule(path, methods=["GET"]) for path in _FILES),
@@ -162,12 +165,12 @@ class DemoServer(serving.ThreadedWSGIServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread of its own, as soon as one is free."""
-        self._places.acquire()
+        """Answers a connection in its own thread, as soon as one is free."""
+        self._connections.acquire()
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers what a connection sends within the time limit."""
+        """Answers the requests that a connection sends in `_MAX_SECONDS`."""
         stop = functools.partial(request.shutdown, socket.SHUT_RD)
         end = threading.Timer(_MAX_SECONDS, stop)
         end.daemon = True
@@ -176,17 +179,18 @@ class DemoServer(serving.ThreadedWSGIServer):
             super().process_request_thread(request, client_address)
         finally:
             end.cancel()
-            self._places.release()
+            self._connections.release()
 
     def finish(self) -> None:
-        """Waits for the answers that are being made, some seconds at most."""
+        """Waits for answers in progress, at most `_MAX_SECONDS`."""
         end = time.monotonic() + _MAX_SECONDS
         for _ in range(_MAX_CONNECTIONS):
-            if not self._places.acquire(timeout=max(0, end - time.monotonic())):
+            rest = max(0, end - time.monotonic())
+            if not self._connections.acquire(timeout=rest):
                 break
 
     def warm_up(self) -> None:
-        """Asks the model everything once: the first answers take seconds."""
+        """Asks for every kind of answer once: the first one takes seconds."""
         many = [mask_filling.MASK] * (text_models.NUM_EAGER_TEXTS + 1)
         texts = [many for _ in self.model.facts["inputs"]]
         with self._lock:
@@ -247,7 +251,7 @@ class DemoServer(serving.ThreadedWSGIServer):
         except Exception as error:
             logging.error("The model failed:\n%s", traceback.format_exc())
             raise exceptions.InternalServerError(
-                "The model failed. The terminal of the server says why."
+                "The model failed. The server's terminal shows the error."
             ) from error
 
     def _check_origin(self, environ: dict[str, Any]) -> None:
@@ -258,27 +262,27 @@ class DemoServer(serving.ThreadedWSGIServer):
         if port == 80:
             known += _LOCAL_NAMES
         if self.is_local and host.lower() not in known:
-            told = f"This server answers at {self.url} only."
-            raise exceptions.MisdirectedRequest(told)
+            message = f"This server answers at {self.url} only."
+            raise exceptions.MisdirectedRequest(message)
         origin = environ.get("HTTP_ORIGIN")
         if origin is not None and origin.partition("://")[2] != host:
             raise exceptions.Forbidden("Other web sites may not ask.")
 
 
 class _Handler(serving.WSGIRequestHandler):
-    timeout = 5  # seconds for a part of what is sent, or read
+    timeout = 5  # seconds of one read or write
 
     def version_string(self) -> str:
         return "electra_tf"
 
     def log(self, type: str, message: str, *values: Any) -> None:
-        # What steers a terminal is not shown.
+        # Control characters would reach the terminal.
         text = message % values
         logging.debug("".join(c if c.isprintable() else "?" for c in text))
 
 
 def split_parts(scored: scoring.ScoredText) -> list[dict[str, Any]]:
-    """Parts of a text: words, and others with the probability None."""
+    """Splits a text into words, and parts between them (probability None)."""
     parts: list[dict[str, Any]] = []
     position = 0
     rest = scoring.ScoredWord("", len(scored.data), len(scored.data), 0.0)
@@ -292,8 +296,8 @@ def split_parts(scored: scoring.ScoredText) -> list[dict[str, Any]]:
     return parts
 
 
-# Path to the method of `DemoModel`, the network that it needs, further
-# arguments, and what turns an answer into JSON.
+# By path: the method of `DemoModel`, the network that it needs, further
+# arguments, and a function that turns an answer into JSON.
 _QUESTIONS: Mapping[str, tuple[Any, ...]] = {
     "/api/predict": ("predict", "task", dataclasses.asdict),
     "/api/fill": ("fill", "generator", _TOP_K, lambda masks: {
@@ -330,7 +334,7 @@ def _read_texts(request: Any, names: Sequence[str]) -> list[str]:
         if not text.strip() or len(text) > MAX_CHARACTERS:
             raise ValueError(
                 f"The {name} must have 1 to {MAX_CHARACTERS:,} characters, not "
-                f"blanks alone. Received: {len(text):,}. Type or shorten it."
+                f"only blanks. Received: {len(text):,}. Change the text."
             )
     return text_models.check_texts("text", [request[name] for name in names])
 
@@ -343,15 +347,14 @@ def serve(server: DemoServer) -> None:
     """Serves until Ctrl-C or SIGTERM, then finishes and closes."""
     if not server.is_local:
         print(
-            "WARNING: everybody who can reach this machine can use the model "
-            "and take its time; there is no password. Leave --host away to "
-            "keep it to yourself."
+            "WARNING: everybody who can reach this machine can use the model, "
+            "without a password. Leave out --host to keep it to yourself."
         )
-    # Werkzeug takes Ctrl-C as the end, and closes the server.
+    # Werkzeug closes the server at Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=server.warm_up, daemon=True).start()
-    about = f"{server.model.description}\nOpen {server.url}"
-    print(f"{about}\nCtrl-C ends it.", flush=True)
+    print(f"{server.model.description}\nOpen {server.url}")
+    print("Ctrl-C ends the server.", flush=True)
     server.serve_forever()
     server.finish()
     print("\nEnded.", flush=True)

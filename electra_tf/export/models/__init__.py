@@ -1,1 +1,1 @@
-"""Models of exports: their computation, speed and stored weights."""
+"""The models inside of exports: computation, speed and stored weights."""

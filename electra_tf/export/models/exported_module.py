@@ -1,8 +1,8 @@
 """Base class of exported models: variables, checks of ids, graphs.
 
-Inputs and outputs are those of `signatures.toml`; batch and length are free. A
-module holds plain TensorFlow variables and no Keras objects, so TensorFlow and
-TensorFlow Text suffice to load it.
+`signatures.toml` documents inputs and outputs; batch size and length may vary.
+A module holds plain TensorFlow variables and no Keras objects, so TensorFlow
+and TensorFlow Text suffice to load it.
 """
 
 import types
@@ -19,8 +19,8 @@ from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
 DEVICES = ("cpu", "any")
-"""An export for `cpu` is fast there (`length_buckets`, `parallel_blocks`) and
-runs nowhere else; one for `any` device computes a batch at once."""
+"""An export for `cpu` is fast on CPUs (`length_buckets`, `parallel_blocks`) and
+runs only there; an export for `any` device computes a batch at once."""
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 Tensors = dict[str, tf.Tensor]
@@ -29,14 +29,14 @@ Tensors = dict[str, tf.Tensor]
 class ExportedModule(tf.Module):
     """A model and its tokenizer behind the signatures of an export.
 
-    `run` computes operation by operation when called directly;
-    `trace_signatures` makes the graphs that are exported.
+    `run` computes eagerly when called directly; `trace_signatures` makes the
+    graphs that are exported.
     """
 
-    kind: str  # what the model is, a section of `readme.toml`
-    signature_names: tuple[str, ...]  # what it answers, the default one first
-    # In a graph, rows are computed in buckets of about as many tokens; 0
-    # computes all rows at once, on any device.
+    kind: str  # a section of `readme.toml`, or a kind of task
+    signature_names: tuple[str, ...]  # the default one first
+    # Approximate tokens of a bucket of rows in graphs; 0: all rows at once, on
+    # any device.
     tokens_per_bucket: int = 0
 
     def __init__(
@@ -59,13 +59,13 @@ class ExportedModule(tf.Module):
             )
         self.max_length = max_length or self.num_positions
         self.tokenizer = tokenizer
-        # A plain object is not tracked; layers would be saved whole.
+        # A plain object is not tracked, so layers are not saved whole.
         layers = (encoder, *layers)
         self._network = types.SimpleNamespace(encoder=encoder, layers=layers)
         self.model_variables = stored_weights.find_variables(layers)
 
     def prepare(self, weights: str, device: str) -> None:
-        """Gives the model the form of an export, for inference alone."""
+        """Prepares the model for export; afterwards it can only infer."""
         if device == "cpu":
             self.tokens_per_bucket = length_buckets.TOKENS
             parallel_blocks.replace(self._network.encoder)
@@ -74,25 +74,25 @@ class ExportedModule(tf.Module):
         self.model_variables = stored_weights.find_variables(layers)
 
     def run(self, signature: str, **inputs: tf.Tensor) -> Tensors:
-        """Answers a signature, as `signatures.toml` documents it."""
+        """Returns the outputs that `signatures.toml` documents."""
         answers = self.compute_answers(signature, **inputs)
         documented = export_metadata.SIGNATURES[signature].outputs
         return {name: answers[name] for name in documented}
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
-        """Computes at least what a signature documents."""
+        """Computes at least the documented outputs of a signature."""
         raise NotImplementedError
 
     def trace_signatures(self) -> dict[str, Any]:
-        """Traces all signatures: name to function, and the default one."""
+        """Traces all signatures and returns their functions by name."""
         functions = {name: self.trace(name) for name in self.signature_names}
         default = functions[self.signature_names[0]]
         return {"serving_default": default} | functions
 
     def trace_unbucketed(self) -> dict[str, Any]:
-        """Traces the signatures of ids with all rows at once.
+        """Traces the signatures of ids without buckets.
 
-        Other runtimes lack what buckets need, so conversions start from these.
+        Conversions start from these: other runtimes lack buckets' operations.
         """
         tokens, self.tokens_per_bucket = self.tokens_per_bucket, 0
         names = (n for n in self.signature_names if n.endswith("_ids"))
@@ -101,11 +101,11 @@ class ExportedModule(tf.Module):
         return functions
 
     def trace(self, signature: str, outputs: Sequence[str] = ()) -> Any:
-        """Traces a signature, with some outputs alone if they are named."""
+        """Traces a signature, with all outputs or only those named."""
 
         def run(**inputs: tf.Tensor) -> Tensors:
             answers = self.run(signature, **inputs)
-            # What is not returned is not computed either.
+            # A graph computes only the outputs that it returns.
             return {name: answers[name] for name in outputs or answers}
 
         specs = {}
@@ -122,9 +122,9 @@ class ExportedModule(tf.Module):
         lengths: tf.Tensor | None = None,
         paddings: Mapping[str, float] | None = None,
     ) -> Tensors:
-        """As `length_buckets.compute`; eagerly all rows at once.
+        """Calls `length_buckets.compute`; eagerly computes all rows at once.
 
-        `lengths` are None where each row needs no columns but its tokens'.
+        If `lengths` is None, each row needs the columns up to its last token.
         """
         if self.tokens_per_bucket == 0 or tf.executing_eagerly():
             return compute_rows(length_buckets.ChosenRows())
@@ -135,38 +135,38 @@ class ExportedModule(tf.Module):
         return length_buckets.compute(compute_rows, *others)
 
     def check_ids(self, **rows: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Ids, mask and segments, `[B, S]` int32, after checks in the graph."""
+        """Checks rows of ids in the graph; returns three `[B, S]` int32."""
         input_ids = rows["input_ids"]
-        length, most = tf.shape(input_ids)[1], self.num_positions
-        words = f"Rows must not be longer than the model's {most} positions."
+        length, limit = tf.shape(input_ids)[1], self.num_positions
+        message = f"Rows must have at most the model's {limit} positions."
         # An accelerator would look up zeros for ids that do not exist.
-        checks = [tf.debugging.assert_less_equal(length, most, words)]
+        checks = [tf.debugging.assert_less_equal(length, limit, message)]
         sizes = self.vocab_size, 2, self.num_segments
         for name, size in zip(_INPUTS, sizes, strict=True):
-            tensor, words = rows[name], f"`{name}` must be 0 to {size - 1}."
+            tensor, message = rows[name], f"`{name}` must be 0 to {size - 1}."
             if tensor is not input_ids:
                 pair = {"input_ids": input_ids, name: tensor}
                 checks.append(_equal_shapes(**pair))
             is_known = (tensor >= 0) & (tensor < size)
-            checks.append(self.require(is_known, words, tensor))
+            checks.append(self.require(is_known, message, tensor))
         with tf.control_dependencies(checks):
             input_ids = tf.identity(input_ids)
         return input_ids, rows["input_mask"], rows["segment_ids"]
 
     @staticmethod
     def check_pairs(**tensors: tf.Tensor) -> list[tf.Tensor]:
-        """Two tensors, after a check in the graph that shapes are equal."""
+        """Returns two tensors, whose equal shapes are checked in the graph."""
         with tf.control_dependencies([_equal_shapes(**tensors)]):
             return [tf.identity(tensor) for tensor in tensors.values()]
 
     @staticmethod
-    def require(conditions: tf.Tensor, words: str, values: tf.Tensor) -> Any:
-        """A check of the graph that all conditions are true."""
-        shown = [f"{words} Received values", values]
+    def require(conditions: tf.Tensor, message: str, values: tf.Tensor) -> Any:
+        """Returns an operation that fails unless all conditions are true."""
+        shown = [f"{message} Received values", values]
         return tf.debugging.Assert(tf.reduce_all(conditions), shown, 8)
 
 
 def _equal_shapes(**tensors: tf.Tensor) -> Any:
     (first_name, first), (name, second) = tensors.items()
-    words = f"`{name}` must have the shape of `{first_name}`."
-    return tf.debugging.assert_equal(tf.shape(second), tf.shape(first), words)
+    message = f"`{name}` must have the shape of `{first_name}`."
+    return tf.debugging.assert_equal(tf.shape(second), tf.shape(first), message)

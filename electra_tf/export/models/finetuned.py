@@ -1,7 +1,6 @@
-"""Fine-tuned models as exports answer for them: an encoder, a task's head.
+"""The module of fine-tuned models: an encoder and the head of a task.
 
-A task's class lays out rows and reads answers, in training and here inside the
-graph.
+The task's class lays out rows and reads answers; here, inside of the graph.
 """
 
 from collections.abc import Sequence
@@ -43,21 +42,21 @@ class FinetunedModule(exported_module.ExportedModule):
         self.kind = task.export_name or task.kind
         self.signature_names = task.signature_names
         self._network.head = head
-        # Tracked: it may hold tables.
+        # The attribute is tracked, as the object may hold tables.
         self._task_signatures = task.build_signatures(self)
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
-        """Answers for raw text, or for rows of ids."""
+        """Answers a signature of raw text, or of rows of ids."""
         answer = "answer_text" if signature.endswith("_text") else "answer_ids"
         return getattr(self._task_signatures, answer)(**inputs)
 
     def pad(self, ids: tf.RaggedTensor, segment_starts: tf.Tensor) -> Any:
-        """Ids, mask and segments of rows, `[B, S]`."""
+        """Pads rows; returns ids, mask and segments, `[B, S]`."""
         pad_id = self.tokenizer.vocabulary.pad_id
         return rows_lib.pad(ids, segment_starts, pad_id=pad_id)
 
     def apply_head(self, *rows: tf.Tensor, **features: tf.Tensor) -> Tensors:
-        """Outputs of the head for rows, all at once."""
+        """Returns the head's outputs; computes all rows at once."""
         hidden = self._network.encoder(*rows).sequence_output
         names = ("input_ids", "input_mask", "segment_ids")
         tokens = dict(zip(names, rows, strict=True))
@@ -66,13 +65,13 @@ class FinetunedModule(exported_module.ExportedModule):
     def apply_head_in_buckets(
         self, outputs: Sequence[str], *rows: tf.Tensor, **features: tf.Tensor
     ) -> Tensors:
-        """Some outputs of the head, in buckets of similar length.
+        """Returns the named outputs of the head; computes rows in buckets.
 
         Features are positions in the row, `[B, W]` int32.
         """
         lengths = length_buckets.count_columns(rows[1])
         for positions in features.values():
-            # A position may be asked for that has no token.
+            # A position may be that of padding.
             last = tf.reduce_max(tf.pad(positions, [[0, 0], [0, 1]]), 1)
             lengths = tf.maximum(lengths, last + 1)
 

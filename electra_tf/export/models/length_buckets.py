@@ -1,8 +1,8 @@
-"""Rows of a batch in buckets of similar length, in the graph, on the CPU.
+"""Computes the rows of a batch in buckets of similar length, on the CPU.
 
-A batch is padded to its longest row, and most of what a model would compute for
-it is padding. Buckets of about `TOKENS` tokens run side by side, each on one
-thread: products of this size stay in its cache (docs/performance.md).
+A batch is padded to its longest row, so most of a model's work would be for
+padding. Buckets of about `TOKENS` tokens run in parallel, each on one thread,
+whose cache holds matrix products of this size (docs/performance.md).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 TOKENS = 256
-"""A bucket ends with the row that reaches a multiple of so many tokens."""
+"""A bucket ends with the row that reaches a multiple of this many tokens."""
 
 Tensors = dict[str, tf.Tensor]
 
@@ -19,22 +19,22 @@ Tensors = dict[str, tf.Tensor]
 class ChosenRows(NamedTuple):
     """Rows of a batch that are computed together; by default all of them."""
 
-    chosen: tf.Tensor | None = None  # `[R]` int32, numbers of the rows, or None
-    length: tf.Tensor | None = None  # columns that are enough for them, or None
+    chosen: tf.Tensor | None = None  # `[R]` int32, row numbers; None: all
+    length: tf.Tensor | None = None  # columns of the longest row; None: all
 
     def trim(self, tensor: tf.Tensor) -> tf.Tensor:
-        """These rows of `[B, S]`, trimmed to `length` columns."""
+        """Returns these rows of `[B, S]`, cut to `length` columns."""
         if self.length is None:
             return tensor
         return self.pick(tensor[:, : self.length])
 
     def pick(self, tensor: tf.Tensor) -> tf.Tensor:
-        """These rows of `[B, ...]`."""
+        """Returns these rows of `[B, ...]`."""
         return tensor if self.chosen is None else tf.gather(tensor, self.chosen)
 
 
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
-    """Columns up to each row's last token, at least 1, `[B]` int32."""
+    """Counts columns up to each row's last token, at least 1: `[B]` int32."""
     used = tf.where(input_mask > 0, tf.range(1, tf.shape(input_mask)[1] + 1), 1)
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
@@ -42,18 +42,18 @@ def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
 def split(lengths: tf.Tensor, num_tokens: int) -> tuple[tf.Tensor, ...]:
     """Splits rows that need `lengths` columns, `[B]` int32, into G buckets.
 
-    Returns the rows from the longest to the shortest, `[B]`, where in that
-    order each bucket begins and ends, and columns that its rows need, `[G]`.
-    Without rows there is one bucket, which is empty.
+    Returns four tensors: `[B]`, the rows from the longest to the shortest; and
+    `[G]`, the begin and end of each bucket in that order, and the columns of
+    its longest row. Without rows there is one empty bucket.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     ranked = tf.gather(lengths, order)
-    # A row belongs where its first token does if buckets had equal sizes.
+    # A row's bucket is that of its first token in buckets of equal size.
     numbers = tf.cumsum(ranked, exclusive=True) // num_tokens
     begins = tf.cast(tf.where(numbers[1:] > numbers[:-1])[:, 0] + 1, tf.int32)
     borders = tf.concat([[0], begins, tf.shape(order)], 0)
     begins = borders[:-1]
-    # Without any row the one bucket has a column all the same.
+    # If there are no rows, the empty bucket has one column.
     ranked = tf.pad(ranked, [[0, 1]], constant_values=1)
     return order, begins, borders[1:], tf.gather(ranked, begins)
 
@@ -68,12 +68,15 @@ def compute(
     """Computes all rows in buckets; part of a graph, not for eager calls.
 
     Args:
-        compute_rows: takes some rows, returns name to `[R, ...]`.
+        compute_rows: takes R rows and returns tensors `[R, ...]` by name.
         lengths: `[B]` int32, columns that each row needs, at least 1.
-        num_columns: of the whole batch, S, to which outputs are padded.
-        paddings: outputs whose second axis is that of tokens, and the value
-            where a bucket has no token.
+        num_columns: S, the columns of the whole batch and of its outputs.
+        paddings: for outputs with a second axis of tokens, the value at
+            padding.
         num_tokens: see `TOKENS`.
+
+    Returns:
+        The outputs of all rows by name, `[B, ...]` or `[B, S, ...]`.
     """
     order, begins, ends, longest = split(lengths, num_tokens)
     most_rows = tf.reduce_max(ends - begins)
@@ -96,8 +99,8 @@ def compute(
     function = tf.function(
         compute_bucket, autograph=False
     ).get_concrete_function(scalar, scalar, scalar)
-    # The one operation that runs a function on several elements side by side
-    # and says how many threads each may take.
+    # No other operation runs a function on several elements in parallel and
+    # limits the threads of each.
     computed = tf.raw_ops.MapDefun(
         arguments=[begins, ends, longest],
         captured_inputs=function.captured_inputs,
@@ -106,8 +109,8 @@ def compute(
         f=function,
         max_intra_op_parallelism=1,
     )
-    # Where the rows' answers are among those of the buckets: `[B]`, and for
-    # tokens `[B, S]`, with whether the bucket has that token.
+    # Positions of rows (`owners`, `places`, `[B]`) and of tokens (`cells`,
+    # `[B, S]`) in the buckets' outputs.
     ranks = tf.math.invert_permutation(order)
     owners = tf.searchsorted(ends, ranks, side="right")
     places = ranks - tf.gather(begins, owners)
@@ -136,6 +139,6 @@ def _merge(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _extend(tensor: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """`[N, ...]` as `[size, ...]`, with zeros (or False) at the end."""
+    """Pads `[N, ...]` to `[size, ...]` with zeros (or False)."""
     missing = [[0, size - tf.shape(tensor)[0]]]
     return tf.pad(tensor, missing + [[0, 0]] * (tensor.shape.rank - 1))

@@ -1,7 +1,7 @@
-"""Pre-trained models as exports answer for them.
+"""The modules of pre-trained models, a class for each kind of main network.
 
-One class for each kind of network, with one method for each family of
-signatures: `score` answers `score_text` and `score_ids`.
+A class has a method for each family of signatures: `score` computes
+`score_text` and `score_ids`.
 """
 
 from collections.abc import Mapping
@@ -16,18 +16,17 @@ from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _FEATURES = ("features_text", "features_ids")
-# [CLS] and [SEP] around every text.
-_NUM_SPECIAL_TOKENS = 2
+_NUM_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
 
 Tensors = dict[str, tf.Tensor]
 
 
 class PretrainedModule(exported_module.ExportedModule):
-    """An encoder, which gives features.
+    """An encoder, which computes features.
 
-    Methods of a family take ids, mask and segments, `[B, S]` int32, and return
-    what `signatures.toml` documents. Answers at padding are constants: what a
-    network computes there depends on how much padding there is.
+    The method of a family takes ids, mask and segments, `[B, S]` int32, and
+    returns the outputs that `signatures.toml` documents. Outputs at padding are
+    constants, as a network's depend on the amount of padding.
     """
 
     kind = "encoder"
@@ -43,7 +42,7 @@ class PretrainedModule(exported_module.ExportedModule):
         self._network.main = network
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
-        """Answers for `texts`, `[B]` string, or for rows of ids."""
+        """Answers a signature of `texts`, `[B]` string, or of rows of ids."""
         family = signature.rpartition("_")[0]
         texts: Tensors = {}
         if "texts" in inputs:
@@ -64,12 +63,12 @@ class PretrainedModule(exported_module.ExportedModule):
         )
 
     def features(self, *rows: tf.Tensor) -> Tensors:
-        """The encoder's last layer."""
+        """Returns the outputs of the encoder's last layer."""
         output = self._network.encoder(*rows)
         hidden = tf.cast(output.sequence_output, tf.float32)
         is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
-            # Not `hidden[:, 0]`, which a batch without rows does not have.
+            # `hidden[:, 0]` fails for a batch without rows.
             "sentence_features": tf.reshape(
                 hidden[:, :1], [tf.shape(hidden)[0], hidden.shape[-1]]
             ),
@@ -82,7 +81,7 @@ class PretrainedModule(exported_module.ExportedModule):
         num_pieces = tf.cast(ids.row_lengths(), tf.int32)
         num_kept = tf.minimum(num_pieces, self.max_length - _NUM_SPECIAL_TOKENS)
         num_tokens = num_kept + _NUM_SPECIAL_TOKENS
-        # Laid out by hand: ragged operations would be most of the graph.
+        # Without ragged operations, which would be most of the graph.
         columns = tf.range(tf.reduce_max(tf.pad(num_tokens, [[0, 1]])))
         num_kept_column = num_kept[:, tf.newaxis]
         is_piece = (columns > 0) & (columns <= num_kept_column)
@@ -90,7 +89,7 @@ class PretrainedModule(exported_module.ExportedModule):
         source = tf.where(is_piece, first + columns - 1, 0)
 
         def lay_out(pieces: tf.RaggedTensor, others: Any) -> tf.Tensor:
-            # A place to read where there is no piece at all.
+            # Padded, so that index 0 exists even if all texts are empty.
             values = tf.pad(pieces.values, [[0, 1]])
             return tf.where(is_piece, tf.gather(values, source), others)
 
@@ -109,13 +108,13 @@ class PretrainedModule(exported_module.ExportedModule):
 
 
 class DetectorModule(PretrainedModule):
-    """A discriminator: which tokens were replaced."""
+    """A discriminator, which finds replaced tokens."""
 
     kind = "detector"
     signature_names = ("score_text", "score_ids", *_FEATURES)
 
     def score(self, *rows: tf.Tensor) -> Tensors:
-        """Logit and probability that each token was replaced."""
+        """Returns each token's probability, and logit, of being replaced."""
         logits = self._compute_logits(*rows)
         logits = tf.where(rows[1] > 0, logits, export_metadata.PADDING_LOGIT)
         probability = tf.sigmoid(logits)
@@ -126,10 +125,10 @@ class DetectorModule(PretrainedModule):
 
 
 class CopyingModule(DetectorModule):
-    """All-Tokens MLM: what is not to be copied was replaced.
+    """All-Tokens MLM, whose copy mechanism finds replaced tokens.
 
-    The copy mechanism gives every token a probability D of being the
-    original (paper, section 3.5), so `1 - D` is a discriminator's answer.
+    The copy mechanism gives every token a probability D of being the original
+    (paper, section 3.5), so the token was replaced with probability `1 - D`.
     """
 
     kind = "copying"
@@ -139,21 +138,21 @@ class CopyingModule(DetectorModule):
 
 
 class EnergyModule(PretrainedModule):
-    """Electric: how likely each token is, given all others.
+    """Electric, which computes each token's likelihood, given all others.
 
     `log p(x_t | x without t) = -E(x)_t - log Z`, where Z is not known, so
-    likelihoods are up to a constant (Electric, sections 2 and 3). The logits
-    of its discriminator are the energies E.
+    likelihoods lack a constant (Electric, sections 2 and 3). The logits of the
+    discriminator are the energies E.
     """
 
     kind = "energy"
     signature_names = ("likelihood_text", "likelihood_ids", *_FEATURES)
 
     def likelihood(self, *rows: tf.Tensor) -> Tensors:
-        """Minus the energies, and their sum over the text."""
+        """Returns the negative energies, and their sum over the text."""
         (ids, mask, _), energies = rows, self._network.main(*rows).logits
         vocabulary = self.tokenizer.vocabulary
-        # Noise was never contrasted with these.
+        # Training never contrasted these tokens with noise.
         special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
         counts = masking.eligible_positions(ids, mask, special_ids)
         likelihoods = tf.where(counts, -energies, 0.0)
@@ -164,13 +163,13 @@ class EnergyModule(PretrainedModule):
 
 
 class MaskedLanguageModule(PretrainedModule):
-    """A masked language model: which tokens belong at a position."""
+    """A masked language model, which predicts the token of each position."""
 
     kind = "masked_lm"
     signature_names = (*_FEATURES, "predict_ids")
 
     def predict(self, *rows: tf.Tensor) -> Tensors:
-        """The most probable tokens at every position."""
+        """Returns the most probable tokens at every position."""
         logits = self._network.main.score_tokens(rows)
         count = min(export_metadata.NUM_PREDICTIONS, self.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
@@ -196,10 +195,14 @@ def build_module(
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module of a main network that answers so, if it has a head.
+    """Builds the module of a main network, which may lack its head.
 
-    A `max_length` of 0 is its number of positions.
+    Args:
+        answer: what the network answers if it has a head.
+        network: the main network.
+        tokenizer: its tokenizer.
+        max_length: tokens at which texts are cut; 0: the model's positions.
     """
     has_head = hasattr(network, "head")
-    kind = _MODULES[answer] if has_head else PretrainedModule
-    return kind(network, tokenizer, max_length)
+    module_class = _MODULES[answer] if has_head else PretrainedModule
+    return module_class(network, tokenizer, max_length)

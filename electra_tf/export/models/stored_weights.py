@@ -1,8 +1,8 @@
 """Stores the weights of an export in fewer bits.
 
 Kernels and tables are variables of float32, bfloat16, or int8 with a float32
-scale per output of a kernel or row of a table. The graph widens what it uses
-where it uses it: files and memory shrink, not the work. Vectors are constants.
+scale per output of a kernel or row of a table. The graph converts them where it
+uses them, so files and memory shrink, but not the work. Vectors are constants.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,10 +19,7 @@ _LARGEST_INT8 = 127
 
 
 class _Constant:
-    """A constant that layers read like a vector variable.
-
-    Reading a variable takes a short text about as long as an operation.
-    """
+    """A constant that layers read like a variable, which takes more time."""
 
     def __init__(self, values: np.ndarray, dtype: str) -> None:
         self._values = values
@@ -35,7 +32,7 @@ class _Constant:
 
 
 class StoredWeights:
-    """A matrix in few bits that layers read like a variable.
+    """A matrix in fewer bits that layers read like a variable.
 
     `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows.
     """
@@ -66,7 +63,7 @@ class StoredWeights:
         return tf.cast(values, dtype or self.dtype)
 
     def look_up(self, ids: tf.Tensor) -> tf.Tensor:
-        """Rows of a matrix with row scales, for ids `[...]` int32."""
+        """Returns the rows `ids` (`[...]` int32) of a table."""
         rows = tf.gather(self._stored, ids)
         if self._scales is not None:
             rows = tf.cast(rows, tf.float32) * tf.gather(self._scales, ids)
@@ -80,14 +77,14 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     multiples, and the scales, `[rows, 1]` or `[1, columns]` float32.
     """
     largest = np.abs(values).max(axis=1 - axis, keepdims=True)
-    # Where all is zero any scale will do.
+    # If all values are zero, any scale will do.
     scales = np.where(largest > 0, largest, 1.0) / np.float32(_LARGEST_INT8)
     return np.rint(values / scales).astype(np.int8), scales.astype(np.float32)
 
 
 def replace(layers: Iterable[Any], weights: str) -> None:
-    """Makes layers read constants and stored weights, not their variables."""
-    # Layers that share a variable share what takes its place.
+    """Replaces the variables of layers by constants and stored weights."""
+    # Layers that share a variable share its replacement.
     replaced: dict[int, Any] = {}
     with tf.device("/CPU:0"):
         for layer, name, value in list(_find_attributes(layers)):
@@ -98,7 +95,7 @@ def replace(layers: Iterable[Any], weights: str) -> None:
 
 
 def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
-    """All variables that layers read, each once."""
+    """Returns all variables that layers read, each once."""
     variables: dict[int, tf.Variable] = {}
     for _, _, value in _find_attributes(layers):
         if isinstance(value, keras.Variable):
@@ -111,7 +108,7 @@ def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
 def _store(layer: Any, variable: Any, weights: str) -> Any:
     values, name = np.asarray(variable.value), variable.path.replace("/", "_")
     is_kernel = variable.name == "kernel"
-    # Tables and normalization are read in float32 whatever the layer computes.
+    # Layers read tables and normalization in float32.
     is_cast = is_kernel or variable.name == "bias"
     dtype = layer.compute_dtype if is_cast else "float32"
     if values.ndim == 1:
@@ -122,7 +119,7 @@ def _store(layer: Any, variable: Any, weights: str) -> Any:
 
 
 def _find_attributes(items: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Attributes of all layers among items and what they hold, each once."""
+    """Yields (layer, name, value) of all attributes of nested layers, once."""
     seen, waiting = set(), [items]
     while waiting:
         item = waiting.pop(0)

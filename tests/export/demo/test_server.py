@@ -88,7 +88,7 @@ def test_a_request_that_makes_no_sense_is_told_why(server):
         (b"[]", _JSON, 400, "JSON object"),
         (b'{"text": "a", "more": 1}', _JSON, 400, "nothing else"),
         (b'{"text": 3}', _JSON, 400, "JSON object"),
-        (b'{"text": "  \\n "}', _JSON, 400, "blanks alone"),
+        (b'{"text": "  \\n "}', _JSON, 400, "only blanks"),
         (b'{"text": "\\ud800"}', _JSON, 400, "surrogate"),
         (b'{"text": "%5001d"}' % 1, _JSON, 400, "1 to 5,000 characters"),
         (_TEXT, "text/plain", 415, _JSON),
