@@ -19,8 +19,8 @@ CONFIGS = SCRIPTS.parent / "configs"
 OWN = (f"--config={CONFIGS}/finetune/own.py:classification "
        "--output_dir=out --pretrained_dir=tiny-en ")  # fmt: skip
 PRETRAIN = f"--config={CONFIGS}/pretrain/tiny.py "
-NOTHING, EXPORT = "nothing, which is nothing", "the export export. Give the run"
-NO_EXPORT = "run, which is none. Make one: electra-export"
+NOTHING, EXPORT = "nothing, none of these", "the export export. Give the run"
+NO_EXPORT = "run, no export. Make one: electra-export"
 MISTAKES = [
     ("run_finetuning", f"{OWN} --search=rank=1,2 --search=rank=4",
      "--search must name each field once"),
@@ -56,7 +56,7 @@ MISTAKES = [
     ("score_text", "--model=tiny-en --input_file=a.csv --output_file=b.csv",
      "a.csv, no such file"),
     ("serve_demo", "--model=export --task=cola",
-     "Received: the export export. Leave them out"),
+     "Received: the export export. Leave both"),
     ("evaluate_words", "--model=tiny-en --sentences=nothing", "No corpus at"),
 ]  # fmt: skip
 

@@ -82,7 +82,7 @@ def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     [
         ({"max_seq_length": 4}, "`max_seq_length` must be at least 5"),
         ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
-        ({"original_order": True}, "set validation_fraction to 0"),
+        ({"original_order": True}, "set validation_fraction=0"),
         ({"original_order": True, "packed": True, "validation_fraction": 0},
          "leave out the others. Received: packed=True."),
     ],
