@@ -3,7 +3,8 @@
 On CPUs and GPUs they are those of TensorFlow's operation, Philox. A loop that
 XLA compiles makes them faster: a step of Small on two CPU cores takes 0.96 of
 the time. A TPU multiplies integers by thirty operations on floats, so there the
-bits are Threefry's, which has no products: a quarter of the operations.
+bits are Threefry's, which has no products: a quarter of the operations, and 42
+instead of 50 MiB of program for a step of Small on a v4.
 """
 
 import math
