@@ -30,7 +30,7 @@ flags.DEFINE_string("device", "", "Such as A100; without, all known ones.")
 flags.DEFINE_integer("count", 1, "Devices that train together.", 1)
 flags.DEFINE_string("compiled", "", "Output of `electra-benchmark compile`.")
 flags.DEFINE_bool("operations", False, "Count operations by part instead.")
-# What a config is counted with that has no vocabulary and names no dataset.
+# The vocabulary size of a config without a vocabulary or a dataset.
 _PAPERS_VOCABULARY = 30_522
 _PARTS = {
     "generator": "generator",
@@ -133,7 +133,7 @@ def _print_devices(settings: config.ExperimentConfig, weights: int) -> None:
 def _quote(
     need: Any, core: Any, share: float, settings: config.ExperimentConfig
 ) -> Any:
-    """Puts what a compiler says of a core in an estimate for its operations."""
+    """Replaces an estimate's operations by a compiler's figures for a core."""
     from electra_tf.training import devices
 
     parts = round(share / core["flops"])

@@ -43,8 +43,8 @@ class Request:
 
     settings: finetuning_config.FinetuningConfig  # with the first trial's seed
     output_dir: Path  # where everything goes
-    # Of a pre-trained model of any format, or a fine-tuned one, whose encoder
-    # is taken; None if nothing is trained.
+    # A pre-trained model of any format, or a fine-tuned one, whose encoder is
+    # taken; None if nothing is trained.
     pretrained_dir: Path | None = None
     checkpoint: str = "latest"  # of it; or `best`, or a folder
     use_average: bool = False  # take the moving average of its weights

@@ -241,10 +241,10 @@ def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
 
 
 def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
-    """Finds the trial that a folder stands for; None if it holds none.
+    """Finds the best trial in a folder; None if it holds no trial.
 
-    A fine-tuning stands for its trial with the best dev score, a search for
-    that of its best combination, a benchmark for that of the task named.
+    It is the trial with the best dev score of a fine-tuning, of a search's best
+    combination, or of a benchmark's task `task`.
     """
     # Looks for a file, which fails early in a folder without permission.
     if (folder / trial_lib.CONFIG_FILE).is_file():
@@ -338,7 +338,7 @@ def write_report(
     """Writes `results.json`, and `results.txt` with the table."""
     scores = dataclasses.asdict(content)
     for part in (scores, scores.get("best", {})):
-        part.pop("is_kept", None)  # What is written is.
+        part.pop("is_kept", None)  # true for all written results
     both = {"settings": dataclasses.asdict(settings)} | scores
     atomic.write_text(output_dir / "results.json", schema.to_json(both))
     table = f"{content.format_table()}\n"

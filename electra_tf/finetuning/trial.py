@@ -63,7 +63,7 @@ SAFE_TO_LOAD = (
     }
 )
 CONVERTED = "converted from"
-"""How the source of a trial begins that was trained elsewhere."""
+"""Prefix of a trial's source if the trial was trained elsewhere."""
 
 
 @schema.frozen
@@ -76,7 +76,7 @@ class TrialDescription:
     source: str  # where the encoder's first weights came from
     # By task, what else it keeps of its training file: `Task.conventions`
     conventions: Mapping[str, Mapping[str, Any]] | None = None
-    # Of what it learns from and is scored on; older trials have none.
+    # Digests of training and evaluation data; older trials have none.
     data: Digests | None = None
     format: Literal[1] = 1  # version of the file
 
@@ -151,7 +151,7 @@ def claim(
         safe, old = SAFE_TO_RESUME, read_description(folder)
         if old.data is not None:
             safe = safe | PLACES
-            # They follow from data and settings.
+            # Labels depend only on data and settings.
             description = dataclasses.replace(description, labels=old.labels)
         require_same(folder, description, safe)
         if old.data is not None:

@@ -53,7 +53,7 @@ class _Training(training_run.TrainingRun):
             training, trial.strategy, model, trial.folder, prepared.num_steps
         )
         self.best_score: float | None = None
-        # Of the weights as they are.
+        # Scores of the current weights.
         self.scores: trial_lib.Scores | None = None
         if trial.place:
             self.title, self.is_brief = trial.place, True

@@ -54,7 +54,7 @@ def check(
     vocabulary: vocabulary_lib.Vocabulary,
     may_extend: bool = False,
 ) -> list[str]:
-    """Checks that a folder is free, or holds a run that may be continued so.
+    """Checks that a folder is free, or has a run that can continue.
 
     Returns the changed settings, each as `section.field: stored, new`. Raises
     `ModelError` for changes that a run does not allow, or another vocabulary.

@@ -28,7 +28,7 @@ from electra_tf.tasks import base
 
 _CONFIG = "configs/finetune/own.py"
 _PAIR = "text_pair"
-# Of rows that are tuples, by their number of values.
+# Columns of rows that are tuples, by their number of values.
 _COLUMNS = {2: ["text", "label"], 3: ["text", _PAIR, "label"]}
 
 
@@ -270,7 +270,7 @@ def build_settings(
     own |= base.find_kind(kind).describe_frame(frame, known) | dict(given)
     if reason:
         print(f'Kind: {kind}, because {reason}. Another: own={{"kind": KIND}}.')
-    # What a program does later needs no deterministic kernels.
+    # Deterministic kernels would slow down the rest of the program.
     values["training"]["deterministic"] = False
     for name, fields in {**sections, "own": own}.items():
         values[name] = values.get(name, {}) | dict(fields)

@@ -81,7 +81,7 @@ class PretrainedModel(finetuned.LoadedModel):
         answer: networks_lib.Answer = networks_lib.Answer.REPLACED,
     ) -> None:
         generator, main = self.networks = networks
-        # Its description in files, without tensors.
+        # The model as files describe it, without tensors.
         self._portable = described
         self.objective, self.config = described.objective, described.encoder
         self.origin, self.notes = described.origin, described.notes

@@ -93,7 +93,7 @@ class AnsweredTable:
         parts = list[pathlib.Path]()
         with locks.hold(folder):
             with progress.WorkProgress("Answers", total, "rows") as shown:
-                shown.advance(0, 0)  # Its clock starts here.
+                shown.advance(0, 0)  # starts the clock
                 for rows in self._read_parts(columns):
                     parts.append(folder / f"{digest}-{len(parts):06d}.jsonl")
                     if not parts[-1].exists():

@@ -27,11 +27,11 @@ class Settings(electra.SamplingSettings):
 
     gen_weight: schema.NonNegative = 1.0  # of the generator's losses
     disc_weight: schema.NonNegative = 50.0  # of the discriminator's loss
-    # How the generator's gradient is estimated.
+    # Estimator of the generator's gradient.
     adversarial_estimator: Annotated[
         str, schema.one_of("reinforce", "straight_through")
     ] = "reinforce"
-    # Of the soft samples of straight_through; 1.0 for reinforce.
+    # Temperature of soft samples in straight_through; 1.0 for reinforce.
     gumbel_temperature: schema.Temperature = 1.0
     # Final value, reached linearly after `gumbel_temperature_steps`.
     final_gumbel_temperature: schema.Temperature = 1.0

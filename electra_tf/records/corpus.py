@@ -29,7 +29,7 @@ _COMPRESSION_RATIO = 4
 _MIN_UNIT_BYTES = 1 << 20
 _MAX_UNIT_BYTES = 1 << 26
 _UNITS_PER_CORPUS = 256
-# Of what is told before the work: files for formats, text for documents.
+# Limits of the preview: files that tell formats, text that tells documents.
 _MOST_FILES, _MOST_CHARACTERS = 200, 1 << 22
 
 

@@ -1,4 +1,4 @@
-"""What a step updates beside the weights: loss scale, averages, statistics.
+"""A step's state beside the weights: loss scale, averages, statistics.
 
 Inside a loop or a condition a replica cannot call `assign` of a mirrored
 variable. The functions here write the replica's copy through its handle, so

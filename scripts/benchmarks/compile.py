@@ -15,11 +15,10 @@ from electra_tf import figures
 
 _SCRIPTS = pathlib.Path(__file__).parents[1]
 WORKS = ("pretrain", "evaluate", "finetune", "predict")
-# Of a GPU beside its memory: major version and kind of the compute capability,
-# multiprocessors, units of each, GHz, bytes of shared memory, of it for a block
-# and of the second cache.
+# A GPU: version and kind of the compute capability, multiprocessors, units of
+# each, GHz, bytes of shared memory, of it for a block, of the second cache.
 _HOPPER = 9, "ACCELERATED_FEATURES", 132, 128, 1.98, 233472, 232448, 52428800
-# How a compiler calls a device: TPUs by the smallest slice with eight cores.
+# A compiler's names of devices; of TPUs, the smallest slice with eight cores.
 DEVICES: dict[str, Any] = {
     "v2": "v2:2x2",
     "v3": "v3:2x2x1",
@@ -72,7 +71,7 @@ def compile_step(
     """
     for name in names:
         config.require_choice("--devices", name, DEVICES)
-    # They import TensorFlow, which mistaken flags need not wait for.
+    # Imported late, as TensorFlow takes seconds to import.
     from benchmarks import programs
     from electra_tf.training import devices
 
@@ -108,7 +107,7 @@ def compile_step(
 
 
 def _describe_topology(name: str, device: Any) -> str:
-    """What JAX asks of a device that is not there, as JSON."""
+    """Describes an absent device for JAX, as JSON."""
     described = DEVICES[name]
     if isinstance(described, str):
         return json.dumps({"platform": "tpu", "topology_name": described})

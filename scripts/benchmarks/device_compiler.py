@@ -33,7 +33,7 @@ _BITS = {"pred": 8, "bf16": 16} | {
 _ARRAY = re.compile(r"\b(\w+)\[([\d,]*)\](\{[^}]*\})?")
 _HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
 _LINE = re.compile(r"^\s*(ROOT )?%([\w.-]+) = (.*?) ([\w-]+)\((.*?)\)(.*)$")
-# They move nothing, or what they move is counted where it is done.
+# Operations that move no bytes, or whose bytes are counted elsewhere.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast"),
     *("copy-done", "slice-done", "fusion-done", "after-all", "iota"),
@@ -51,7 +51,7 @@ class _Operation(NamedTuple):
     attributes: str
 
     def find(self, pattern: str) -> str:
-        """What the group of a pattern has in the attributes, or nothing."""
+        """Returns the group of a pattern in the attributes, or ""."""
         found = re.search(pattern, self.attributes)
         return found[1] if found else ""
 
@@ -167,7 +167,7 @@ class _Program:
         return self._computations.get(one.find(r"calls=%([\w.-]+)"), {})
 
     def _count_turns(self, loop: _Operation, within: _Operations) -> int:
-        """How often a loop runs: a constant, or as often as another one ran."""
+        """Counts a loop's iterations: a constant, or those of another loop."""
         condition = self._computations[loop.find(r"condition=%([\w.-]+)")]
         if limit := self._find_number(condition):
             return limit

@@ -24,7 +24,7 @@ from electra_tf.training import distribution
 
 _BUILDER = pathlib.Path(__file__).parents[1] / "build_pretraining_dataset.py"
 _SIGNATURE = "score_text"
-# Of a step of input: enough that the batches that were prefetched do not count.
+# Batches in a step of input, many more than are prefetched.
 _NUM_BATCHES = 50
 _PEAK_SECONDS = 0.2
 

@@ -16,7 +16,7 @@ from electra_tf.pretraining import cost
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# Of the classes of a head, and of the rows that a comparison has.
+# Numbers of labels of a head, and of rows in a comparison.
 _NUM_LABELS, _GROUP = 4, 4
 _TASK = "own"
 

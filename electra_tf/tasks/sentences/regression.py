@@ -70,7 +70,7 @@ class NumberPrediction:
 class RegressionOptions:
     """Options of a regression model that other formats store."""
 
-    # What outputs of 0 and of 1 mean
+    # The numbers that outputs of 0 and 1 stand for
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
 
 
