@@ -243,8 +243,8 @@ def _require_folders() -> None:
         path = pathlib.Path(given or ".")
         if any(map(pathlib.Path.is_file, (path, *path.parents))):
             raise NotADirectoryError(
-                f"--{name} must be a folder. Received: {path}, which is or is "
-                "below a file. Name another folder."
+                f"--{name} must be a folder. Received: {path}, which is a "
+                "file or below one. Name another folder."
             )
 
 
