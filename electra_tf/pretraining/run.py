@@ -446,11 +446,20 @@ def explain_plateau(
 
 
 def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
-    """Returns a warning if a masked LM fell back to unigrams, or None.
+    """Returns a warning if a network lost what it had learned, or None.
 
     It reads the `lines` of held-out metrics.
     """
     held_out = [line for line in lines if "unigram_entropy" in line]
+    areas = [line["disc_auc"] for line in held_out if "disc_auc" in line]
+    if areas[-1:] == [0.5] != areas[:1]:
+        return (
+            "Warning: the discriminator has collapsed. It gives every token "
+            "the same probability (its AUC is 0.500), and seldom recovers. In "
+            "a new model_dir, set a smaller --config.optimizer.learning_rate, "
+            "or train the generator first (--config.objective.name=two_stage "
+            "--config.objective.freeze_generator=false)."
+        )
     losses = [x for x in map(_masked_lm_loss, held_out) if x is not None]
     if not losses:
         return None
