@@ -255,18 +255,7 @@ def read_model(path: pathlib.Path) -> PortableModel:
 
 def _read_one(path: pathlib.Path) -> PortableModel:
     file = path / CONFIG_FILE
-    if not file.exists():
-        raise FileNotFoundError(
-            f"Expected {CONFIG_FILE} beside the weights in {path}. Received: "
-            "none. Give the complete folder of a model."
-        )
-    config_fields = schema.read_object(file, errors.ModelError)
-    names = config_fields.get("id2label")
-    if isinstance(names, dict) and len(names) > _MAX_LABELS:
-        raise errors.ModelError(
-            f"{file}: id2label must name the model's outputs, {_MAX_LABELS:,} "
-            f"at most. Received: {len(names):,} names. Copy the files again."
-        )
+    config_fields = _read_config(file)
     known = portable.build_known(_Config, config_fields, file)
     # Fields that the config lacks have the same defaults here.
     encoder = portable.build_known(config.EncoderConfig, config_fields, file)
@@ -324,6 +313,22 @@ def _read_one(path: pathlib.Path) -> PortableModel:
         origin=f"Hugging Face {head.name} {path}",
         notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
     )
+
+
+def _read_config(file: pathlib.Path) -> dict[str, Any]:
+    if not file.exists():
+        raise FileNotFoundError(
+            f"Expected {CONFIG_FILE} beside the weights in {file.parent}. "
+            "Received: none. Give the complete folder of a model."
+        )
+    fields = schema.read_object(file, errors.ModelError)
+    names = fields.get("id2label")
+    if isinstance(names, dict) and len(names) > _MAX_LABELS:
+        raise errors.ModelError(
+            f"{file}: id2label must name the model's outputs, {_MAX_LABELS:,} "
+            f"at most. Received: {len(names):,} names. Copy the files again."
+        )
+    return fields
 
 
 def _remove_wrapper_prefix(arrays: Arrays) -> tuple[Arrays, list[str]]:
