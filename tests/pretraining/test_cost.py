@@ -131,7 +131,6 @@ def test_the_command_plans_one_device_and_quotes_its_compiler(tmp_path):
     flops = cost.Cost(_load("tiny")).step_flops()
     times = {"product_seconds": 1, "memory_seconds": 3600}
     memory = {"arguments": 2e9, "program": 1e9, "temporary": 3e9}
-    # Of half of a device's rows.
     core = {"name": "A100", "flops": flops / 4, **times, **memory}
     path = tmp_path / "compiled.json"
     path.write_text(json.dumps({"cores": [core]}))

@@ -15,7 +15,9 @@ NUMBERS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_signal_is_remembered_by_name(number, capfd, hangup_ends):
+def test_a_signal_is_remembered_by_name(number, capfd):
+    # Not ignored, even if nohup runs the tests.
+    before = signal.signal(number, signal.SIG_DFL)
     with stopping.StopRequest() as stop:
         assert stop.signal_name == ""
         os.kill(os.getpid(), number)
@@ -25,14 +27,7 @@ def test_a_signal_is_remembered_by_name(number, capfd, hangup_ends):
     name = signal.Signals(number).name
     assert stop.signal_name == name
     assert f"{name}: saving and ending" in capfd.readouterr().err
-
-
-@pytest.fixture
-def hangup_ends():
-    """SIGHUP as in a terminal, even if nohup runs the tests."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+    signal.signal(number, before)
 
 
 # One call that lasts minutes and lets other threads run, as the compiled loop

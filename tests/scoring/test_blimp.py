@@ -21,15 +21,9 @@ PAIRS = [
 def write_files(folder: pathlib.Path, count: int = 8) -> None:
     """Pairs of words that name their file and number."""
     for name, phenomenon in FILES.items():
-        pairs = [
-            {
-                "sentence_good": f"{name} good {number}",
-                "sentence_bad": f"{name} bad {number}",
-                "linguistics_term": phenomenon,
-            }
-            for number in range(count)
-        ]
-        text = "\n".join(json.dumps(pair) for pair in pairs)
+        pair = {f"sentence_{x}": f"{name} {x} %d" for x in ("good", "bad")}
+        line = json.dumps(pair | {"linguistics_term": phenomenon})
+        text = "\n".join(line % (n, n) for n in range(count))
         (folder / f"{name}.jsonl").write_text(text)
 
 
