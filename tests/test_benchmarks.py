@@ -1,9 +1,9 @@
 """Sides do the same work in turn, and are summed up by what they say."""
 
+import json
 import sys
 
 import pytest
-from benchmarks import compile as compile_lib
 from benchmarks import device_compiler
 from benchmarks import pretrain
 from benchmarks import programs
@@ -12,6 +12,7 @@ from benchmarks import timing
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from tests import script_modules
 from tests import tiny
 
 _TINY = schema.replace_fields(
@@ -160,11 +161,13 @@ def test_every_step_has_a_program(work, kind, num_replicas, tmp_path):
 
 
 @pytest.mark.extra("compilers")
-def test_small_fits_one_core_of_a_tpu():
-    values = config.run_file("configs/pretrain/electra_small.py")
-    values.training.jit_compile = "on"
-    settings = pretrain.prepare(values, "bfloat16", 128)
-    (facts,) = compile_lib.compile_step(settings, ["v4"], sys.executable)
+def test_small_fits_one_core_of_a_tpu(tmp_path):
+    path = tmp_path / "v4.json"
+    # In a process without the settings of the tests.
+    given = "--config=configs/pretrain/electra_small.py --batch_size=128 "
+    given += f"--devices=v4 --peer_python={sys.executable} --output={path}"
+    script_modules.run("benchmark", "compile", *given.split())
+    (facts,) = json.loads(path.read_text())["cores"]
     assert facts["program"] < 40 * 2**20
     assert facts["temporary"] < 2.5 * 2**30
     assert facts["moved"] < 12e9

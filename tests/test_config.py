@@ -230,8 +230,8 @@ def test_what_is_no_config_gets_one_line(
     ],
 )
 def test_flags_set_fields(given, expected, parse):
-    rest = parse("--config=pretrain/electra_small.py", *given.split())
-    assert rest == ["command"]
+    small = "--config=pretrain/electra_small.py"
+    assert parse(small, *given.split()) == ["command"]
     section, field = re.search(r"config\.(\w+)\.(\w+)", given).groups()
     assert flags.FLAGS.config[section][field] == expected
 

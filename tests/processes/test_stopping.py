@@ -16,8 +16,7 @@ NUMBERS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_is_remembered_by_name(number, capfd):
-    # Not ignored, even if nohup runs the tests.
-    before = signal.signal(number, signal.SIG_DFL)
+    before = signal.signal(number, signal.SIG_DFL)  # nohup ignores one
     with stopping.StopRequest() as stop:
         assert stop.signal_name == ""
         os.kill(os.getpid(), number)

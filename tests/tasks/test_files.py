@@ -62,7 +62,6 @@ def _read(path, columns=("text", "label"), file_format="auto", optional=()):
         ("a.jsonl", '{"text": "a, \\"b\\"", "label": "1"}\n'
          '{"label": "0", "text": "c", "other": 5}\n\n'),
         ("a.csv", 'text|a, b|label\n"a, ""b"""|x|1\nc||0\n'),
-        # A time in its header would give the test a name for each worker.
         ("a.csv.gz", gzip.compress(b'text,label\n"a, ""b""",1\nc,0', mtime=0)),
         # The forms of pandas' `to_json`, and rows inside `data`.
         *(("a.json", FRAME.to_json(orient=o, indent=i)) for i in (0, 2)

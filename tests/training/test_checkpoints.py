@@ -79,8 +79,7 @@ def test_the_newest_ones_and_the_best_are_kept(tmp_path):
     _save(tmp_path, 50, keep=2, best_step=40)
     assert _steps(tmp_path) == [40, 50]
     for name, remedy in (("latest", "Train first"), ("best", "eval_steps")):
-        message = f"--checkpoint={name} must be in .*none, .*{remedy}"
-        with pytest.raises(FileNotFoundError, match=message):
+        with pytest.raises(FileNotFoundError, match=f"={name} mus.*{remedy}"):
             checkpoints.find(tmp_path / "none", name)
 
 
