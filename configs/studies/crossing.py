@@ -4,7 +4,7 @@ Command:
     electra-study configs/studies/crossing.py \
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
-Paper (Figure 2): ELECTRA is ahead from the first hours of training on. The
+Paper (Figure 1): at equal compute ELECTRA is ahead at every budget shown. The
 family's arms cost 8.1e13 operations, and there masked LM is ahead; at 1.57e16
 ELECTRA is (docs/results.md). These arms cost 6.4e14, and four times as much
 with `--num_train_steps=145000`.

@@ -365,8 +365,8 @@ def loop_over_layers(
 ) -> tf.Tensor:
     """Applies equal layers one after another, in a loop.
 
-    XLA compiles one body for all layers. For a TPU v4 the program of a step of
-    Small with 128 rows of 128 tokens takes 61 MiB instead of 271.
+    XLA compiles one body for all layers. For a TPU v4 this cut the program of
+    an earlier step of Small, 128 x 128, from 271 to 61 MiB.
 
     Args:
         call: takes a layer's weights, number and inputs, and `shared`.
