@@ -70,18 +70,23 @@ class Tokenizer(tf.Module):
 
     def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
         """Returns the ids of the words of N texts, `[N, (pieces)]` int32."""
-        return _by_text(self._match(words), words)
+        return _by_text(self._match(words), words.text_splits)
 
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         with tf.device(_DEVICE):
-            return self.tokenize_words(self._normalizer.split(texts))
+            # Most words of a batch repeat, and no word contains a blank.
+            chunks = tf.strings.split(texts, " ")
+            distinct, places = tf.unique(chunks.values)
+            pieces = self.tokenize_words(self._normalizer.split(distinct))
+            return _by_text(tf.gather(pieces, places), chunks.row_splits)
 
     def _compute_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Returns ids, the offsets of their words, and of the pieces."""
         with tf.device(_DEVICE):
             words = self._normalizer.split(texts)
             pieces = self._match(words)
-            ids, word_of_piece = _by_text(pieces, words), pieces.value_rowids()
+            ids = _by_text(pieces, words.text_splits)
+            word_of_piece = pieces.value_rowids()
             # The pieces of a word cover its characters one after another.
             sizes = tf.where(
                 ids.values == self.vocabulary.unk_id,
@@ -137,10 +142,10 @@ def _build_pieces(
 
 
 def _by_text(
-    pieces: tf.RaggedTensor, words: normalization.Words
+    pieces: tf.RaggedTensor, text_splits: tf.Tensor
 ) -> tf.RaggedTensor:
     """Joins the pieces of the words of each text."""
-    splits = tf.gather(pieces.row_splits, words.text_splits)
+    splits = tf.gather(pieces.row_splits, text_splits)
     return tf.RaggedTensor.from_row_splits(
         pieces.values, splits, validate=False
     )
