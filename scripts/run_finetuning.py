@@ -92,6 +92,7 @@ def main() -> None:
         # Imported late, as TensorFlow takes seconds to import.
         from electra_tf.finetuning import finetune
         from electra_tf.finetuning import results
+        from electra_tf.finetuning import trial
         from electra_tf.tasks import catalog
 
         outcome = finetune.finetune(
@@ -111,10 +112,11 @@ def main() -> None:
         )
     if not isinstance(outcome, results.Summary | results.Ranking):
         return
-    folder = storage.path(f"{results.find_trial(output_dir)}/predictions")
-    if folder.is_dir():
-        print(f"\nDev examples with gold and prediction: {folder}")
-    first, *others = catalog.build_tasks(settings)
+    folder = storage.path(f"{results.find_trial(output_dir)}")
+    if (folder / "predictions").is_dir():
+        print(f"\nDev examples with gold and prediction: {folder}/predictions")
+    labels = trial.read_description(folder).labels
+    first, *others = catalog.build_tasks(settings, labels)
     name = first.name if others else ""
     print("\nTo try, predict with, export, serve or load the model:")
     print("\n".join(list_next_commands(output_dir, first.input_names, name)))
