@@ -25,7 +25,7 @@ MISTAKES = [
     ("run_finetuning", f"{OWN} --search=rank=1,2 --search=rank=4",
      "--search must name each field once"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=book.xlsx",
-     "expected a text file and no spreadsheet. Received: '.xlsx'"),
+     "expected a text file, no archive or spreadsheet. Received: '.xlsx'"),
     ("run_finetuning", f"{OWN} --config.own.dev_file=nothing.csv",
      "nothing.csv, no such file"),
     ("run_finetuning", f"{OWN} --config.task.data_dir=nothing",

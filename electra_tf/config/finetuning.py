@@ -35,6 +35,7 @@ TASK_KINDS: Mapping[str, str] = {
 """Maps a kind of task to its class in `electra_tf.tasks`."""
 PROJECTIONS = ("query", "key", "value",
                "attention_output", "intermediate", "output")  # fmt: skip
+_ONE_COLUMN = "regression", "ranking", "multiple_choice"
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 
 
@@ -167,6 +168,12 @@ class OwnTaskConfig:
             not names or has_classes or self.kind not in TASK_KINDS,
             "`own.class_weights` and `own.positive_label` are for "
             f"classification. Received: {names!r} with the kind {self.kind}.",
+        )
+        require(
+            len(self.label_columns) < 2 or self.kind not in _ONE_COLUMN,
+            "`own.label_column` must be one column of this kind. Received: "
+            f"{self.label_column!r} with the kind {self.kind}. Train a model "
+            "for each, or name one.",
         )
         require(
             self.has_range or self.min_value == self.max_value == 0,

@@ -18,26 +18,27 @@ from absl import logging
 
 from electra_tf.tasks import files
 
-_LOST = "nan", "NaN", "\\N", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!"
+_LOST = ("nan", "NaN", "\\N", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!",
+         "#NUM!", "#NULL!")  # fmt: skip
 MISSING = (*_LOST, "NA", "N/A", "n/a", "<NA>", "#N/A", "NaT", "null", "NULL",
            "None")  # fmt: skip
 """Strings that pandas, databases and Excel write for a missing value."""
-# Blanks, and marks that say where text runs from right to left.
+# Blanks, invisible signs, marks that say where text runs from right to left.
 _BLANKS = (
-    " \t\r\n\v\f\xa0\u200b\u3000\ufeff\u200e\u200f\u061c"
+    " \t\r\n\v\f\xa0\xad\u200b\u200d\u2060\u3000\ufeff\u200e\u200f\u061c"
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 # One item of a list: in quotes, a number or a truth value.
 _ITEM = re.compile(
-    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w+-][\w.+-]*)\s*,?""",
-    re.DOTALL,
+    r"""(?s)("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w+-][\w.+-]*)\s*,?"""
 )
 # A NumPy scalar as NumPy 2 prints it: `np.int64(3)`.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 # A NumPy array as pandas writes it into a cell: `array([3], dtype=int32)`.
 _ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
-# The beginning of a list that could not be parsed, or of Python's bytes.
-_UNPARSED = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]""")
+# The beginning of a list that could not be parsed, or of Python's bytes; or
+# labels between angles, `<python><java>`.
+_UNPARSED = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]|<[^<>]+>.*<""")
 # Three zeros may follow a separator of thousands.
 _WHOLE = re.compile(r"(-?\d+)\.(?!000$)0+")
 # A number whose point may be a separator of thousands.
@@ -47,17 +48,24 @@ _STARTS_LIST = re.compile(r"""\s*((\w[\w.]*)?[\[(]\s*)+(b?['"]|[-\d.])""")
 # A "tag" that is part of a list which was split at blanks.
 _BROKEN_TAG = re.compile(r"""[\[({'"]+\w.*|.*\w[\])}'"]+,?""")
 # A list without its end, or a list of numbers, where words are expected.
-_BROKEN_LIST = re.compile(
-    r"""\s*\[(\s*b?['"]|-?\d+[,\s].*\d\]\s*$)""", re.DOTALL
-)
+_BROKEN_LIST = re.compile(r"""(?s)\s*\[(\s*b?['"]|-?\d+[,\s].*\d\]\s*$)""")
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
-# Keys of an object that hold its list of labels.
-_LABEL_KEYS = "labels", "choices"
 TRUE = {"1", "true"}
 BOOLEANS = {"0", "false", *TRUE}
-YES, NO = {*TRUE, "yes", "y", "x"}, {"0", "false", "no", "n"}
+# Spreadsheets and people translate truth values.
+_YES = (
+    "yes y x t on wahr vrai verdadero vero verdadeiro waar ja oui s\xed \u2713"
+)
+_NO = "no n f off falsch faux falso onwaar nein non nee n\xe3o \u2717"
+YES, NO = {*TRUE, *_YES.split()}, {"0", "false", *_NO.split()}
 """Values of a column that is named for a label, in lower case."""
-_STARTS = {"start", "start_offset"}
+# Members of an object that is a span.
+_SPAN_KEYS = (
+    ("start", "start_offset", "begin"),
+    ("end", "end_offset"),
+    ("label", "labels", "tag", "type"),
+    ("text",),
+)
 
 
 def understand(cell: Any) -> Any:
@@ -96,17 +104,20 @@ def is_empty(record: files.Record, column: str) -> bool:
     return understand(record.values.get(column)) is None
 
 
-def read_text(record: files.Record, column: str) -> str:
-    """Reads a text; a whole number in JSON becomes a string."""
-    value = record.values[column]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+def read_text(
+    record: files.Record, column: str, may_be_empty: bool = False
+) -> str:
+    """Reads a text; a number in JSON becomes a string."""
+    value, has_text = record.values[column], not is_empty(record, column)
+    if not has_text and may_be_empty:
+        return ""
+    if has_text and type(value) in (int, float):
+        return json.dumps(value)
     # `astype(str)` of pandas turns a missing text into `nan`.
-    is_lost = value in _LOST
-    if isinstance(value, str) and not is_lost:
+    if has_text and isinstance(value, str) and value not in _LOST:
         return value
     expected, remedy = f"a text in column {column!r}", "Remove the row."
-    if not (is_lost or is_empty(record, column)):
+    if isinstance(value, list | dict):
         remedy = 'Write a row for each text (in pandas, orient="records").'
     received = "null" if value is None else value
     raise files.unexpected(record.place, expected, received, remedy)
@@ -137,7 +148,7 @@ def read_labels(
     value = understand(cell)
     if isinstance(value, dict):
         value = value.get("cats") or value  # spaCy's examples
-        key = next((key for key in _LABEL_KEYS if key in value), None)
+        key = next((k for k in ("labels", "choices") if k in value), None)
         names = (name for name in value if read_truth(record, name, value))
         value = value[key] if key else list(names)
     values = value if isinstance(value, list) else [value]
@@ -222,7 +233,8 @@ def read_number(
     high: float = math.inf,
 ) -> float:
     """Reads a finite number from `low` to `high`."""
-    value: Any = record.values.get(column)
+    cell = record.values.get(column)
+    value = understand(cell)
     is_one = isinstance(value, list) and len(value) == 1
     number = files.parse_number(value[0] if is_one else value)
     if not low <= number <= high or math.isinf(number):
@@ -232,7 +244,7 @@ def read_number(
         if math.isfinite(number):
             flags = "own.min_value and own.max_value"
             remedy = f"Repair the row, or set {flags}."
-        raise files.unexpected(record.place, expected, value, remedy)
+        raise files.unexpected(record.place, expected, cell, remedy)
     return number
 
 
@@ -297,19 +309,21 @@ def read_words(
 def open_spans(cell: Any) -> list[Any] | None:
     """Returns the spans that a cell lists; None if the cell is no such list.
 
-    A span is a list, or an object with its start.
+    A span is a list of a start, an end, a label, and perhaps the text inside;
+    objects of annotation programs are converted.
     """
     value = understand(cell)
     if isinstance(value, dict):  # spaCy's examples
         value = value.get("entities")
     if not isinstance(value, list):
         return None
-    are_spans = all(
-        isinstance(item, list | tuple)
-        or (isinstance(item, dict) and _STARTS & {*item})
-        for item in value
-    )
-    return value if are_spans else None
+    items = [
+        [next((x[n] for n in names if n in x), None) for names in _SPAN_KEYS]
+        if isinstance(x, dict) and {*_SPAN_KEYS[0]} & {*x}
+        else x
+        for x in value
+    ]
+    return items if all(isinstance(x, list | tuple) for x in items) else None
 
 
 def split_commas(cell: Any) -> tuple[str, ...]:

@@ -69,9 +69,9 @@ def unexpected(
 
 
 def list_some(items: Sequence[object]) -> str:
-    """Joins the first ten items by commas and counts the others."""
-    more = f" and {len(items) - 10} more" if len(items) > 10 else ""
-    return ", ".join(map(str, items[:10])) + more
+    """Joins the first twenty items by commas and counts the others."""
+    more = f" and {len(items) - 20} more" if len(items) > 20 else ""
+    return ", ".join(map(str, items[:20])) + more
 
 
 def require_folder(folder: str | pathlib.Path, task: str) -> None:
@@ -97,8 +97,8 @@ def require_table(path: pathlib.Path) -> bytes:
     with path.open("rb") as file:
         start = file.readline(65_536)
     if start.startswith(_SPREADSHEETS):
-        remedy = "Save the sheet as CSV in UTF-8."
-        expected = "a text file and no spreadsheet"
+        remedy = "Unpack it, or save the sheet as CSV in UTF-8."
+        expected = "a text file, no archive or spreadsheet"
         raise unexpected(path, expected, path.suffix, remedy)
     return start
 
@@ -284,8 +284,9 @@ def resolve_format(
     start = require_table(path)
     name, formats = file_format, dict.fromkeys(endings.values())
     if file_format == "auto":
-        is_inside = path.suffix == ".gz" and ".gz" not in endings
-        name = (path.with_suffix("") if is_inside else path).suffix
+        name = (
+            path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+        )
         if start.startswith(_FASTTEXT.encode()) and endings is ENDINGS:
             return "fasttext"
     resolved = endings.get(name.lower(), name)
@@ -313,6 +314,9 @@ def read_table(
     names, num_rejected = (*columns, *optional_columns), 0
     records = []
     for place, row in read_rows(path, resolved, columns):
+        # Spreadsheets write rows of empty cells.
+        if all(cell == "" for cell in row.values()):
+            continue
         # Prodigy also lists what was rejected or ignored.
         if "_input_hash" in row and row.get("answer", "accept") != "accept":
             num_rejected += 1
@@ -362,7 +366,7 @@ def read_rows(
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
     for names in (columns, header if remedy else ()):
-        _require_columns(f"{path}, line 1", header, names, remedy)
+        _require_columns(f"{path}, line 1", header, names, remedy, True)
     num_quoted = 0
     for number, fields in rows:
         place = f"{path}, line {number}"
@@ -472,11 +476,13 @@ def _require_columns(
     present: Sequence[str],
     columns: Sequence[str],
     remedy: str = "",
+    is_header: bool = False,
 ) -> None:
     for name in columns:
         if (count := present.count(name)) != 1:
             hint = f"{schema.suggest(name, present)} Rename it"
-            if not set(present) & set(columns) and hint.startswith("Known"):
+            is_other = is_header and not set(present) & set(columns)
+            if is_other and hint.startswith("Known"):
                 hint = f"Add a first line with the names of columns. {hint}"
             hint = "Rename the others" if count else hint
             change = f"change the setting of the section `own` that is {name!r}"

@@ -253,12 +253,6 @@ class Ragged:
     splits: np.ndarray  # `[N + 1]` int64, row splits
 
     @classmethod
-    def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
-        """Builds a ragged array from a list or an array for each row."""
-        values = np.concatenate([np.zeros(0, dtype), *lists]).astype(dtype)
-        return cls(values, np.cumsum([0, *map(len, lists)]))
-
-    @classmethod
     def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":
         """Concatenates ragged int32 tensors along the first axis."""
         lengths = [tensor.row_lengths() for tensor in tensors]

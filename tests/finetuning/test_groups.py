@@ -38,8 +38,9 @@ def test_the_loss_of_a_group_by_hand(scores, relevance, expected):
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_no_batch_splits_a_group(replicas):
     lengths = np.array([3, 4, 5, 9, 6, 6, 8, 3])
+    ids = np.repeat(np.arange(8, dtype=np.int32), lengths)
     rows = rows_lib.EncodedRows(
-        rows_lib.Ragged.of([np.full(n, i) for i, n in enumerate(lengths)]),
+        rows_lib.Ragged(ids, np.cumsum([0, *lengths])),
         segment_starts=lengths.astype(np.int32),
         examples=np.arange(8, dtype=np.int32),
         columns={"relevance": np.arange(8, dtype=np.float32).reshape(4, 2)},

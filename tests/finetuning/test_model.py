@@ -99,8 +99,9 @@ def test_a_saved_model_is_the_model(tmp_path):
 
 @pytest.mark.parametrize("length", [0, 16])
 def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
+    ids = tf.ragged.constant([[7 + n] * n for n in (3, 16, 5, 2, 16, 4)])
     rows = rows_lib.EncodedRows(
-        rows_lib.Ragged.of([[7 + n] * n for n in (3, 16, 5, 2, 16, 4)]),
+        rows_lib.Ragged.join([ids]),
         np.full(6, 16, np.int32),
         np.arange(6, dtype=np.int32),
     )

@@ -14,7 +14,7 @@ TAGS = {"tags": task_heads.Column(is_ragged=True)}
 
 def _rows(lengths, starts=None, **columns):
     return rows_lib.EncodedRows(
-        rows_lib.Ragged.of([np.arange(10, 10 + n) for n in lengths]),
+        rows_lib.Ragged.join([tf.ragged.range(10, np.int32(lengths) + 10)]),
         segment_starts=np.array(starts or lengths, np.int32),
         examples=np.arange(len(lengths), dtype=np.int32),
         **columns,
@@ -41,7 +41,8 @@ def test_a_batch_is_padded_and_its_masks_follow_from_the_lengths():
 
 def test_rows_of_another_task_have_zeros_or_nothing():
     one = _rows([3, 4], columns={"label": np.array([5, 6], np.int32)})
-    two = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8]])})
+    tags = rows_lib.Ragged.join([tf.ragged.constant([[7, 8]])])
+    two = _rows([2], ragged={"tags": tags})
     table = task_data.RowTable(
         {"one": one, "two": two}, {"one": LABEL, "two": TAGS}
     )

@@ -45,7 +45,6 @@ from electra_tf.tasks import cells
         ("  ", None),
         (math.nan, None),
         (None, None),
-        (7, 7),
     ],
 )
 def test_a_cell_is_what_its_form_says(cell, meaning):

@@ -108,6 +108,7 @@ def test_fields_longer_than_pythons_limit_are_read(write):
         ("a.jsonl", '{"text": "a", "label": 1\n',
          r"line 1: expected a JSON .*delimiter: column 25 "),
         ("a.jsonl", '["a", 1]\n', "object 1: expected a JSON object, one on"),
+        ("a.json", '[{"x": 1}]', r"object 1: .*ed: 0\. Known: x\. Rename"),
         ("a.csv", b"text,label\ncaf\xe9,1\n", "line 2: expected UTF-8"),
     ],
 )  # fmt: skip

@@ -138,7 +138,8 @@ def _list_answers(
             expected = "answers with `text` and `answer_start`"
             received = "the members " + ", ".join(value)
             raise files.unexpected(record.place, expected, received)
-        value, starts = value.get("text"), value.get("answer_start")
+        starts = value.get("answer_start", value.get("start"))
+        value = value.get("text")
     texts = value if isinstance(value, list) else [value]
     starts = starts if isinstance(starts, list) else [starts] * len(texts)
     if len(starts) != len(texts):

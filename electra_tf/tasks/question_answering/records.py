@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import pathlib
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -32,8 +33,6 @@ _LATIN = r"[^\W_\u0300-\u1dff\u1f00-\U0010ffff]"
 OTHER_SCRIPTS = re.compile(r"[^\W\d_\u0000-\u02ff\u1e00-\u1eff]")
 """Matches a letter that is not Latin: blanks may not separate such words."""
 
-# Maps the ending of a file name to the format.
-_ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
 ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
 
@@ -79,12 +78,8 @@ def _build(
     """
     examples: list[Example] = []
     places: dict[str, str] = {}
-    contexts: dict[str, str] = {}
     for number, record in enumerate(questions):
-        example = _to_example(record, number, contexts)
-        if own and not (example.question.strip() and example.context.strip()):
-            expected = "a text as question and as context"
-            raise files.unexpected(record.place, expected, " ")
+        example = _to_example(record, number, own is None)
         if example.id in places and not (own and not own.id_column):
             pair = f"{places[example.id]}, and {record.place}"
             remedy = "Put all answers of a question into one row, as a list."
@@ -106,15 +101,16 @@ def _build(
 
 
 def _to_example(
-    record: files.Record, number: int, contexts: dict[str, str]
+    record: files.Record, number: int, is_published: bool
 ) -> Example:
     has_id = not cells.is_empty(record, "id")
     name = cells.read_name(record, "id") if has_id else str(number)
     question, context = (
-        cells.read_text(record, column) for column in ("question", "context")
+        cells.read_text(record, column, is_published)
+        for column in ("question", "context")
     )
     # Equal contexts share one string object.
-    context = contexts.setdefault(context, context)
+    context = sys.intern(context)
     answers, is_impossible = forms.read_answers(record), forms.read_flag(record)
     is_known = bool(answers)
     if is_impossible is not None:
@@ -304,7 +300,9 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
     are not at their annotated place, or not in the context.
     """
     path = storage.path(own.files[split])
-    file_format = files.resolve_format(path, own.file_format, _ENDINGS)
+    is_json = own.file_format in ("squad", "mrqa")
+    file_format = "jsonl" if is_json else own.file_format
+    file_format = files.resolve_format(path, file_format)
     rows = forms.read(path, own, file_format, split != "test")
     examples = _build(rows, path, own=own)
     if any(example.golds for example in examples):

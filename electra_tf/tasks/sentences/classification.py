@@ -134,14 +134,6 @@ class ClassificationTask(text_task.TextTask):
     ) -> list[Any]:
         """Reads the label, or the labels, of each row; unknown ones raise."""
         rows = label_lib.read(records, own, self.labels, self.has_several)
-        known = {*self.labels} or {name for names in rows for name in names}
-        expected = "one of the labels"
-        expected += "" if own.labels else " of the training file"
-        for record, names in zip(records, rows, strict=True):
-            for name in (name for name in names if name not in known):
-                hint = schema.suggest(name, self.labels)
-                remedy = f"{hint} Repair the row, or set own.labels."
-                raise files.unexpected(record.place, expected, name, remedy)
         return rows if self.has_several else [names[0] for names in rows]
 
     def use_labels(self, labels: Sequence[str]) -> None:
@@ -154,10 +146,9 @@ class ClassificationTask(text_task.TextTask):
             )
         self.labels = tuple(labels)
         if self.own is not None:
-            metrics = list(self.known_metrics)
-            if len(labels) > 2 and "f1" in metrics:
-                metrics.remove("f1")  # defined for two labels
-            self.use_metrics(text_task.order_metrics(self.own, metrics))
+            # F1 is defined for two labels.
+            left_out = "f1" if len(labels) > 2 else ""
+            self.use_metrics([n for n in self.known_metrics if n != left_out])
 
     @functools.cached_property
     def conventions(self) -> LabelConventions | None:

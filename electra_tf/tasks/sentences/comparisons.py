@@ -10,9 +10,8 @@ import dataclasses
 import functools
 import itertools
 import math
-import pathlib
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,7 @@ class ComparisonTask(text_task.TextTask):
         cls.check_settings(own)
         task = cls(base.OWN, {}, own.max_choices)
         task.use_own(own)
-        task.use_metrics(text_task.order_metrics(own, list(task.known_metrics)))
+        task.use_metrics(task.metrics)
         return task
 
     @classmethod
@@ -97,21 +96,19 @@ class ComparisonTask(text_task.TextTask):
             line += f"{max(sizes)} texts"
             if self.has_labels(split_examples):
                 labels = self.targets(split_examples).tolist()
+                by_group = [sorted(labels[i] for i in g) for g in groups]
                 heading = "relevance"
+                hint = "these look like ranks, but the highest is best"
+                is_odd = all(v == [*range(1, len(v) + 1)] for v in by_group)
                 if not self.texts_are_names:
                     heading = "the right choice, from 0"
+                    hint = "never the first: if you count from 1, count from 0"
                     labels = [np.argmax([labels[i] for i in g]) for g in groups]
+                    is_odd = 0 not in labels
                 pairs = sorted(collections.Counter(labels).items())
                 shown = [f"{value:g} {count:,}" for value, count in pairs]
                 line += f"; {heading}: {files.list_some(shown)}"
-                if not self.texts_are_names and 0 not in labels:
-                    line += " (never the first: if you count from 1, count from"
-                    line += " 0)"
-                if self.texts_are_names and all(
-                    sorted(labels[i] for i in group) == [*range(1, size + 1)]
-                    for group, size in zip(groups, sizes, strict=True)
-                ):
-                    line += " (these look like ranks, but the highest is best)"
+                line += f" ({hint})" * is_odd
             lines.append(f"{line}.")
         return lines
 
@@ -248,7 +245,8 @@ class MultipleChoiceTask(ComparisonTask):
         texts, last = [*choices.values()], len(choices) - 1
         spellings = [t if texts.count(t) == 1 else None for t in texts]
         letters = string.ascii_uppercase
-        for names in (choices, map(str, range(last + 1)), letters, spellings):
+        numbers = map(str, range(last + 1))
+        for names in (choices, numbers, letters, spellings, letters.lower()):
             places = dict(zip(names, range(last + 1), strict=False))
             if label in places:
                 return places[label]
@@ -315,11 +313,16 @@ class RankingTask(ComparisonTask):
             return float(name == "true")
         return cells.read_number(record, own.label_column, *bounds)
 
-    def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
-        """Raises `DataError` if no text is relevant."""
-        if not any(example.label for example in examples):
-            label = self.own.label_column if self.own else "label"
-            raise files.unexpected(path, f"a number above 0 in {label!r}")
+    def parse_labels(
+        self, records: Sequence[files.Record], own: base.OwnSettings
+    ) -> list[float]:
+        """Reads the relevance of all texts; one must be relevant."""
+        labels = super().parse_labels(records, own)
+        if not any(labels):
+            expected = f"a number above 0 in {own.label_column!r}"
+            path, _, _ = records[0].place.rpartition(",")
+            raise files.unexpected(path, expected)
+        return labels
 
     @classmethod
     def restore_settings(cls, options: Any, layers: Any) -> dict:

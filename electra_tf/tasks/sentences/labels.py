@@ -14,8 +14,8 @@ from electra_tf.tasks import files
 
 # Names of labels that are taken for the positive one.
 _POSITIVE = ("1", "true", "yes", "positive", "pos", "spam", "fraud", "toxic")
-_MOST_LISTED = 20
-_SEPARATORS = ",;|"
+_NO_NAMES = "-", "--", ".", "?", "_"
+_SEPARATORS = ",;|\uff0c\uff1b\u3001\u060c"
 _RARE_SEPARATORS = "/", "#", "+", "&", " and ", " "
 
 Names = tuple[str, ...]
@@ -33,13 +33,20 @@ def read(
         rows = _read_columns(records, own.label_columns)
     else:
         rows = [cells.read_labels(r, column, separator, known) for r in records]
-        rows = _name_numbers(records, rows, own.label_names)
+        rows = _name_numbers(records, rows, own.label_names, has_several)
+    rows = [tuple(dict.fromkeys(names)) for names in rows]
     for record, names in zip(records, rows, strict=True):
         if len(names) != 1 and not has_several:
             _refuse_number(record, names, own.label_column)
+        if unknown := [name for name in names if known and name not in known]:
+            expected = "one of the labels"
+            expected += "" if own.labels else " of the training file"
+            hint = schema.suggest(unknown[0], known)
+            remedy = f"{hint} Repair the row, or set own.labels."
+            raise files.unexpected(record.place, expected, unknown[0], remedy)
     if not known:
         _refuse_glued(records, rows, own, has_several)
-    return [tuple(dict.fromkeys(names)) for names in rows]
+    return rows
 
 
 def _refuse_number(record: files.Record, names: Names, column: str) -> None:
@@ -75,41 +82,42 @@ def _read_columns(
 
 
 def _name_numbers(
-    records: Sequence[files.Record], rows: list[Names], labels: Names
+    records: Sequence[files.Record],
+    rows: list[Names],
+    labels: Names,
+    has_several: bool,
 ) -> list[Names]:
     """Converts rows of numbers to names of `own.labels`.
 
     A row has a 0 or a 1 for each label, or the indices of its labels, from 0.
     """
-    name_of = {str(index): name for index, name in enumerate(labels)}
-    are_bits = cells.BOOLEANS.issuperset(labels)
-    if not are_bits:
-        rows = [_split_bits(names) for names in rows]
-    values = set(itertools.chain(*rows))
-    has_bits = values <= cells.BOOLEANS and max(map(len, rows)) > 1
-    if has_bits and not (labels and are_bits):
-        return _name_bits(records, rows, labels)
-    if are_bits or name_of.keys() & {*labels} or not name_of.keys() >= values:
+    if labels and cells.BOOLEANS.issuperset(labels):
         return rows
-    return [tuple(name_of[value] for value in row) for row in rows]
-
-
-def _name_bits(
-    records: Sequence[files.Record], rows: list[Names], labels: Names
-) -> list[Names]:
-    for record, names in zip(records, rows, strict=True):
+    masks = [_split_bits(names, has_several) for names in rows]
+    are_bits = cells.BOOLEANS.issuperset(itertools.chain(*masks))
+    if not are_bits or max(map(len, masks)) < 2:
+        name_of = {str(index): name for index, name in enumerate(labels)}
+        are_known = name_of.keys() >= {*itertools.chain(*rows)}
+        if name_of.keys() & {*labels} or not are_known:
+            return rows
+        return [tuple(name_of[value] for value in row) for row in rows]
+    for record, names in zip(records, masks, strict=True):
         if names and len(names) != len(labels):
             expected = f"a 0 or a 1 for each of {len(labels)} labels"
             expected = expected if labels else "names of labels"
             remedy = "Name all labels in their order: own.labels=A,B."
             raise files.unexpected(record.place, expected, list(names), remedy)
-    masks = ([bit in cells.TRUE for bit in names] for names in rows)
-    return [tuple(itertools.compress(labels, mask)) for mask in masks]
+    return [
+        tuple(itertools.compress(labels, (bit in cells.TRUE for bit in bits)))
+        for bits in masks
+    ]
 
 
-def _split_bits(names: Names) -> Names:
-    """Splits a string of zeros and ones, such as `1 0 1` or `1.0, 0.0`."""
-    parts = re.split(r"[\s,;|]+", " ".join(names))
+def _split_bits(names: Names, has_several: bool) -> Names:
+    """Splits zeros and ones: `1 0 1`, `1.0, 0.0`; if `has_several` `101`."""
+    text = " ".join(names)
+    are_glued = has_several and re.fullmatch("[01]{2,}", text)
+    parts = text if are_glued else re.split(r"[\s,;|]+", text)
     bits = tuple(str(cells.label_name(part)) for part in parts)
     return bits if cells.BOOLEANS.issuperset(bits) else names
 
@@ -125,24 +133,24 @@ def _refuse_glued(
         return
     names = set(itertools.chain(*rows))
     separators = (*_SEPARATORS, *_RARE_SEPARATORS * has_several)
-    by_separator = {s: _find_glued(names, s, has_several) for s in separators}
-    separator = next((s for s in separators if by_separator[s]), "")
-    glued = by_separator.get(separator, set())
-    pairs = zip(records, rows, strict=True)
-    found = [(r.place, n) for r, row in pairs for n in row if n in glued]
-    if not found:
+    for separator in separators:
+        if glued := _find_glued(names, separator, has_several):
+            break
+    else:
         return
-    expected = f"one label in {own.label_column!r}"
+    pairs = zip(records, rows, strict=True)
+    found = ((r.place, n) for r, row in pairs for n in row if n in glued)
+    kind, expected = "own.kind=multilabel and ", "one label in a cell"
     if has_several:
-        expected = f"labels with {own.label_separator!r} between them"
-    kind = "" if has_several else "own.kind=multilabel and "
+        expected, kind = f"labels with {own.label_separator!r} between them", ""
     if all(re.fullmatch(r"-?\d+,\d+", name) for name in glued):
         kind = f"a decimal point if it is a number. Else {kind}"
     remedy = (
         f"Set {kind}own.label_separator='{separator}'. If it is one "
         'label, list all labels as JSON: own.labels=\'["a", "b"]\'.'
     )
-    raise files.unexpected(found[0][0], expected, found[0][1], remedy)
+    place, name = next(found)
+    raise files.unexpected(place, expected, name, remedy)
 
 
 def _find_glued(names: set[str], separator: str, has_several: bool) -> set[str]:
@@ -240,32 +248,27 @@ def describe(
     ordered = sorted(labels, key=lambda name: -sum(by_label[name]))
     shown = [
         f"{name!r} {' + '.join(f'{number:,}' for number in by_label[name])}"
-        for name in ordered[:_MOST_LISTED]
+        for name in ordered
     ]
-    if len(ordered) > _MOST_LISTED:
-        shown.append(f"and {len(ordered) - _MOST_LISTED} more")
-    lines = [f"{len(labels)} labels ({' + '.join(counts)}): {', '.join(shown)}"]
+    heading = f"{len(labels)} labels ({' + '.join(counts)})"
+    lines = [f"{heading}: {files.list_some(shown)}"]
     # Without a training file no label counts as rare.
     train_counts = counts.get("train", dict.fromkeys(labels, 2))
     folded = collections.Counter(map(_fold, labels))
-    warnings = {
-        "Labels with at most one training example": [
-            name for name in labels if train_counts.get(name, 0) < 2
-        ],
-        "Labels that differ only by case (use one spelling)": [
-            name for name in labels if folded[_fold(name)] > 1
-        ],
-        "Labels that may mean the same": [
-            name
-            for pair in (("0", "false"), ("1", "true"))
-            for name in pair
-            if {*pair} <= {*labels}
-        ],
-    }
-    for warning, names in warnings.items():
+    twins = {"0": "false", "false": "0", "1": "true", "true": "1"}
+    has_two = "2" in labels and "-2" not in labels
+    rare = [n for n in labels if train_counts.get(n, 0) < 2]
+    alike = [n for n in labels if folded[_fold(n)] > 1]
+    same = [n for n in labels if twins.get(n) in labels]
+    none = [n for n in labels if n in _NO_NAMES or (n == "-1" and has_two)]
+    for warning, names in (
+        ("Labels with at most one training example", rare),
+        ("Labels that differ only by case (use one spelling)", alike),
+        ("Labels that may mean the same", same),
+        ("Labels that may mean that there is none", none),
+    ):
         if names:
-            shown = list(map(repr, names))
-            lines.append(f"{warning}: {files.list_some(shown)}")
+            lines.append(f"{warning}: {files.list_some([*map(repr, names)])}")
     if any(number % 1 for number in cells.find_numbers(labels)):
         lines.append("own.kind=regression learns numbers")
     return [f"{line}." for line in lines]

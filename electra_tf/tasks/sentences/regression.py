@@ -110,9 +110,9 @@ class RegressionTask(text_task.TextTask):
     def build_own(cls, settings: base.Settings, labels: Any = ()) -> Any:
         """Builds the task of a user's own files."""
         own = settings.own
-        metrics = text_task.order_metrics(own, list(METRICS))
-        task = cls(base.OWN, {}, own.min_value, own.max_value, metrics)
+        task = cls(base.OWN, {}, own.min_value, own.max_value)
         task.use_own(own)
+        task.use_metrics(task.metrics)
         return task
 
     @functools.cached_property

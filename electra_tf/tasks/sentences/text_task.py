@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from electra_tf import errors
 from electra_tf import storage
@@ -69,8 +70,14 @@ class TextTask(base.Task):
         self.use_readers({s: functools.partial(read, s) for s in own.files})
 
     def use_metrics(self, metrics: Sequence[str]) -> None:
-        """Sets the metrics to compute; the first one ranks trials."""
-        self.metrics = tuple(metrics)
+        """Sets the metrics; `own.metric`, or else the first, ranks trials."""
+        chosen = self.own.metric if self.own else ""
+        if self.own and chosen and chosen not in metrics:
+            raise ValueError(
+                f"`own.metric` must be a metric of this {self.own.kind}. "
+                f"Received: {chosen!r}. {schema.suggest(chosen, metrics)}"
+            )
+        self.metrics = tuple(sorted(metrics, key=lambda name: name != chosen))
         self.metric = self.metrics[0]
 
     def parse_label(self, record: files.Record, own: base.OwnSettings) -> Any:
@@ -92,9 +99,6 @@ class TextTask(base.Task):
     ) -> list[Example]:
         """Returns the examples of one row of a user's file."""
         return [example]
-
-    def check_examples(self, path: pathlib.Path, examples: Examples) -> None:
-        """Raises `DataError` if no label of a file can teach anything."""
 
     @classmethod
     def describe_frame(cls, frame: Any, own: Mapping[str, Any]) -> dict:
@@ -218,17 +222,6 @@ def in_percent(function: Callable, **options: Any) -> Metric:
     )
 
 
-def order_metrics(own: base.OwnSettings, metrics: Sequence[str]) -> list[str]:
-    """Moves `own.metric`, if it is set, to the beginning of the metrics."""
-    if own.metric and own.metric not in metrics:
-        raise ValueError(
-            f"`own.metric` must be a metric of this {own.kind}. Received: "
-            f"{own.metric!r}. {schema.suggest(own.metric, metrics)}"
-        )
-    first = own.metric or metrics[0]
-    return [first, *(name for name in metrics if name != first)]
-
-
 def add_swapped(examples: Sequence[Example]) -> list[Example]:
     """Returns every pair, followed by the pair in the other order."""
     doubled = []
@@ -264,9 +257,7 @@ def _read_own(task: TextTask, own: base.OwnSettings, split: str) -> Examples:
         raise errors.DataError(f"{error} ({hint} {column!r} empty.)") from error
     for number, value in enumerate(values):
         examples[number] = examples[number]._replace(label=value)
-    _refuse_lists(records, own)
-    if split != "test":
-        task.check_examples(path, examples)
+    _check_texts(records, examples, own)
     expanded = []
     eids = set[int | str]()
     for record, example in zip(records, examples, strict=True):
@@ -279,9 +270,17 @@ def _read_own(task: TextTask, own: base.OwnSettings, split: str) -> Examples:
     return expanded
 
 
-def _refuse_lists(
-    records: Sequence[files.Record], own: base.OwnSettings
+def _check_texts(
+    records: Sequence[files.Record], examples: Examples, own: base.OwnSettings
 ) -> None:
+    """Raises if all texts are lists; warns of texts that may be missing."""
+    odd = [r.place for r, e in zip(records, examples, strict=True)
+           if {e.text, e.pair} & {*cells.MISSING}]  # fmt: skip
+    if odd:
+        logging.warning(
+            f"{odd[0]}: {len(odd)} texts, such as NA or None, are learned as "
+            "words. Remove the rows if they mean that there is no text."
+        )
     texts = [str(record.values[own.text_column]) for record in records]
     if all(
         text.startswith(("b'", 'b"'))
@@ -299,12 +298,11 @@ def _refuse_lists(
 def _read_texts(
     task: TextTask, own: base.OwnSettings, record: files.Record, number: int
 ) -> Example:
-    text, pair = cells.read_text(record, own.text_column), None
+    pair = None
     if own.text_pair_column:
-        pair = cells.read_text(record, own.text_pair_column)
-    if not text.strip() and not (pair or "").strip():
-        expected = f"a text in column {own.text_column!r}"
-        raise files.unexpected(record.place, expected, text, "Remove the row.")
+        pair = cells.read_text(record, own.text_pair_column, True)
+    # One text of a pair may be empty.
+    text = cells.read_text(record, own.text_column, bool(pair))
     eid: int | str = number
     if own.id_column:
         eid = cells.read_name(record, own.id_column)

@@ -125,10 +125,11 @@ def read_columns(
 
 
 def _split(line: str) -> list[str]:
-    """Splits a line at tabs, or else at ASCII spaces."""
+    """Splits a line at tabs, or else at ASCII spaces; a word may be a space."""
+    first = [" "] if line.startswith(" \t") and line.strip() else []
     line = line.strip(" \t") if line.strip() else ""
     parts = line.split("\t" if "\t" in line else " ")
-    return [part.strip(" ") for part in parts if part.strip(" ")]
+    return first + [part.strip(" ") for part in parts if part.strip(" ")]
 
 
 def _find_layout(
@@ -171,7 +172,7 @@ def _find_category(layout: _Layout, line: _Line, is_first: bool) -> str:
     if is_first and line.text.startswith("#"):
         # A word "#" has a tag that also other words have, or the tag "#".
         is_word = fields[0] != "#" or "\t" in line.text or tag == "#"
-        if not has_width or not (is_word or tag in layout.tags):
+        if not has_width or " " in tag or not (is_word or tag in layout.tags):
             return "comments"
     if layout.is_numbered and _NUMBER.fullmatch(fields[0]):
         return "ranges or empty nodes" if {*fields[0]} & {*"-."} else ""

@@ -23,7 +23,6 @@ _ENDINGS = {
         (".conll", ".conllu", ".txt", ".iob", ".iob2", ".bio"), "conll"
     ),
 }
-_KEYS = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels")
 _SPAN_REMEDY = (
     "Repair the span. If parts of words are tagged, give lists of these parts, "
     "or of characters, with their tags instead of spans."
@@ -41,8 +40,7 @@ def read_own(own: Own, split: str) -> conll.Sentences:
     if (own.file_format, file_format) == ("auto", "tsv"):
         # Blank lines separate sentences in CoNLL columns; tables have none.
         lines = files.read_filled_lines(path)
-        is_table = all(line.strip() for _, line in lines)
-        file_format = file_format if is_table else "conll"
+        file_format = "tsv" if all(n.strip() for _, n in lines) else "conll"
     if file_format == "conll":
         sentences = conll.read_columns(path, needs_tags, *_read_places(own))
     else:
@@ -64,29 +62,25 @@ def read_own(own: Own, split: str) -> conll.Sentences:
             "Separate columns by tabs or blanks, and name them by "
             "own.text_column and own.label_column."
         )
-        shown = min(words)
-        raise files.unexpected(sentences[0].place, expected, shown, remedy)
+        raise files.unexpected(sentences[0].place, expected, min(words), remedy)
     names = own.label_names
     are_numbers = all(tag.removeprefix("-").isdecimal() for tag in tags)
     if are_numbers and not tags <= {*names} and (names or split == "train"):
-        _name_numbers(sentences, names)
-    return sentences
-
-
-def _name_numbers(sentences: conll.Sentences, names: Sequence[str]) -> None:
-    """Replaces tags that are indices of `names`."""
-    name_of = {str(number): name for number, name in enumerate(names)}
-    for number, row in enumerate(sentences):
-        if unknown := {*(row.tags or ())} - name_of.keys():
+        name_of = {str(number): name for number, name in enumerate(names)}
+        if unknown := tags - name_of.keys():
+            places = (s.place for s in sentences if unknown & {*(s.tags or ())})
             expected = "tags, or indices of tags that own.labels lists"
             remedy = (
                 "List the tags in the order of their indices, from 0, as "
                 "own.labels=O,B-X,I-X. If the names of the tags are unknown, "
                 "list the indices: 0,1,2."
             )
-            raise files.unexpected(row.place, expected, min(unknown), remedy)
-        tags = row.tags and tuple(map(name_of.__getitem__, row.tags))
-        sentences[number] = row._replace(tags=tags)
+            raise files.unexpected(next(places), expected, min(unknown), remedy)
+        sentences[:] = [
+            row._replace(tags=row.tags and tuple(name_of[t] for t in row.tags))
+            for row in sentences
+        ]
+    return sentences
 
 
 def _read_places(own: Own) -> list[int | None]:
@@ -182,11 +176,6 @@ def _join_rows(
     name = ""
     for record in records:
         parts = [cells.read_text(record, c).strip() for c in columns]
-        if not any(parts):
-            continue
-        if not all(parts):
-            expected = f"a cell in each of the columns {', '.join(columns)}"
-            raise files.unexpected(record.place, expected, " ".join(parts))
         is_same = cells.is_empty(record, id_column)
         new = name if is_same else cells.read_name(record, id_column)
         if not new or (new != name and new in rows):
@@ -195,13 +184,11 @@ def _join_rows(
             raise files.unexpected(record.place, expected, new, remedy)
         name = new
         rows.setdefault(name, []).append((record.place, *parts))
-    sentences = conll.Sentences()
-    for sentence_rows in rows.values():
-        places, words, *tags = zip(*sentence_rows, strict=True)
-        sentences.append(
-            conll.Sentence(words, tags[0] if tags else None, places[0])
-        )
-    return sentences
+    found = (zip(*sentence, strict=True) for sentence in rows.values())
+    return conll.Sentences(
+        conll.Sentence(words, next(iter(tags), None), places[0])
+        for places, words, *tags in found
+    )
 
 
 def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
@@ -215,7 +202,7 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
     )
     split = words_lib.split_text(texts, True, True)
     sentences, num_spans = conll.Sentences(), 0
-    extended, num_short = list[str](), 0
+    extended, num_short, num_bare = list[str](), 0, 0
     sentences.are_texts = True
     columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
     for record, text, *bounds in zip(records, *columns, strict=True):
@@ -225,8 +212,11 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
         if not words:
             raise files.unexpected(record.place, "a text with words", text)
         tags = [spans.OUTSIDE] * len(words)
-        for item in cells.open_spans(record.values.get(own.label_column)) or ():
-            first, last, kind = _read_span(record, own, item)
+        items = cells.open_spans(record.values.get(own.label_column)) or ()
+        # Two annotators may mark the same.
+        marked = dict.fromkeys(_read_span(record, own, item) for item in items)
+        num_bare += not marked
+        for first, last, kind in marked:
             inside = [
                 n for n, (a, b) in enumerate(words) if a < last and first < b
             ]
@@ -256,20 +246,17 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
     sentences.notes = (
         f"{records[0].place.rpartition(',')[0]}: texts are split at blanks and "
         "punctuation, and Chinese, Japanese or Thai into characters; "
-        f"{count}, which then belongs to the span.",
+        f"{count}, which then belongs to the span; {num_bare} texts have none.",
     )
     return sentences
 
 
 def _read_span(record: files.Record, own: Own, item: Any) -> tuple:
     """Returns a span's first character, the character after it, its kind."""
-    text, quoted = record.values[own.text_column], ""
-    values = item
-    if isinstance(item, dict):  # from spaCy, Prodigy, Label Studio, Doccano
-        values = [item.get(a, item.get(b)) for a, b in _KEYS]
-        quoted = _UNSEEN.sub("", item.get("text") or "")
-    match values:
-        case [int(start), int(end), str(label) | [str(label)]]:
+    text = record.values[own.text_column]
+    match item:
+        case [int(start), int(end), str(label) | [str(label)], *rest]:
+            quoted = _UNSEEN.sub("", next(filter(None, rest), ""))
             if quoted and _UNSEEN.sub("", text[start:end]) != quoted:
                 # Programs in a browser count two for an emoji.
                 units = text.encode("utf-16-le")

@@ -18,6 +18,8 @@ from seqeval import metrics as seqeval_metrics
 from seqeval import scheme as seqeval_scheme
 
 OUTSIDE = "O"
+_OUTSIDE = {OUTSIDE, "0", "OTHER", "OUT", "OUTSIDE", "NONE", "-", "_"}
+"""How files write `OUTSIDE`, in upper case."""
 LEARNED = "BIOES"  # the scheme of the tags that a model learns
 IOB1 = "IOB1"
 SCHEMES = {
@@ -78,7 +80,7 @@ def standardize(
     >>> standardize(["per_b", "per_i", "o"])
     {'per_b': 'B-per', 'per_i': 'I-per', 'o': 'O'}
     """
-    span_tags = [tag for tag in tags if tag.upper() != OUTSIDE]
+    span_tags = [tag for tag in tags if tag.upper() not in _OUTSIDE]
     matches = (map(style.fullmatch, span_tags) for style in _STYLES)
     by_style = [list(filter(None, group)) for group in matches]
     best = max(by_style, key=len)
@@ -94,7 +96,7 @@ def standardize(
             return {}
         best = by_style[0]
     standard: dict[str, str | None] = {
-        tag: OUTSIDE if tag.upper() == OUTSIDE else None for tag in tags
+        tag: OUTSIDE if tag.upper() in _OUTSIDE else None for tag in tags
     }
     for match in best:
         kind = match.groupdict().get("kind", _UNNAMED)

@@ -184,16 +184,14 @@ class TaggingTask(base.Task):
         standard: dict[str, str | None] = {tag: tag for tag in counts}
         if self.conventions.scheme:
             standard = spans.standardize(counts, True)
-        corrections = {t: self._correction(split, standard[t]) for t in counts}
-        is_bad = any(corrections.values())
-        for words, tags, place in original if is_bad else ():
-            for number, tag in enumerate(tags or (), 1):
-                if corrections[tag]:
-                    word = f"word {number} ({words[number - 1]!r})"
-                    where = "of the sentence that begins here"
-                    correction = f"{where} to be {corrections[tag]}"
-                    expected = f"the tag of {word} {correction}"
-                    raise files.unexpected(place, expected, tag, _REMEDY)
+        for tag in counts:
+            if correction := self._correction(split, standard[tag]):
+                row = next(s for s in original if tag in (s.tags or ()))
+                index = row.tags.index(tag)
+                word = f"word {index + 1} ({row.words[index]!r})"
+                where = "of the sentence that begins here"
+                expected = f"the tag of {word} {where} to be {correction}"
+                raise files.unexpected(row.place, expected, tag, _REMEDY)
         changed = {old: new for old, new in standard.items() if old != new}
         if not changed:
             return original

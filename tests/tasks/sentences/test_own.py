@@ -42,7 +42,7 @@ def test_labels_are_those_of_the_training_file(tmp_path):
     [
         # One label: spellings of one thing are one.
         ("text,label\nx,1.0\ny, 0\nz,1\n", {}, ["1", "0", "1"]),
-        ("text;label\nx, y;TRUE\nz;False\n", {}, ["true", "false"]),
+        ("text;label\nx, y;TRUE\n;\nz;False\n", {}, ["true", "false"]),
         ("text, label\nx,['b']\ny,a\u00a0\n", {}, ["b", "a"]),
         ("text,label\nx,NA\ny,DE\n", {"labels": "NA,DE"}, ["NA", "DE"]),
         ('text,label\nx,"a,b"\ny,b\n', {"labels": '["a,b", "b"]'},
@@ -61,7 +61,7 @@ def test_labels_are_those_of_the_training_file(tmp_path):
         (json.dumps([["x", {"cats": {"b": 1.0, "a": 0.0}}],
                      ["y", {"entities": [], "cats": {"a": 1}}]]),
          {"name": "t.json"}, ["b", "a"]),
-        (json.dumps([label_studio("x", [{"choices": [n]}]) for n in "ba"]),
+        (json.dumps([label_studio("x", [{"choices": [n]}] * 2) for n in "ba"]),
          {"name": "t.json"}, ["b", "a"]),
         (json.dumps([label_studio("x", [{"rating": n}]) for n in (4, 2)]),
          NUMBERS | {"name": "t.json"}, [4, 2]),
@@ -76,11 +76,12 @@ def test_labels_are_those_of_the_training_file(tmp_path):
         # Several.
         (_lines([0, 2], [1], []), SEVERAL | {"name": "t.jsonl",
          "labels": "b,a,c"}, [("b", "c"), ("a",), ()]),
-        ("text,label\nx,\"1.0, 0.0\"\ny,\"1, 1\"\n",
-         SEVERAL | {"labels": "b,a"}, [("b",), ("b", "a")]),
+        ("text,label\nx,\"1.0, 0.0\"\ny,\"1, 1\"\nz,01\n",
+         SEVERAL | {"labels": "b,a"}, [("b",), ("b", "a"), ("a",)]),
         ("text,b,a\nx,X,\ny,,A\nz,,\n", SEVERAL | COLUMNS,
          [("b",), ("a",), ()]),
-        ("text,b,a\nx,Y,n\ny,No,yes\n", SEVERAL | COLUMNS, [("b",), ("a",)]),
+        ("text,b,a\nx,WAHR,f\ny,Non,\u2713\n", SEVERAL | COLUMNS,
+         [("b",), ("a",)]),
         ("text,label\nx,\"['b' 'a']\"\ny,[]\nz,a\nw,None\n", SEVERAL,
          [("b", "a"), (), ("a",), ()]),
         ("text,label\nx,b; a\ny,a\n", SEVERAL | {"label_separator": ";"},
@@ -162,23 +163,27 @@ def test_f1_is_of_the_label_that_is_named(
     assert task.conventions.positive_label == "x"
 
 
-def test_the_labels_are_counted_before_the_first_step(write, tmp_path):
-    dev = str(write("dev.csv", "text,label\nx,pos\ny,pos\nz,neg\n"))
-    text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,1\nv,True\n"
+def test_labels_are_counted_before_the_first_step(write, tmp_path, caplog):
+    dev = str(write("dev.csv", "text,label\nx,pos\ny,pos\nNA,neg\n"))
+    text = "text,label\n" + 3 * "x,pos\n" + "y,neg\nz,Pos\nw,1\nv,True\nu,-\n"
     task = build_own(
         tmp_path, text, dev_file=dev, class_weights="neg=2",
-        labels="pos,neg,Pos,1,true",
+        labels="pos,neg,Pos,1,true,-",
     )  # fmt: skip
     splits = {split: task.read_split(split) for split in ("train", "dev")}
     assert task.describe_labels(splits) == [
-        "5 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '1' "
-        "1 + 0, 'true' 1 + 0.",
-        "Labels with at most one training example: 'neg', 'Pos', '1', 'true'.",
+        "6 labels (train + dev): 'pos' 3 + 2, 'neg' 1 + 1, 'Pos' 1 + 0, '1' "
+        "1 + 0, 'true' 1 + 0, '-' 1 + 0.",
+        "Labels with at most one training example: 'neg', 'Pos', '1', 'true', "
+        "'-'.",
         "Labels that differ only by case (use one spelling): 'pos', 'Pos'.",
         "Labels that may mean the same: '1', 'true'.",
+        "Labels that may mean that there is none: '-'.",
         "Always saying 'pos' has accuracy 66.67 on dev.",
-        "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '1' 1, 'true' 1.",
+        "Weights in the loss: 'pos' 1, 'neg' 2, 'Pos' 1, '1' 1, 'true' 1, "
+        "'-' 1.",
     ]
+    assert "dev.csv, line 4: 1 texts, such as NA or None" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -212,7 +217,7 @@ def test_losses_are_weighed():
 
 
 def test_numbers_are_learned_from_a_range(tmp_path):
-    text, name = "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv"
+    text, name = "text\tlabel\na\t2\nb\t[-1.5]\n", "t.tsv"
     given = {"min_value": -2.0, "max_value": 2.0}
     for fields, bounds in (given, (-2, 2)), ({}, (-1.5, 2)):
         task = build_own(
@@ -247,7 +252,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         (CSV + "x,goood\n", {"labels": "good,bad"},
          "line 5: .*'goood'. Did you mean 'good'"),
         (CSV + "x,mixed\n", {"labels": "good,bad"}, "'mixed'. Known: good"),
-        (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
+        (CSV + " \u200b,bad\n", {}, "line 5: expected a text in column 'text'"),
         (CSV + "nan,bad\n", {}, "line 5: expected a text in .*'nan'"),
         (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
         ("text,a,b\nx,1,0\n", SEVERAL, "If each label has a column, list"),
@@ -259,23 +264,23 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
         ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all in"),
-        ("text,label\na,\\N\nc,b\n", {}, "line 2: expected a label"),
+        ("text,label\na,#NULL!\nc,b\n", {}, "line 2: expected a label"),
         ("text,label\na,b\ntext,label\n", {}, "line 3: .*Remove the line"),
         ("text,label\na,\"['b' 'c']\"\nc,b\n", {}, "line 2: .*kind=multilabel"),
         ('text,label\na,"b,c"\nd,b\n', {},
          "line 2: .*kind=multilabel and .*separator=','"),
-        ('text,label\na,"b;c"\nd,b;d\ne,c;d\n', {}, "separator=';'"),
+        ("text,label\na,b\u3001c\nd,b\u3001d\ne,c\u3001d\n", {}, "or='\u3001'"),
         ('text,label\na,"b,c"\nd,b\n', SEVERAL, "line 2: .*separator=','"),
         ("text,label\na,b and c\nd,b\ne,c\n", SEVERAL, "separator=' and '"),
         ('text,label\na,"[1, 0, 1]"\nb,[]\n', SEVERAL, "names of labels"),
-        ("text,label\na,1 0\nb,0 1\n", SEVERAL | {"label_separator": " "},
-         "names of labels"),
+        ("text,label\na,10\nb,01\n", SEVERAL, "line 2: .*names of labels"),
+        ("text,label\na,1 0\nb,0 1\n", {}, "line 2: .*names of labels"),
         ('text,label\na,"[1, 0]"\n', SEVERAL | {"labels": "a,b,c"},
          "line 2: expected a 0 or a 1 for each of 3 labels"),
         ("text,label\na,\"['b', \"\nc,b\n", SEVERAL, "line 2: .*a list of"),
         (_lines({"a": 0.9, "b": 0.1}), {"name": "t.jsonl"}, "line 1: .*0.9"),
         ("text,label\na,\"c('b', 'd')\"\n", SEVERAL, "a list of labels"),
-        ("text,label\na,[b d]\n", SEVERAL, "a list of labels"),
+        ("text,label\na,<b><d>\n", SEVERAL, "a list of labels"),
         ("text,label\na,b'd'\n", {}, "a list of labels"),
         (_lines([{"start": 0, "end": 1, "label": "a"}]), {"name": "t.jsonl"},
          "line 1: expected a label, a list"),
@@ -287,15 +292,15 @@ def test_numbers_are_learned_from_a_range(tmp_path):
          "line 3: expected a number from 0"),
         ("text,label\na,1\nb,1.0\n", NUMBERS, "different numbers.*'label'"),
         ('text,label\na,"1,5"\n', NUMBERS, "'1,5'. Write a plain"),
-        ("text,label\na,nan\n", NUMBERS, "expected a number"),
         (_lines(1, None), NUMBERS | {"name": "t.jsonl"}, "line 2: .*remove"),
         (CSV, NUMBERS | {"class_weights": "balanced"}, "are for class"),
+        (CSV, NUMBERS | COLUMNS, "must be one column.*'b, a'.*regression"),
         (CSV, {"class_weights": "god=2"}, "'god=2'. Did you mean 'good'"),
         (CSV, {"positive_label": "best"}, "one of bad, good. Received: 'best'"),
         (CSV + "x,so\n", {"positive_label": "bad"}, "is for two labels"),
         (CSV, {"labels": "good,bad,good"}, "must list two or more different"),
-        ('{"text": 5.5, "label": "a"}\n', {"name": "t.jsonl"},
-         "line 1: expected a text in.*: 5.5"),
+        ('{"text": [5], "label": "a"}\n', {"name": "t.jsonl"},
+         "line 1: expected a text in.*Write a row for each"),
         ('{"text": null, "label": "a"}\n', {"name": "t.jsonl"},
          "line 1: expected a text in.*'null'. Remove the row"),
     ],

@@ -82,6 +82,7 @@ def test_a_question_has_choices(tmp_path):
         ({"A": "cat", "B": "dog"}, "B"),
         ({"text": ["cat", "dog"]}, 1),
         ("['cat' 'dog']", "dog"),
+        ("['cat' 'dog']", "b"),
     ],
 )
 def test_a_choice_goes_by_its_own_name(tmp_path, choices, label):

@@ -80,14 +80,8 @@ MARKED = {"start": 3, "end": 11, "text": "New York", "labels": ["LOC"]}
             for label in (
                 [[2, 10, "LOC"]],
                 {"entities": [[2, 10, "LOC"]]},
-                [
-                    {
-                        "id": 7,
-                        "start_offset": 2,
-                        "end_offset": 10,
-                        "label": "LOC",
-                    }
-                ],
+                [{"start_offset": 2, "end_offset": 10, "label": "LOC"}],
+                [{"begin": 2, "end": 10, "type": "LOC"}] * 2,
                 "[(2, 10, 'LOC')]",
                 # In a browser an emoji counts two.
                 [MARKED],
@@ -109,6 +103,7 @@ def test_spans_of_texts_tag_the_words(tmp_path, rows):
         tagged = (EMOJI, *WORDS), ("O", *TAGS)
         assert [row[:2] for row in found] == [((EMOJI,), ("O",)), tagged]
         assert f"{name}: texts are split at" in found.notes[0]
+        assert found.notes[0].endswith("; 1 texts have none.")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +155,7 @@ def test_rows_of_one_word_are_joined_by_an_id(tmp_path):
     assert [row[:2] for row in found] == [(WORDS, None), (("NA",), None)]
     for text, message in (
         (f"{KAGGLE}Sentence: 1,x,N,O\n", "line 7: expected rows of one"),
-        (f"{KAGGLE},x,N,\n", "line 7: expected a cell in each"),
+        (f"{KAGGLE},x,N,\n", "line 7: expected a text in column 'Tag'"),
     ):
         with pytest.raises(errors.DataError, match=message):
             _read(tmp_path, "x.csv", text, **columns, **id_column)
@@ -205,11 +200,7 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "do not share.*2 to 3, Y"),
         ("abc d", [[0, 2, "X"]], "between words.*1 of 1 sp.*lists of these"),
-        (
-            "a b",
-            [{"start": 0, "end": 1, "label": "X", "text": "b"}],
-            "spans of",
-        ),
+        ("a b", [{"start": 0, "end": 1, "tag": "X", "text": "b"}], "spans"),
         ("ab cd", [[0, 1, "X"], [3, 4, "X"]], "of last characters, add 1"),
     ],
 )

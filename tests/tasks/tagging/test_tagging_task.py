@@ -126,7 +126,6 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "no labels"),
         ({"test_file": "x.conll"}, "no labels"),
         ({"test_file": "x.conll", "labels": "B-X,NN,O"}, "own.labels"),
         ({"train_file": "x.conll", "metric": "mcc"}, "one of f1, acc.*'mcc'"),
@@ -144,7 +143,6 @@ def test_settings_that_mean_nothing_are_refused(fields, expected):
     [
         # A tag that is not like the others would switch spans off.
         ("a B-X\nb I-X\nc O\nd PER\n", "", "train.* word 4 .*'PER'.*accuracy"),
-        ("a B-X\nb I-X\nc 0\nd O\n", "", "train.* word 3 .*Received: '0'"),
         ("a B-X\nb O\n", "b O\n\nc B-Y\n",
          r"dev.conll, line 3: .* word 1 .*training file \(X\).*'B-Y'.*labels"),
         ("a NN\nb VB\n", "b NN\nc JJ\n", "dev.* word 2 .*NN, VB.*'JJ'"),
@@ -164,11 +162,11 @@ def test_tags_that_do_not_fit_are_refused(tmp_path, train, dev, message):
 
 
 def test_what_was_understood_is_told(tmp_path):
-    task = _own(tmp_path, "a b_X\nb i_X\n\nc O\nd o\ne o\n")
+    task = _own(tmp_path, "a b_X\nb i_X\n\nc O\nd 0\ne o\n")
     examples = {"train": task.read_split("train")}
     assert task.describe_labels(examples) == [
         "train: tags are read and predicted in one style: b_X (1) as B-X, "
-        "i_X (1) as I-X, o (2) as O.",
+        "i_X (1) as I-X, 0 (1) as O, o (1) as O.",
         "Tags mark spans, in the scheme BIO: X (1). "
         "F1 of whole spans ranks trials.",
         "The first sentence: a/B-X b/I-X",
