@@ -38,7 +38,7 @@ _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 _ARRAY = re.compile(r"\barray\((\[.*?\])(?:,\s*dtype=\S+?)?\)", re.DOTALL)
 # The beginning of a list that could not be parsed, or of Python's bytes; or
 # labels between angles, `<python><java>`.
-_UNPARSED = re.compile(r"""[\[{]|(\w+\(\[?|b)['"]|<[^<>]+>.*<""")
+_UNPARSED = re.compile(r"""[\[{]|\w+\(['"\[{(]|b['"]|<[^<>]+>.*<""")
 # Three zeros may follow a separator of thousands.
 _WHOLE = re.compile(r"(-?\d+)\.(?!000$)0+")
 # A number whose point may be a separator of thousands.
@@ -52,18 +52,19 @@ _BROKEN_LIST = re.compile(r"""(?s)\s*\[(\s*b?['"]|-?\d+[,\s].*\d\]\s*$)""")
 _COMMAS = re.compile(r"""[^\s,"(){}[\]]+(,\s*[^\s,"(){}[\]]+)+""")
 TRUE = {"1", "true"}
 BOOLEANS = {"0", "false", *TRUE}
+_FALSE = {"0", "false", "no", "n"}
 # Spreadsheets and people translate truth values.
-_YES = (
-    "yes y x t on wahr vrai verdadero vero verdadeiro waar ja oui s\xed \u2713"
-)
-_NO = "no n f off falsch faux falso onwaar nein non nee n\xe3o \u2717"
-YES, NO = {*TRUE, *_YES.split()}, {"0", "false", *_NO.split()}
+_YES = """yes y x t on wahr vrai verdadero vero waar ja oui s\xed \u2713 \u662f
+verdadeiro \u0434\u0430 \u306f\u3044"""
+_NO = """f off falsch faux falso onwaar nein non nee n\xe3o \u2717 \u5426
+\u043d\u0435\u0442 \u3044\u3044\u3048"""
+YES, NO = {*TRUE, *_YES.split()}, {*_FALSE, *_NO.split()}
 """Values of a column that is named for a label, in lower case."""
 # Members of an object that is a span.
 _SPAN_KEYS = (
     ("start", "start_offset", "begin"),
     ("end", "end_offset"),
-    ("label", "labels", "tag", "type"),
+    ("label", "labels", "tag", "type", "category", "entity_group"),
     ("text",),
 )
 
@@ -184,7 +185,7 @@ def read_truth(
     if word not in YES | NO | {label.lower()}:
         expected = f"0 or 1, no or yes, or false or true as {label!r}"
         raise files.unexpected(record.place, expected, cells.get(label))
-    return word not in NO
+    return word not in NO or (word == label.lower() and word not in _FALSE)
 
 
 def label_name(value: Any, known: Collection[str] = ()) -> str | None:

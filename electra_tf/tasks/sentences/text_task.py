@@ -245,7 +245,7 @@ def _read_own(task: TextTask, own: base.OwnSettings, split: str) -> Examples:
     ]
     names = {cells.label_name(r.values.get(n)) for r in records for n in labels}
     # GLUE and other data sets write -1 for an unknown label.
-    unknown = {None, *({"-1"} if task.labels else ())} - {*task.labels}
+    unknown = {None, "-1"} - {*task.labels}
     is_labelled = split != "test" or not names <= unknown
     try:
         values = task.parse_labels(records, own) if is_labelled else []

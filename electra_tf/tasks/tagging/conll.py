@@ -172,7 +172,8 @@ def _find_category(layout: _Layout, line: _Line, is_first: bool) -> str:
     if is_first and line.text.startswith("#"):
         # A word "#" has a tag that also other words have, or the tag "#".
         is_word = fields[0] != "#" or "\t" in line.text or tag == "#"
-        if not has_width or " " in tag or not (is_word or tag in layout.tags):
+        is_word &= not fields[0].startswith("##")
+        if not has_width or not (is_word or tag in layout.tags):
             return "comments"
     if layout.is_numbered and _NUMBER.fullmatch(fields[0]):
         return "ranges or empty nodes" if {*fields[0]} & {*"-."} else ""

@@ -139,7 +139,6 @@ def _table(header, answer, none=""):
     ("name", "content"),
     [
         ("list.json", ROWS),
-        ("data.json", {"data": ROWS}),
         ("lines.json", _lines(*ROWS)),
         ("lines.jsonl", _lines(*ROWS)),
         ("indented.json", json.dumps(ROWS, indent=1)),
@@ -150,7 +149,6 @@ def _table(header, answer, none=""):
         ("no_answer.jsonl",
          _lines(ROWS[0], ROWS[1] | {"answers": {"text": [""]}})),
         ("paragraphs.json", [PARAGRAPH]),
-        ("paragraphs.jsonl", _lines(PARAGRAPH)),
         ("articles.json", [{"title": "t", "paragraphs": [PARAGRAPH]}]),
         ("squad.json", {"data": [{"paragraphs": [PARAGRAPH]}]}),
         ("flags.json", squad_file([QAS[0], QAS[1] | {"is_impossible": True}])),

@@ -89,6 +89,8 @@ def test_labels_are_those_of_the_training_file(tmp_path):
         ("text,label\nx,[1. 0.]\ny,\n", SEVERAL | {"labels": "b,a"},
          [("b",), ()]),
         ("text,b,a\nx,1,True\ny,0,0\n", SEVERAL | COLUMNS, [("b", "a"), ()]),
+        ("text,off,a\nx,off,0\ny,0,A\n", SEVERAL | {"label_column": "off,a"},
+         [("off",), ("a",)]),
         (_lines(["x|y", 2, 2], [], {"choices": ["z"]}, {"a": 1, "b": 0}),
          SEVERAL | {"name": "t.jsonl"}, [("x|y", "2"), (), ("z",), ("a",)]),
     ],
@@ -111,6 +113,9 @@ def test_a_test_file_has_all_labels_or_none(write, tmp_path):
         assert [example.label for example in examples] == labels
         assert task.test_splits == ("test",)
         assert task.has_labels(examples) == (labels == ["good", "bad"])
+    write("test.csv", "text,label\nx,-1\n")
+    task = build_own(tmp_path, CSV, test_file=path, **NUMBERS)
+    assert task.read_split("test")[0].label is None
     write("test.csv", "text,label\nx,good\ny,\n")
     task = build_own(tmp_path, CSV, test_file=path)
     with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
@@ -262,7 +267,6 @@ def test_numbers_are_learned_from_a_range(tmp_path):
         ("text,label\na,1.234\nb,950\n", NUMBERS,
          "line 2: .*decimal points. Received: '1.234'.*as 1234;.*min_value"),
         ("text,label\na,b\n", {}, "at least two labels.*'b'"),
-        ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
         ("text,label\na,b\nc,NA\n", {}, "line 3: .*'NA'.*list all in"),
         ("text,label\na,#NULL!\nc,b\n", {}, "line 2: expected a label"),
         ("text,label\na,b\ntext,label\n", {}, "line 3: .*Remove the line"),
@@ -279,7 +283,7 @@ def test_numbers_are_learned_from_a_range(tmp_path):
          "line 2: expected a 0 or a 1 for each of 3 labels"),
         ("text,label\na,\"['b', \"\nc,b\n", SEVERAL, "line 2: .*a list of"),
         (_lines({"a": 0.9, "b": 0.1}), {"name": "t.jsonl"}, "line 1: .*0.9"),
-        ("text,label\na,\"c('b', 'd')\"\n", SEVERAL, "a list of labels"),
+        ("text,label\na,\"tensor([1, 0])\"\n", {}, "a list of labels"),
         ("text,label\na,<b><d>\n", SEVERAL, "a list of labels"),
         ("text,label\na,b'd'\n", {}, "a list of labels"),
         (_lines([{"start": 0, "end": 1, "label": "a"}]), {"name": "t.jsonl"},

@@ -53,7 +53,7 @@ UNIVERSAL = "# sent_id = 1\n# text = vamos al mar\n" + _numbered(
         (UNIVERSAL, "vamos/VERB a/ADP el/DET #/SYM",
          "words in column 1, tags in column 3 of 10, from 0; left out: 2 "
          "comments, as '# sent_id = 1'; left out: 2 ranges or empty nodes"),
-        ("## 1\tb c\na\tB-X\n \tO\n", "a/B-X  /O", "as '## 1\\tb c'"),
+        ("## 1\t<b>\na\tB-X\n \tO\n", "a/B-X  /O", "as '## 1\\t<b>'"),
         ("Token\tNER_Tag\na\tO\nb\tO\n", "a/O b/O",
          "left out: 1 line of headings"),
     ],

@@ -196,7 +196,6 @@ def test_what_is_predicted_may_have_empty_tags(tmp_path):
         ('["a", "b"', "O O", "'text' a list of strings"),
         ("['a' ... 'b']", "O O O", "NumPy shortened"),
         ("a b", "'B-X' 'O'", "'label' a list of strings"),
-        ("a b", "{'B-X': 'O'}", "'label' a list of strings"),
         ("ab", [[0, 5, "X"]], "spans of the text: the first.*0, 5"),
         ("a b", [[0, 3, "X"], [2, 3, "Y"]], "do not share.*2 to 3, Y"),
         ("abc d", [[0, 2, "X"]], "between words.*1 of 1 sp.*lists of these"),

@@ -147,7 +147,6 @@ def test_settings_that_mean_nothing_are_refused(fields, expected):
          r"dev.conll, line 3: .* word 1 .*training file \(X\).*'B-Y'.*labels"),
         ("a NN\nb VB\n", "b NN\nc JJ\n", "dev.* word 2 .*NN, VB.*'JJ'"),
         ("a B-X\nb O\n", "b NN\n", "dev.* word 1 .*a span"),
-        ("a 3\nb 0\n", "", "train.*own.labels"),
         ("B-X Ann\nO ran\n", "", "line 1: .*'B-X'.*own.text_column"),
         ("a; O\nb; B-X\n", "", "line 1: .*without signs between.*'a;'"),
         ("a O\nb O\n", "", "two or more different tags.*own.label_column"),
