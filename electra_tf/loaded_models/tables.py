@@ -127,11 +127,9 @@ class AnsweredTable:
             yield rows
 
     def _read_text(self, record: files.Record, column: str) -> str:
-        value = record.values[column]
-        if value in (None, "nan", "NaN") or value != value:
+        if record.values[column] in ("nan", "NaN"):
             return ""
-        text = cells.read_text(record, column)
-        return text if text.strip() else ""
+        return cells.read_text(record, column, may_be_empty=True)
 
     def _add_columns(
         self,

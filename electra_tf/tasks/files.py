@@ -483,7 +483,7 @@ def _require_columns(
             hint = f"{schema.suggest(name, present)} Rename it"
             is_other = is_header and not set(present) & set(columns)
             if is_other and hint.startswith("Known"):
-                hint = f"Add a first line with the names of columns. {hint}"
+                hint = f"If line 1 names no columns, put one above. {hint}"
             hint = "Rename the others" if count else hint
             change = f"change the setting of the section `own` that is {name!r}"
             remedy = f"{hint}, or {remedy or change}."
