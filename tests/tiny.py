@@ -1,8 +1,10 @@
 """A model small enough to trace in a second, for tests of every stage."""
 
+import contextlib
 import dataclasses
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,16 @@ ENCODER = dataclasses.replace(
     build_settings().encoder, vocab_size=VOCABULARY.size
 )
 """Its sizes, for encoders without a run."""
+
+
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """Makes no traces, each of which costs as much as ten steps or more."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:

@@ -315,6 +315,7 @@ def _pad_column(
     )
 
 
+@tf.autograph.experimental.do_not_convert
 def build_training_dataset(
     table: RowTable,
     order: BatchOrder,

@@ -30,6 +30,8 @@ PREFETCHED_ELEMENTS = 4
 Element = dict[str, tf.Tensor]
 
 
+# AutoGraph would delay a start by a second, and finds nothing to convert.
+@tf.autograph.experimental.do_not_convert
 def build_training_dataset(
     split: Split,
     order: streams.StreamOrder,
@@ -73,6 +75,7 @@ def build_training_dataset(
     )
 
 
+@tf.autograph.experimental.do_not_convert
 def build_evaluation_dataset(
     split: Split,
     num_streams: int,

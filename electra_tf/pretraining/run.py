@@ -6,6 +6,7 @@ with random weights.
 """
 
 import dataclasses
+import functools
 import gc
 import pathlib
 import time
@@ -248,20 +249,25 @@ class _Run(training_run.TrainingRun):
             self.dataset.train, self.order, self.start_position, context
         )
 
-    def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
-        split: Any = self.dataset.held_out  # not None where eval_steps > 0
-        num_rows = self.training.train_batch_size
-        num_streams = self.settings.data.num_streams
-        dataset = distribution.distribute_endless(
+    @functools.cached_property
+    def _held_out_batches(self) -> Any:
+        return distribution.distribute_endless(
             self.strategy,
             lambda context: pipeline.build_evaluation_dataset(
-                split, num_streams, num_rows, context
+                self.dataset.held_out,  # not None where eval_steps > 0
+                self.settings.data.num_streams,
+                self.training.train_batch_size,
+                context,
             ),
         )
-        available = -(-split.num_examples // num_rows)
+
+    def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
+        split: Any = self.dataset.held_out
+        available = -(-split.num_examples // self.training.train_batch_size)
         num_batches = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
-            metrics = self.measure(dataset, min(num_batches, available))
+            batches = self._held_out_batches
+            metrics = self.measure(batches, min(num_batches, available))
         stage_start = self.model.stage_starts[self.stage or 0]
         first_step = max(stage_start, self.first_step)
         if self.best_step is not None and self.best_step <= first_step:

@@ -332,7 +332,7 @@ class TrainingRun(abc.ABC):
 
         def body(done: tf.Tensor) -> tf.Tensor:
             self.strategy.run(replica_step, args=(next(iterator),))
-            return done + 1
+            return (done + 1,)
 
         tf.while_loop(
             lambda done: done < num_steps,
