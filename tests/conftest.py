@@ -83,6 +83,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     # Graphs are many small objects: a tenth of the time of a trace.
     gc.set_threshold(10_000, 20, 10)
+    # Runs collect after each model, here among the objects of all tests: up to
+    # a second. Young ones are enough.
+    collect = gc.collect
+    gc.collect = lambda *_: collect(1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,7 +16,14 @@ import pytest
 from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.processes import locks
+from tests import tiny
 from tests.finetuning import little_task
+
+
+@pytest.fixture(autouse=True)
+def _eagerly():
+    with tiny.eagerly():
+        yield
 
 
 def test_predictions_are_those_of_the_best_trial(done, data):

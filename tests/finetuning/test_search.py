@@ -9,6 +9,7 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
+from tests import tiny
 from tests.finetuning import little_task
 from tests.finetuning.test_results import _mood
 from tests.finetuning.test_results import _size
@@ -71,9 +72,11 @@ def searched(data, pretrained_dir, tmp_path_factory):
     request = little_task.build_request(
         data, pretrained_dir, output, search={"learning_rate": (1e-9, 5e-3)}
     )
-    return request, finetune.finetune(request)
+    with tiny.eagerly():
+        return request, finetune.finetune(request)
 
 
+@tiny.eagerly()
 def test_combinations_are_trained_ranked_and_not_trained_again(
     searched, capsys
 ):

@@ -125,6 +125,7 @@ def test_other_settings_data_or_weights_are_refused(
             little_task.run(changed)
 
 
+@tiny.eagerly()
 def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
     files = little_task.write_files(tmp_path / "data")
     request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
