@@ -15,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # TensorFlow starts; the tests that use them say so by the fixture below.
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import config as tf_config
 
 from electra_tf.export import self_check
 from tests import script_modules
@@ -137,6 +138,20 @@ def _exports_are_checked_in_forks() -> Iterator[None]:
         fork = types.SimpleNamespace(run=run)
         patch.setattr(self_check, "subprocess", fork)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leave_determinism_as_it_was() -> Iterator[None]:
+    yield
+    tf_config.disable_op_determinism()
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """105 and 21 examples of 16 tokens, which no test changes."""
+    from tests import tiny_run
+
+    return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
 
 
 @pytest.fixture

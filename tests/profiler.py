@@ -5,11 +5,8 @@ import tensorflow as tf
 
 def count_matrix_products(function, *arguments) -> float:
     """Counts the operations of the products in a function; nothing is run."""
-    graph = (
-        tf.function(function, autograph=False)
-        .get_concrete_function(*arguments)
-        .graph
-    )
+    traced = tf.function(function, autograph=False)
+    graph = traced.get_concrete_function(*arguments).graph
     operations = _executed(graph)
     # The profiler does not look into calls and loops, and counts a product of
     # unknown size as nothing: there must be neither.
@@ -19,14 +16,10 @@ def count_matrix_products(function, *arguments) -> float:
     products = {o.name: o for o in operations if "MatMul" in o.type}
     for name, product in products.items():
         assert product.outputs[0].shape.is_fully_defined(), name
-    options = tf.compat.v1.profiler.ProfileOptionBuilder(
-        tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
-    ).with_empty_output()
-    nodes = [
-        tf.compat.v1.profiler.profile(
-            graph, cmd="scope", options=options.build()
-        )
-    ]
+    profiler = tf.compat.v1.profiler
+    builder = profiler.ProfileOptionBuilder
+    options = builder(builder.float_operation()).with_empty_output().build()
+    nodes = [profiler.profile(graph, cmd="scope", options=options)]
     total, counted = 0.0, set()
     while nodes:
         node = nodes.pop()

@@ -30,7 +30,7 @@ PREFETCHED_ELEMENTS = 4
 Element = dict[str, tf.Tensor]
 
 
-# AutoGraph would delay a start by a second, and finds nothing to convert.
+# AutoGraph delays a start by 0.3 s, and finds nothing to convert.
 @tf.autograph.experimental.do_not_convert
 def build_training_dataset(
     split: Split,

@@ -35,12 +35,6 @@ run.pretrain(config.freeze(json.loads(text.read_text())), model_dir)
 """
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """105 and 21 examples; an epoch has 13 batches."""
-    return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
-
-
 def _settings(dataset, **training):
     common = {"num_train_steps": 60, "log_steps": 5, "eval_steps": 6}
     common |= {"save_checkpoints_steps": 4, "keep_checkpoints": 2}

@@ -8,7 +8,6 @@ import tempfile
 
 import numpy as np
 import pytest
-from tensorflow.python.framework import config as tf_config
 
 import electra_tf
 from electra_tf import config
@@ -25,6 +24,7 @@ from electra_tf.records import writer
 from electra_tf.text import vocabulary_training
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
+from tests import tiny
 from tests import tiny_run
 from tests.finetuning import little_task
 
@@ -32,17 +32,12 @@ TEXT = "the cat [MASK] some bread ."
 CLOUD = "ram://electra/whole"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _leave_determinism_as_it_was():
-    yield
-    tf_config.disable_op_determinism()
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
     """A run on this machine that nothing stopped."""
     top = tmp_path_factory.mktemp("local")
-    assert run.pretrain(build_records(top), top / "model")
+    with tiny.eagerly():
+        assert run.pretrain(build_records(top), top / "model")
     return top
 
 
@@ -57,8 +52,9 @@ def cloud(tmp_path_factory):
         patch.chdir(here)
         patch.setattr(tempfile, "tempdir", str(here))
         settings = build_records(top)
-        train_to_a_stop(settings, top / "model")
-        assert run.pretrain(settings, top / "model")
+        with tiny.eagerly():
+            train_to_a_stop(settings, top / "model")
+            assert run.pretrain(settings, top / "model")
         saved_model.export(top / "model", top / "export")
         conversion.convert(top / "model", "huggingface", top / "hf")
         yield top
@@ -94,7 +90,6 @@ def build_records(top):
     manifest.verify_dataset(f"{top}/records")
     steps = {"num_train_steps": 12, "keep_checkpoints": 2}
     settings = tiny_run.build_settings(top / "records", **steps)
-    # One network, as that is traced faster.
     settings = tiny_run.replace(settings, objective={"name": "mlm"})
     return dataclasses.replace(settings, generator=config.GeneratorConfig())
 

@@ -28,15 +28,11 @@ VOCABULARY = vocabulary_lib.Vocabulary(
     (*vocabulary_lib.SPECIAL_TOKENS, *_WORDS.split())
 )
 ENCODER = config.EncoderConfig(
-    vocab_size=VOCABULARY.size,
-    embedding_size=12,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
+    vocab_size=VOCABULARY.size, embedding_size=12, hidden_size=16,
+    num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
     max_position_embeddings=32,
     initializer_range=0.5,  # large, so that answers differ
-)
+)  # fmt: skip
 
 
 class TinyTrial(NamedTuple):

@@ -35,14 +35,10 @@ def write_files(folder):
 def build_settings(data, **training):
     """The settings of a short fine-tuning on these files."""
     defaults = {
-        "num_train_epochs": 3.0,
-        "train_batch_size": 8,
-        "eval_batch_size": 8,
-        "deterministic": False,
-        "log_steps": 8,
-        "steps_per_loop": 4,
+        "num_train_epochs": 3.0, "train_batch_size": 8, "eval_batch_size": 8,
+        "deterministic": False, "log_steps": 8, "steps_per_loop": 4,
         "save_checkpoints_steps": 5,
-    }
+    }  # fmt: skip
     return finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(names="own"),
         own=finetuning_config.OwnTaskConfig(

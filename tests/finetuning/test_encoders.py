@@ -8,6 +8,7 @@ from electra_tf.export import conversion
 from electra_tf.finetuning import measure
 from electra_tf.finetuning import model as model_lib
 from electra_tf.training import checkpoints
+from tests import tiny
 from tests.finetuning.conftest import VOCABULARY
 from tests.finetuning.conftest import write_run
 
@@ -58,6 +59,7 @@ def test_an_encoder_of_another_format_is_restored(tmp_path, pretrained_dir):
 NAMES = ("cola", "sst2", "stsb", "chunking")
 
 
+@tiny.eagerly()
 def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
     loaded, tasks_dir
 ):

@@ -20,12 +20,6 @@ from tests import tiny
 from tests.finetuning import little_task
 
 
-@pytest.fixture(autouse=True)
-def _eagerly():
-    with tiny.eagerly():
-        yield
-
-
 def test_predictions_are_those_of_the_best_trial(done, data):
     request, summary = done
     folder = request.output_dir / "predictions" / "own"
@@ -38,6 +32,7 @@ def test_predictions_are_those_of_the_best_trial(done, data):
     assert 100 * right.mean() == pytest.approx(best)
 
 
+@tiny.eagerly()
 def test_scores_on_other_data_are_shown_and_not_kept(done, data, tmp_path):
     request, summary = done
     output = shutil.copytree(request.output_dir, tmp_path / "out")
@@ -60,6 +55,7 @@ def test_scores_on_other_data_are_shown_and_not_kept(done, data, tmp_path):
     assert [path.read_text() for path in paths] == before
 
 
+@tiny.eagerly()
 def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):
     request, summary = done
     assert not summary.test
@@ -77,6 +73,7 @@ def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):
     assert f"On test data, trial {summary.best_trial}, the best on" in table
 
 
+@tiny.eagerly()
 def test_what_was_trained_is_told_by_the_content_of_files(
     done, tmp_path, capsys
 ):

@@ -12,6 +12,7 @@ from electra_tf.finetuning import finetune
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
+from tests import tiny
 from tests.export import finetuned_tiny
 from tests.finetuning import little_task
 from tests.formats import tiny_models
@@ -80,6 +81,7 @@ def test_a_task_that_is_not_of_the_catalog_becomes_ones_own(
     )
 
 
+@tiny.eagerly()
 def test_a_model_from_elsewhere_is_scored(tmp_path, ask, done):
     conversion.convert(done[0].folder(1), "huggingface", tmp_path / "hf")
     expected = trial_lib.read_result(done[0].folder(1)).scores

@@ -10,6 +10,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial as trial_lib
+from tests import tiny
 
 
 def _write(folder, *trials):
@@ -145,6 +146,7 @@ def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
     assert report.format_table().endswith("is that of the medians.")
 
 
+@tiny.eagerly()
 def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     tasks_dir, pretrained_dir, tmp_path
 ):

@@ -23,16 +23,10 @@ SIZES = (40, 30, 50)
 RECORD = 87 + 16
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """105 and 21 examples of 16 tokens."""
-    return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
-
-
 @pytest.fixture
-def copy(folder, tmp_path):
+def copy(dataset, tmp_path):
     """The same folder, to be changed."""
-    return shutil.copytree(folder, tmp_path / "copy")
+    return shutil.copytree(dataset, tmp_path / "copy")
 
 
 def test_a_dataset_needs_a_training_split_and_may_have_another(copy):

@@ -108,13 +108,9 @@ def gradients_of(model, prepared, names=None):
     factors = model.loss_factors(model.optimizer.iterations.value)
     with tf.GradientTape() as tape:
         sums = loss_of(model, prepared)
-        loss = tf.add_n(
-            [
-                factors[name]
-                * step_lib.weighted_mean(sums[name], normalizers[name])
-                for name in names or factors
-            ]
-        )
+        mean = step_lib.weighted_mean
+        means = {n: mean(sums[n], normalizers[n]) for n in names or factors}
+        loss = tf.add_n([factors[n] * means[n] for n in means])
     variables = {v.path: v.value for v in model.trainable_variables}
     found = tape.gradient(loss, variables, unconnected_gradients="zero")
     return {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}

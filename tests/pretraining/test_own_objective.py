@@ -20,14 +20,13 @@ _NAME = "my_objectives.random_tokens"
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory):
+def settings(dataset, tmp_path_factory):
     """With the example of the page as the only file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_objectives").mkdir()
     page = (tiny_run.REPOSITORY / "CONTRIBUTING.md").read_text("utf-8")
     code = page.split("```python\n")[1].split("```")[0]
     (folder / "my_objectives" / "random_tokens.py").write_text(code)
-    dataset = tiny_run.write_dataset(folder / "dataset")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield tiny_run.replace(

@@ -12,7 +12,6 @@ import matplotlib.image
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
 from electra_tf import errors
@@ -28,18 +27,6 @@ from electra_tf.training import reporting
 from electra_tf.training import step_state
 from tests import tiny
 from tests import tiny_run
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _leave_determinism_as_it_was():
-    yield
-    tf_config.disable_op_determinism()
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """105 and 21 examples; an epoch has 13 batches."""
-    return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
 
 
 @pytest.fixture(autouse=True)
@@ -436,12 +423,8 @@ def test_held_out_text_is_measured_by_the_training_text_as_it_is_masked(
 def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
     uniform, num_warnings, dataset, tmp_path, monkeypatch, capsys
 ):
-    losses = iter([9.0, 2.0, 9.1, 9.5])
-
-    def measure(*_):
-        return {"loss": 1.0, "masked_loss": next(losses)}
-
-    monkeypatch.setattr(run._Run, "measure", measure)
+    losses = [{"loss": x, "masked_loss": x} for x in (9.0, 2.0, 9.1, 9.5)]
+    monkeypatch.setattr(run._Run, "measure", lambda *_: losses.pop(0))
     monkeypatch.setattr(run._Run, "_advance", lambda *given: given[-1] + 1)
     monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
     settings = tiny_run.replace(

@@ -15,8 +15,6 @@ from electra_tf.training import distribution
 
 CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 WORKERS = config.TrainingConfig(strategy="multi_worker")
-
-
 # Number 1 of a cluster that has number 0 alone.
 _NOBODY = (
     '{"cluster": {"worker": ["127.0.0.1:1"]}, '

@@ -52,8 +52,10 @@ def tpu(monkeypatch):
         if name != "fast_electra"  # which begins with another run
     ],
 )
-def test_a_run_on_a_tpu_is_that_on_one_device(name, tpu, tmp_path, capsys):
-    dataset, ends = tiny_run.write_dataset(tmp_path / "dataset"), []
+def test_a_run_on_a_tpu_is_that_on_one_device(
+    name, tpu, dataset, tmp_path, capsys
+):
+    ends = []
     for folder, training in (("a", {}), ("b", tpu)):
         settings = tiny_run.build_settings(
             dataset, num_train_steps=5, eval_steps=5, **training
