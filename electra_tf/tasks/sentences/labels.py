@@ -28,17 +28,18 @@ def read(
     has_several: bool,
 ) -> list[Names]:
     """Reads the labels of every row; `known` are the task's labels, if set."""
-    column, separator = own.label_column, own.label_separator * has_several
+    all_known = {*known}
+    options = own.label_column, own.label_separator * has_several, all_known
     if len(own.label_columns) > 1:
         rows = _read_columns(records, own.label_columns)
     else:
-        rows = [cells.read_labels(r, column, separator, known) for r in records]
+        rows = [cells.read_labels(record, *options) for record in records]
         rows = _name_numbers(records, rows, own.label_names, has_several)
     rows = [tuple(dict.fromkeys(names)) for names in rows]
     for record, names in zip(records, rows, strict=True):
         if len(names) != 1 and not has_several:
             _refuse_number(record, names, own.label_column)
-        if unknown := [name for name in names if known and name not in known]:
+        if unknown := [n for n in names if known and n not in all_known]:
             expected = "one of the labels"
             expected += "" if own.labels else " of the training file"
             hint = schema.suggest(unknown[0], known)
@@ -256,10 +257,10 @@ def describe(
     train_counts = counts.get("train", dict.fromkeys(labels, 2))
     folded = collections.Counter(map(_fold, labels))
     twins = {"0": "false", "false": "0", "1": "true", "true": "1"}
-    has_two = "2" in labels and "-2" not in labels
+    has_two = "2" in by_label and "-2" not in by_label
     rare = [n for n in labels if train_counts.get(n, 0) < 2]
     alike = [n for n in labels if folded[_fold(n)] > 1]
-    same = [n for n in labels if twins.get(n) in labels]
+    same = [n for n in labels if twins.get(n) in by_label]
     none = [n for n in labels if n in _NO_NAMES or (n == "-1" and has_two)]
     for warning, names in (
         ("Labels with at most one training example", rare),

@@ -4,6 +4,7 @@ A row of a table holds one of three things: a sentence as lists or strings of
 words and tags; a text with a list of spans; a word with a sentence id.
 """
 
+import bisect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -207,19 +208,17 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
     columns = texts.numpy(), split.starts.to_list(), split.ends.to_list()
     for record, text, *bounds in zip(records, *columns, strict=True):
         character_of = words_lib.character_places(text)
-        offsets = [character_of[byte].tolist() for byte in bounds]
-        words = [*zip(*offsets, strict=True)]
-        if not words:
+        starts, ends = (character_of[byte].tolist() for byte in bounds)
+        if not starts:
             raise files.unexpected(record.place, "a text with words", text)
-        tags = [spans.OUTSIDE] * len(words)
+        tags = [spans.OUTSIDE] * len(starts)
         items = cells.open_spans(record.values.get(own.label_column)) or ()
         # Two annotators may mark the same.
         marked = dict.fromkeys(_read_span(record, own, item) for item in items)
         num_bare += not marked
         for first, last, kind in marked:
-            inside = [
-                n for n, (a, b) in enumerate(words) if a < last and first < b
-            ]
+            begin = bisect.bisect_right(ends, first)
+            inside = range(begin, bisect.bisect_left(starts, last))
             if not inside or any(tags[n] != spans.OUTSIDE for n in inside):
                 expected = "spans that hold words and do not share a word"
                 received = f"{first} to {last}, {kind}"
@@ -227,13 +226,14 @@ def _read_spans(records: Sequence[files.Record], own: Own) -> conll.Sentences:
                     record.place, expected, received, _SPAN_REMEDY
                 )
             for number in inside:
-                tags[number] = f"{'I' if number > inside[0] else 'B'}-{kind}"
-            start, end = words[inside[0]][0], words[inside[-1]][1]
+                tags[number] = f"{'I' if number > begin else 'B'}-{kind}"
+            start, end = starts[begin], ends[inside[-1]]
             extended += [record.place] * (start < first or last < end)
             num_short += (start, end) == (first, last + 1)
             num_spans += 1
-        strings = tuple(record.values[own.text_column][a:b] for a, b in words)
-        sentences.append(conll.Sentence(strings, tuple(tags), record.place))
+        string = record.values[own.text_column]
+        words = tuple(map(string.__getitem__, map(slice, starts, ends)))
+        sentences.append(conll.Sentence(words, tuple(tags), record.place))
     count = f"{len(extended)} of {num_spans} spans begin or end inside a word"
     if len(extended) > _MAX_EXTENDED * num_spans:
         expected = "spans that begin and end between words"
