@@ -311,22 +311,21 @@ def read_table(
     Rows must have `columns` and may have `optional_columns`.
     """
     resolved = resolve_format(path, file_format)
-    names, num_rejected = (*columns, *optional_columns), 0
+    names, num_left_out = (*columns, *optional_columns), 0
     records = []
     for place, row in read_rows(path, resolved, columns):
-        # Spreadsheets write rows of empty cells.
-        if all(cell == "" for cell in row.values()):
-            continue
-        # Prodigy also lists what was rejected or ignored.
-        if "_input_hash" in row and row.get("answer", "accept") != "accept":
-            num_rejected += 1
+        # Spreadsheets write rows of empty cells, Prodigy what was rejected.
+        is_prodigy, answer = "_input_hash" in row, row.get("answer", "accept")
+        is_empty = all(cell == "" for cell in row.values())
+        if is_empty or (is_prodigy and answer != "accept"):
+            num_left_out += 1
             continue
         values = {name: row[name] for name in names if name in row}
         records.append(Record(place, values))
-    if num_rejected:
+    if num_left_out:
         logging.warning(
-            f"{path}: {num_rejected} rows are left out, as their `answer` is "
-            "not accept."
+            f"{path}: {num_left_out} rows are left out, which are empty or "
+            "whose `answer` is not accept."
         )
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
@@ -483,7 +482,7 @@ def _require_columns(
             hint = f"{schema.suggest(name, present)} Rename it"
             is_other = is_header and not set(present) & set(columns)
             if is_other and hint.startswith("Known"):
-                hint = f"If line 1 names no columns, put one above. {hint}"
+                hint = f"Line 1 must name the columns. {hint}"
             hint = "Rename the others" if count else hint
             change = f"change the setting of the section `own` that is {name!r}"
             remedy = f"{hint}, or {remedy or change}."

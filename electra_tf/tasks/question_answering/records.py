@@ -301,8 +301,8 @@ def read_own(own: _OwnTaskConfig, split: str) -> list[Example]:
     """
     path = storage.path(own.files[split])
     is_json = own.file_format in ("squad", "mrqa")
-    file_format = "jsonl" if is_json else own.file_format
-    file_format = files.resolve_format(path, file_format)
+    named = "jsonl" if is_json else own.file_format
+    file_format = files.resolve_format(path, named)
     rows = forms.read(path, own, file_format, split != "test")
     examples = _build(rows, path, own=own)
     if any(example.golds for example in examples):

@@ -320,7 +320,7 @@ class RankingTask(ComparisonTask):
         labels = super().parse_labels(records, own)
         if not any(labels):
             expected = f"a number above 0 in {own.label_column!r}"
-            path, _, _ = records[0].place.rpartition(",")
+            path = records[0].place.rpartition(",")[0]
             raise files.unexpected(path, expected)
         return labels
 
