@@ -11,23 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Two logical devices need no second machine, but must be asked for before
-# TensorFlow starts; the tests that use them say so by the fixture below.
 import pytest
-import tensorflow as tf
-from tensorflow.python.framework import config as tf_config
 
-from electra_tf.export import self_check
 from tests import script_modules
 from tests.export.demo import browser
 
-tf.config.experimental.enable_tensor_float_32_execution(False)
-# As in runs in float32; it saves a tenth of the time of all tests.
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
 _TESTS = pathlib.Path(__file__).resolve().parent
 _GOLDEN = _TESTS / "golden" / "reference"
 _ORACLES = pathlib.Path(
@@ -61,6 +49,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="the reference folder that tests/golden checks; default: the "
         "embedded one, and $ELECTRA_ORACLES",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets TensorFlow up, where tests run: it takes four seconds to import."""
+    if config.getoption("numprocesses") and not hasattr(config, "workerinput"):
+        return
+    import tensorflow as tf
+
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    # As in runs in float32; it saves a tenth of the time of all tests.
+    options = {"disable_meta_optimizer": True}
+    tf.config.optimizer.set_experimental_options(options)
+    # Two logical devices need no second machine, but must be asked for before
+    # TensorFlow starts; the tests that use them say so by the fixture below.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
     )
 
 
@@ -129,6 +135,7 @@ def oracles() -> pathlib.Path:
 @pytest.fixture(scope="session", autouse=True)
 def _exports_are_checked_in_forks() -> Iterator[None]:
     """Forks of a process that has imported TensorFlow and nothing of ours."""
+    from electra_tf.export import self_check
 
     def run(command: list[Any], env: Any, **_: Any) -> Any:
         modules, here = ("tensorflow", "tensorflow_text"), pathlib.Path.cwd()
@@ -142,6 +149,8 @@ def _exports_are_checked_in_forks() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _leave_determinism_as_it_was() -> Iterator[None]:
+    from tensorflow.python.framework import config as tf_config
+
     yield
     tf_config.disable_op_determinism()
 
@@ -193,7 +202,7 @@ def electra() -> Any:
 
 
 @pytest.fixture
-def two_devices() -> tf.distribute.MirroredStrategy:
+def two_devices() -> Any:
     """A MirroredStrategy over two logical CPUs."""
     from electra_tf import config
     from electra_tf.training import distribution

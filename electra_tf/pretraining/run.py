@@ -10,7 +10,7 @@ import functools
 import gc
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -29,6 +29,7 @@ from electra_tf.inputs import streams
 from electra_tf.objectives import base
 from electra_tf.objectives import registry
 from electra_tf.pretraining import cost
+from electra_tf.pretraining import diagnosis
 from electra_tf.processes import atomic
 from electra_tf.processes import locks
 from electra_tf.processes import stopping
@@ -41,17 +42,6 @@ from electra_tf.training import optimizers
 from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
-
-# Losses of runs with good settings fall below the unigram entropy after 2 to 6
-# million tokens.
-_PLATEAU_TOKENS = 10_000_000
-# Nats below the unigram entropy. A run that only learned which tokens share a
-# text was 0.07 below it after 12 million tokens.
-_PLATEAU_MARGIN = 0.3
-_MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
-# A discriminator that has learned avoids a larger share of the majority's
-# errors: 0.05 and more, against 0.003 in runs that learned nothing.
-_LEAST_GAIN = 0.03
 
 
 def pretrain(
@@ -251,15 +241,13 @@ class _Run(training_run.TrainingRun):
 
     @functools.cached_property
     def _held_out_batches(self) -> Any:
-        return distribution.distribute_endless(
-            self.strategy,
-            lambda context: pipeline.build_evaluation_dataset(
-                self.dataset.held_out,  # not None where eval_steps > 0
-                self.settings.data.num_streams,
-                self.training.train_batch_size,
-                context,
-            ),
+        build = functools.partial(
+            pipeline.build_evaluation_dataset,
+            self.dataset.held_out,  # not None where eval_steps > 0
+            self.settings.data.num_streams,
+            self.training.train_batch_size,
         )
+        return distribution.distribute_endless(self.strategy, build)
 
     def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
         split: Any = self.dataset.held_out
@@ -283,13 +271,13 @@ class _Run(training_run.TrainingRun):
 
     def _warn(self, metrics: Mapping[str, float], num_tokens: float) -> None:
         """Prints once that a masked LM does not learn, or has collapsed."""
-        text = self.may_warn and explain_plateau(metrics, num_tokens)
+        text = self.may_warn and diagnosis.explain_plateau(metrics, num_tokens)
         if text:
             self.may_warn = False
             self.report.say(text)
         lines = reporting.read_lines(self.folder / "metrics.jsonl")
-        text = explain_collapse([*lines, metrics])
-        if text and not explain_collapse(lines):
+        text = diagnosis.explain_collapse([*lines, metrics])
+        if text and not diagnosis.explain_collapse(lines):
             self.report.say(text)
 
     def check_input(self) -> None:
@@ -322,7 +310,7 @@ class _Run(training_run.TrainingRun):
             f"{train.num_examples:,} examples of {train.max_seq_length} tokens,"
             f" {num_rows} a step ({num_rows // parts} in a micro-batch), "
             f"{epochs:.2f} epochs."
-        ) + warn_of_data(train.num_tokens / num_slots, epochs)
+        ) + diagnosis.warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nUnigram baselines at [MASK]: predicting the most frequent "
@@ -356,7 +344,10 @@ class _Run(training_run.TrainingRun):
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path}{f' and {picture}' if picture else ''}."
         )
-        for text in (explain_collapse(lines), explain_start(lines)):
+        for text in (
+            diagnosis.explain_collapse(lines),
+            diagnosis.explain_start(lines),
+        ):
             if text:
                 self.report.say(text)
 
@@ -411,96 +402,3 @@ def build_optimizer(
     if len(rates) == 1:
         return optimizers.build(options, rates[0])
     return optimizers.build(options, schedules.Restarted(rates, stage_starts))
-
-
-def warn_of_data(fullness: float, epochs: float) -> str:
-    """Warns of rows that are mostly padding, and of too many epochs."""
-    text = ""
-    if fullness < _LEAST_FULLNESS:
-        text += (
-            f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
-            "much as text. Build shorter rows, or use --packed."
-        )
-    if epochs > _MOST_EPOCHS:
-        text += (
-            f"\nWarning: every row is read {epochs:,.0f} times. Use more text, "
-            f"or divide num_train_steps by {epochs / _MOST_EPOCHS:.1f}."
-        )
-    return text
-
-
-def explain_plateau(
-    metrics: Mapping[str, float], num_tokens: float
-) -> str | None:
-    """Returns a warning if a run learns no more than unigrams, or None."""
-    loss, entropy = _masked_lm_loss(metrics), metrics["unigram_entropy"]
-    is_early = num_tokens < _PLATEAU_TOKENS
-    if loss is None or is_early or loss < entropy - _PLATEAU_MARGIN:
-        return None
-    return (
-        f"Warning: after {num_tokens / 1e6:.1f} M tokens the loss at [MASK] is "
-        f"{loss:.2f} nats. The frequencies of tokens alone give {entropy:.2f}, "
-        f"and a run that learns is below {entropy - _PLATEAU_MARGIN:.2f} by "
-        "now. This one still sits on the unigram plateau. In a new model_dir, "
-        "set one or more of "
-        "--config.encoder.initializer_range=0 (weights by width; for narrow "
-        "models), --config.optimizer.clip_norm=0 or "
-        "--config.optimizer.clip_per_tower=true, a wider generator "
-        "(--config.generator.generator_hidden_size) or a larger "
-        "--config.optimizer.learning_rate. See docs/small_models.md."
-    )
-
-
-def explain_collapse(lines: Sequence[Mapping[str, float]]) -> str | None:
-    """Returns a warning if a network lost what it had learned, or None.
-
-    It reads the `lines` of held-out metrics.
-    """
-    held_out = [line for line in lines if "unigram_entropy" in line]
-    areas = [line["disc_auc"] for line in held_out if "disc_auc" in line]
-    if areas[-1:] == [0.5] != areas[:1]:
-        return (
-            "Warning: the discriminator has collapsed. It gives every token "
-            "the same probability (its AUC is 0.500), and seldom recovers. In "
-            "a new model_dir, set a smaller --config.optimizer.learning_rate, "
-            "or train the generator first (--config.objective.name=two_stage "
-            "--config.objective.freeze_generator=false)."
-        )
-    losses = [x for x in map(_masked_lm_loss, held_out) if x is not None]
-    if not losses:
-        return None
-    lowest, entropy = min(losses), held_out[-1]["unigram_entropy"]
-    if lowest > entropy - _PLATEAU_MARGIN or losses[-1] <= entropy:
-        return None
-    return (
-        f"Warning: the loss at [MASK] rose to {losses[-1]:.2f} nats, after it "
-        f"had been {lowest:.2f}. The frequencies of tokens alone give "
-        f"{entropy:.2f}. The masked language model has lost what it had "
-        "learned, and seldom learns it again. In a new model_dir, set "
-        "--config.optimizer.clip_norm=1, a smaller "
-        "--config.optimizer.learning_rate, or both."
-    )
-
-
-def explain_start(lines: Sequence[Mapping[str, float]]) -> str | None:
-    """Returns a sentence if a discriminator has hardly learned, or None."""
-    held_out = [line for line in lines if line["split"] == "validation"]
-    right, baseline, recall = (
-        held_out[-1].get(name) if held_out else None
-        for name in ("disc_accuracy", "majority_share", "disc_recall")
-    )
-    if right is None or baseline is None or recall is None:
-        return None
-    if right - baseline > _LEAST_GAIN * (1 - baseline):
-        return None
-    return (
-        "The discriminator has learned next to nothing yet: in held-out text "
-        f"it finds {recall:.1%} of the replaced tokens and classifies "
-        f"{right:.1%} of all tokens correctly; calling every token original "
-        f"classifies {baseline:.1%} correctly. Its scores mean little. Train "
-        "for more steps; see docs/small_models.md."
-    )
-
-
-def _masked_lm_loss(metrics: Mapping[str, float]) -> float | None:
-    return metrics.get("masked_loss", metrics.get("mlm_masked_loss"))

@@ -19,6 +19,7 @@ from electra_tf.formats import own_run
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.objectives import base
 from electra_tf.pretraining import cost
+from electra_tf.pretraining import diagnosis
 from electra_tf.pretraining import run
 from electra_tf.processes import locks
 from electra_tf.training import checkpoints
@@ -180,8 +181,8 @@ def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
     for length in (16, 20):
         tiny_run.write_dataset(tmp_path / f"rows_{length}", length=length)
     settings = tiny_run.build_settings(
-        tmp_path / "rows_{length}", num_train_steps=7, log_steps=1,
-        eval_steps=2, save_checkpoints_steps=3, train_batch_size=4,
+        tmp_path / "rows_{length}", num_train_steps=7, log_steps=1, eval_steps=2,
+        save_checkpoints_steps=3, train_batch_size=4, num_eval_batches=2,
     )  # fmt: skip
     settings = tiny_run.replace(
         tiny.with_objective(settings, "mlm"),
@@ -207,12 +208,12 @@ def test_disentangled_runs_and_those_on_their_samples_resume_with_the_same_bits(
     dataset, tmp_path, monkeypatch
 ):
     base = tiny_run.build_settings(
-        dataset, num_train_steps=6, log_steps=1, eval_steps=0,
-        save_checkpoints_steps=4,
+        dataset, num_train_steps=4, log_steps=1, eval_steps=0,
+        save_checkpoints_steps=2,
     )  # fmt: skip
     settings, ends = tiny.with_objective(base, "disentangled"), []
     for name in ("disentangled", "fast_electra"):
-        folder, event = tmp_path / name, (("train", 5), _kill, 4)
+        folder, event = tmp_path / name, (("train", 3), _kill, 2)
         cut = _require_same_bits(settings, folder, monkeypatch, event)
         ends.append(checkpoints.load_tensors(checkpoints.latest(cut), "model"))
         source = {
@@ -426,7 +427,7 @@ def test_a_run_warns_once_of_a_loss_that_does_not_fall_or_rises_again(
     losses = [{"loss": x, "masked_loss": x} for x in (9.0, 2.0, 9.1, 9.5)]
     monkeypatch.setattr(run._Run, "measure", lambda *_: losses.pop(0))
     monkeypatch.setattr(run._Run, "_advance", lambda *given: given[-1] + 1)
-    monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
+    monkeypatch.setattr(diagnosis, "_PLATEAU_TOKENS", 1)
     settings = tiny_run.replace(
         tiny_run.build_settings(
             dataset, num_train_steps=4, eval_steps=1, deterministic=False

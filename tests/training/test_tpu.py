@@ -55,15 +55,14 @@ def tpu(monkeypatch):
 def test_a_run_on_a_tpu_is_that_on_one_device(
     name, tpu, dataset, tmp_path, capsys
 ):
-    ends = []
-    for folder, training in (("a", {}), ("b", tpu)):
-        settings = tiny_run.build_settings(
-            dataset, num_train_steps=5, eval_steps=5, **training
-        )
-        settings = tiny.with_objective(settings, name)
-        assert run.pretrain(settings, tmp_path / folder)
-        ends.append(checkpoints.latest(tmp_path / folder))
+    settings = tiny_run.build_settings(dataset, num_train_steps=5, eval_steps=5)
+    settings = tiny.with_objective(settings, name)
+    one, other = tmp_path / "one", tmp_path / "other"
+    with tiny.eagerly():
+        assert run.pretrain(settings, one)
+    assert run.pretrain(tiny_run.replace(settings, training=tpu), other)
     assert "on 1 x TPU" in capsys.readouterr().out
+    ends = map(checkpoints.latest, (one, other))
     assert tiny_run.largest_difference(*ends) < 1e-4
 
 
