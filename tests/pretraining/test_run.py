@@ -181,8 +181,9 @@ def test_rows_grow_within_a_run(dataset, tmp_path, monkeypatch):
     for length in (16, 20):
         tiny_run.write_dataset(tmp_path / f"rows_{length}", length=length)
     settings = tiny_run.build_settings(
-        tmp_path / "rows_{length}", num_train_steps=7, log_steps=1, eval_steps=2,
-        save_checkpoints_steps=3, train_batch_size=4, num_eval_batches=2,
+        tmp_path / "rows_{length}", num_train_steps=7, log_steps=1,
+        eval_steps=2, save_checkpoints_steps=3, train_batch_size=4,
+        num_eval_batches=2,
     )  # fmt: skip
     settings = tiny_run.replace(
         tiny.with_objective(settings, "mlm"),
