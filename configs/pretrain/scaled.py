@@ -11,7 +11,7 @@ initializer, rate, length of rows, batch and steps, for a budget of tokens
 `--max_seq_length=32` for less than 100 M tokens, 128 for more, or with the
 LENGTH that you give (`128x2:40M:64`).
 `mlm:` gives a masked LM: it learned more up to 4.7e14 operations, ELECTRA at
-1.57e16 (docs/results.md).
+1.57e16; between them it depended on the task (docs/results.md).
 Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
 Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """

